@@ -1,0 +1,149 @@
+"""Every exception and warning of the library, in one tree.
+
+::
+
+    LedgerwoodError
+    ├── ParameterError (ValueError)          a public parameter breaks its rule
+    ├── NeighboursMismatch (ValueError)      two neighbouring relations in one composition
+    ├── MethodUnavailable (ValueError)       an accounting method cannot price this cost
+    ├── CalibrationError (ValueError)        no noise meets the target
+    ├── ReleaseRefused
+    │   ├── BudgetExceeded                   the release would overspend
+    │   ├── OffPlan                          the release is not the next one of the plan
+    │   └── LedgerClosed                     the ledger may not be used here (fork, copy, closed)
+    ├── JournalError (OSError)               the journal could not be written or read
+    │   └── JournalTampered                  the journal contradicts its hash chain or its anchor
+    ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
+    └── MissingDependency (ImportError)      an optional package is not installed
+
+    LedgerwoodWarning (UserWarning)
+    ├── OrderAtEdge                          the best Rényi order lies at the edge of the grid
+    └── NotPrivate                           a seeded generator was used: the release is not private
+
+Messages name the value, the rule, what was done and what to try; they never quote data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LedgerwoodError(Exception):
+    """Root of the tree."""
+
+
+class ParameterError(LedgerwoodError, ValueError):
+    """A public parameter breaks its rule.
+
+    >>> raise ParameterError("delta", "lie in [0, 1)", 10)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: delta must lie in [0, 1), got delta=10
+    """
+
+    def __init__(self, name: str, rule: str, value: Any, hint: str | None = None) -> None:
+        self.name, self.rule, self.value, self.hint = name, rule, value, hint
+        text = f"{name} must {rule}, got {name}={value!r}"
+        super().__init__(text if hint is None else f"{text}. {hint}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.rule, self.value, self.hint)
+
+
+class NeighboursMismatch(LedgerwoodError, ValueError):
+    """Costs under different neighbouring relations cannot be added."""
+
+    def __init__(self, left: str, right: str) -> None:
+        self.left, self.right = left, right
+        super().__init__(
+            f"cannot combine a cost under {left!r} with a cost under {right!r}: the two guarantees speak of "
+            f"different neighbours. Price every release under one relation (the argument neighbours=...)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.left, self.right)
+
+
+class MethodUnavailable(LedgerwoodError, ValueError):
+    """An accounting method cannot price a cost; the message says why and what can."""
+
+    def __init__(self, method: str, reason: str) -> None:
+        self.method, self.reason = method, reason
+        super().__init__(f"method {method!r} cannot price this cost: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.method, self.reason)
+
+
+class CalibrationError(LedgerwoodError, ValueError):
+    """No noise scale meets the target, or the search was given an unusable function."""
+
+
+class ReleaseRefused(LedgerwoodError):
+    """A ledger refused a release; nothing was drawn or released."""
+
+
+class BudgetExceeded(ReleaseRefused):
+    """The release would overspend; nothing was released."""
+
+    def __init__(
+        self, label: str, *, needed: float, remaining: float, delta: float, limit: float, hint: str = ""
+    ) -> None:
+        self.label, self.needed, self.remaining = label, needed, remaining
+        self.delta, self.limit, self.hint = delta, limit, hint
+        super().__init__(
+            f"{label!r} would bring the total to epsilon={needed:.6g} at delta={delta:.3g}, over the budget of "
+            f"epsilon={limit:.6g} (remaining: {remaining:.6g}); nothing was released. "
+            f"{hint or 'Use more noise, fewer releases, or a larger budget.'}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"needed": self.needed, "remaining": self.remaining, "delta": self.delta, "limit": self.limit}
+        return _rebuild, (type(self), (self.label,), {**state, "hint": self.hint})
+
+
+def _rebuild(cls: type[LedgerwoodError], args: tuple[Any, ...], kwargs: dict[str, Any]) -> LedgerwoodError:
+    return cls(*args, **kwargs)
+
+
+class OffPlan(ReleaseRefused):
+    """The release is not the next one of the plan; nothing was released."""
+
+
+class LedgerClosed(ReleaseRefused):
+    """The ledger may not be used here: it was closed, or this process is a forked copy."""
+
+
+class JournalError(LedgerwoodError, OSError):
+    """The journal could not be written or read; nothing was released."""
+
+
+class JournalTampered(JournalError):
+    """The journal contradicts its hash chain or its anchor."""
+
+
+class FormatError(LedgerwoodError, ValueError):
+    """A file or a JSON text has an unknown field, a wrong form, or a version from the future."""
+
+
+class MissingDependency(LedgerwoodError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        self.package, self.purpose, self.extra = package, purpose, extra
+        super().__init__(f"{purpose} needs the package {package!r}: pip install 'ledgerwood[{extra}]'")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.purpose, self.extra)
+
+
+class LedgerwoodWarning(UserWarning):
+    """Root of the warnings."""
+
+
+class OrderAtEdge(LedgerwoodWarning):
+    """The best Rényi order lies at the edge of what the curve allows: a wider curve may give less."""
+
+
+class NotPrivate(LedgerwoodWarning):
+    """A seeded generator was used: the output is reproducible and not private."""
