@@ -41,9 +41,7 @@ class GridLoss:
     shift: float
 
 
-def _cells(
-    pair: LossPair, first: int, last: int, step: float, early: float = 0.0
-) -> tuple[Array, Array, Array, Array]:
+def _cells(pair: LossPair, first: int, last: int, step: float, early: float = 0.0) -> tuple[Array, Array, Array, Array]:
     """Grid points, log P-masses, log(Q-mass / P-mass) and the error of the latter for the cells that end ``early``."""
     edges = np.arange(first, last + 1) * step
     log_p, log_q = pair.log_cells(edges - early)

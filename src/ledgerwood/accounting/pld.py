@@ -70,9 +70,7 @@ class ComposedLoss:
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
-        return [
-            (law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
-        ]
+        return [(law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)]
 
     def _shift(self, upper: bool) -> float:
         """How far the composed grid may be off; a safe move to the right (left from below)."""
