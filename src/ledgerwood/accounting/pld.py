@@ -100,11 +100,11 @@ class ComposedLoss:
         return kept
 
     def _saddle(self, epsilon: float, start: float) -> float:
-        """The tilt under which the mean of the sum is epsilon, to half a standard deviation; 0 below the mean."""
+        """The tilt under which the mean of the sum is epsilon, to two standard deviations; 0 below the mean."""
         parts, tilt = self._parts(True), start
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
-            if variance <= 0 or abs(mean - epsilon) <= 0.5 * math.sqrt(variance) or (tilt == 0 and mean > epsilon):
+            if variance <= 0 or abs(mean - epsilon) <= 2 * math.sqrt(variance) or (tilt == 0 and mean > epsilon):
                 break
             # At most a doubling: beyond it the second-order picture of the cumulants says little.
             tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
@@ -156,43 +156,38 @@ class ComposedLoss:
             return math.inf
         answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
         for _ in range(4):
-            answer = self._bisect(goal, upper, tilt)
+            answer = self._root(goal, upper, tilt)
             better = self._saddle(answer, tilt)
             if better == tilt:
                 break
             tilt = better
         return answer
 
-    def _bisect(self, goal: float, upper: bool, tilt: float) -> float:
-        """The end of the last bracket that is safe to report, by regula falsi (Illinois) on log delta."""
+    def _root(self, goal: float, upper: bool, tilt: float) -> float:
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
+        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
 
         def excess(epsilon: float) -> float:
             return max(self._log_delta(epsilon, upper, tilt), goal - 1e3) - goal
 
-        low, f_low = 0.0, excess(0.0)
-        if f_low <= 0:
-            return 0.0
         mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
-        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
-        high = min(max(mean, self.step) + math.sqrt(variance), top)
-        while (f_high := excess(high)) > 0:
-            if high >= top:
-                return high if upper else low
-            low, f_low, high = high, f_high, min(high + 2 * math.sqrt(variance) + self.step, top)
-        for _ in range(80):
-            if high - low <= 1e-10 * high:
+        low, high = 0.0, top
+        x = last = min(max(mean, 0.0), top)
+        value = last_value = excess(x)
+        move = 0.3 * math.sqrt(variance) + self.step
+        proposal = x + math.copysign(move, value)
+        for turn in range(100):
+            low, high = (x, high) if value > 0 else (low, x)
+            if not low < proposal < high or turn % 8 == 7:
+                proposal = (low + high) / 2
+            if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
                 break
-            middle = low + (high - low) * f_low / (f_low - f_high)
-            margin = 0.02 * (high - low)
-            middle = min(max(middle, low + 1e-3 * margin), high - 1e-3 * margin)
-            if not low < middle < high:
-                break
-            value = excess(middle)
-            if value > 0:
-                low, f_low, f_high = middle, value, f_high / 2
-            else:
-                high, f_high, f_low = middle, value, f_low / 2
-        return high if upper else low
+            last, last_value, x, value = x, value, proposal, excess(proposal)
+            proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
+        move = 1e-11 * max(x, self.step * 1e-6)
+        while 0 < x < top and (excess(x) > 0) == upper:
+            x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
+        return x if x > 0 or not upper or excess(0.0) <= 0 else move
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
         """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
