@@ -103,7 +103,9 @@ def _greatest_weight(tilt: float) -> float:
     return (tilt / (1 + tilt)) ** tilt / (1 + tilt) if tilt > 0 else 1.0
 
 
-def _tail_end(parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float) -> tuple[float, float]:
+def _tail_end(
+    parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float
+) -> tuple[float, float]:
     """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the support."""
     target = -math.log(TAIL)
     best = extreme

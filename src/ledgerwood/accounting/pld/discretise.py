@@ -49,7 +49,9 @@ def _cells(
     log_p, log_q = pair.log_cells(edges - early)
     some = log_p > -np.inf
     ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
-    error = 2.0**-48 * (16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0))
+    error = pair.rounding * (
+        16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0)
+    )
     return edges, log_p, ratio, error
 
 
@@ -92,7 +94,9 @@ def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
     far = max(1.0, abs(first * step), abs(last * step))
     early = min(ATOM_MARGIN * far, step / 4)
     edges, log_p, ratio, error = _cells(pair, first, last, step, early)
-    cells = np.flatnonzero(log_p[1:-1] > -np.inf)  # the cells that hold something; a share rises to the next of them
+    cells = np.flatnonzero(
+        log_p[1:-1] > -np.inf
+    )  # the cells that hold something; a share rises to the next of them
     p, d, left = log_p[1:-1][cells], ratio[1:-1][cells], edges[cells]
     with np.errstate(divide="ignore", invalid="ignore"):
         surplus = p + np.log(-np.expm1(np.minimum(d + left, 0.0)))

@@ -1,14 +1,4 @@
-r"""The ``pld`` accountant: privacy-loss distributions composed by tilted FFT, certified from both sides.
-
-``compose`` puts every pair on one uniform grid, from above and from below (:mod:`ledgerwood.accounting.discretise`), and
-answers come from tilted convolutions (:mod:`ledgerwood.accounting.tilted`) with every truncation and rounding error on the
-safe side. One call covers one direction (P, Q): with an asymmetric pair in the mix, ask both directions and take the worse.
-
->>> from ledgerwood.accounting.pairs import GaussianPair
->>> composed = compose([(GaussianPair(1 / 50), 1000)], delta=1e-5)
->>> composed.epsilon_lower(1e-5) < 2.594383 < composed.epsilon_upper(1e-5) < 2.59439
-True
-"""
+"""Choosing the grid and the tilt, and reading answers off the composed loss."""
 
 from __future__ import annotations
 
@@ -19,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ledgerwood.accounting.discretise import GridLoss, from_above, from_below
 from ledgerwood.accounting.pairs import Array, LossPair
-from ledgerwood.accounting.sketch import LARGEST_TILT, Sketch, sketch
-from ledgerwood.accounting.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
+from ledgerwood.accounting.pld.discretise import GridLoss, from_above, from_below
+from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
+from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
@@ -71,7 +61,8 @@ class ComposedLoss:
 
     def _parts(self, upper: bool) -> list[GridPart]:
         return [
-            (law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+            (law.first, law.log_mass, count)
+            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
         ]
 
     def _shift(self, upper: bool) -> float:
@@ -104,7 +95,11 @@ class ComposedLoss:
         parts, tilt = self._parts(True), start
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
-            if variance <= 0 or abs(mean - epsilon) <= 2 * math.sqrt(variance) or (tilt == 0 and mean > epsilon):
+            if (
+                variance <= 0
+                or abs(mean - epsilon) <= 2 * math.sqrt(variance)
+                or (tilt == 0 and mean > epsilon)
+            ):
                 break
             # At most a doubling: beyond it the second-order picture of the cumulants says little.
             tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
@@ -198,7 +193,9 @@ class ComposedLoss:
         sums = [
             result
             for part in (0.0, 1 / 3, 2 / 3, 1.0)
-            if isinstance(result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum)
+            if isinstance(
+                result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum
+            )
         ]
         first = min(s.first for s in sums)
         last = max(s.first + len(s.mass) for s in sums)
@@ -208,7 +205,9 @@ class ComposedLoss:
             where = slice(s.first - first, s.first - first + len(s.mass))
             factor = np.exp(np.minimum(s.log_scale - s.tilt * losses[where], 700.0))
             if upper:
-                bound = (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                bound = (
+                    (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                )
                 mass[where] = np.minimum(mass[where], bound)
             else:
                 bound = (s.mass - s.norm_error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
@@ -248,7 +247,9 @@ def compose(
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
-        low, high = outline.reach(index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20)
+        low, high = outline.reach(
+            index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20
+        )
         least, greatest = pair.support()
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
@@ -259,7 +260,9 @@ def compose(
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
         grid = _align(kept, step)
-        ranges = tuple((math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches)
+        ranges = tuple(
+            (math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches
+        )
         ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
         composed = ComposedLoss(kept, grid, ranges, outline, tilt)
         result = tilted_sum(composed._parts(True), grid, tilt, 2 * LARGEST_LENGTH)
