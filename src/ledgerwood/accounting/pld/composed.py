@@ -17,11 +17,11 @@ from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**20, 2**22
-"""Lengths of the transform: spend the first freely, aim below the second, never exceed the third."""
+SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
+"""Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
 LONGEST_PAIR = 2**19
 """Grid points of one pair."""
-VARIANCE_TOLERANCE = 5e-7
+VARIANCE_TOLERANCE = 1e-6
 """The part of the composed variance that connecting the dots may add (about step^2 / 6 per release)."""
 
 
@@ -174,6 +174,8 @@ class ComposedLoss:
         for turn in range(100):
             low, high = (x, high) if value > 0 else (low, x)
             if not low < proposal < high or turn % 8 == 7:
+                if low == 0 and excess(0.0) <= 0:
+                    return 0.0
                 proposal = (low + high) / 2
             if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
                 break
@@ -182,7 +184,7 @@ class ComposedLoss:
         move = 1e-11 * max(x, self.step * 1e-6)
         while 0 < x < top and (excess(x) > 0) == upper:
             x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
-        return x if x > 0 or not upper or excess(0.0) <= 0 else move
+        return x
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
         """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
@@ -255,8 +257,9 @@ def compose(
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
     window = min(22 * spread, width) or 1.0
-    step = max(math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread, window / LARGEST_LENGTH)
-    step = min(step, window / SMALLEST_LENGTH)
+    step = math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread
+    length = min(max(window / max(step, 1e-300), SMALLEST_LENGTH), LARGEST_LENGTH)
+    step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
         grid = _align(kept, step)
@@ -265,7 +268,7 @@ def compose(
         )
         ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
         composed = ComposedLoss(kept, grid, ranges, outline, tilt)
-        result = tilted_sum(composed._parts(True), grid, tilt, 2 * LARGEST_LENGTH)
+        result = tilted_sum(composed._parts(True), grid, tilt, HARD_LIMIT)
         if isinstance(result, TiltedSum):
             composed._sums[True] = result
             return composed
