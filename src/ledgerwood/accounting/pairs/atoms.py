@@ -97,7 +97,7 @@ class RandomizedResponsePair(_AtomPair):
             raise ParameterError("k", "be an integer of at least 2", self.k)
 
     def _lattice(self) -> tuple[float, bool]:
-        return self.epsilon, True
+        return (2 * self.epsilon if self.k == 2 else self.epsilon), True
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -135,7 +135,7 @@ class ApproxDPPair(_AtomPair):
         return self.delta
 
     def _lattice(self) -> tuple[float, bool] | None:
-        return (self.epsilon, True) if self.epsilon else None
+        return (2 * self.epsilon, True) if self.epsilon else None
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -158,7 +158,7 @@ class DiscreteLaplacePair(_AtomPair):
         _check_shift(self.shift)
 
     def _lattice(self) -> tuple[float, bool]:
-        return 1 / self.scale, True
+        return 2 / self.scale, True
 
     def _support(self) -> tuple[float, float]:
         return -self.shift / self.scale, self.shift / self.scale
@@ -184,8 +184,11 @@ class DiscreteGaussianPair(_AtomPair):
         positive("sigma", self.sigma)
         _check_shift(self.shift)
 
+    def _anchor(self) -> float:
+        return -(self.shift**2) / (2 * self.sigma**2)
+
     def _lattice(self) -> tuple[float, bool]:
-        return self.shift / (2 * self.sigma**2), True
+        return self.shift / self.sigma**2, True
 
     def _support(self) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -300,6 +303,10 @@ class PmfPair(_AtomPair):
         return math.fsum(
             p for loss, p in zip(self.losses, self.probabilities, strict=True) if loss == math.inf
         )
+
+    def _anchor(self) -> float:
+        atoms = self._atoms()
+        return float(atoms.loss[np.argmax(atoms.log_p)]) if len(atoms.loss) else 0.0
 
     def _support(self) -> tuple[float, float]:
         finite = self._atoms().loss

@@ -40,8 +40,13 @@ class LossPair(ABC):
         return self._infinite_mass()
 
     @property
+    def anchor(self) -> float:
+        """A loss that deserves a grid point: an edge or an atom of the law."""
+        return self._anchor()
+
+    @property
     def lattice(self) -> tuple[float, bool] | None:
-        """A step whose multiples hold every atom and edge of the loss, and whether the loss has no other values."""
+        """A spacing that, counted from the anchor, meets all atoms and edges; whether the loss has no other values."""
         return self._lattice()
 
     @property
@@ -73,6 +78,10 @@ class LossPair(ABC):
 
     def _infinite_mass(self) -> float:
         return 0.0
+
+    def _anchor(self) -> float:
+        low, high = self._support()
+        return high if high < math.inf else low if low > -math.inf else 0.0
 
     def _lattice(self) -> tuple[float, bool] | None:
         return None

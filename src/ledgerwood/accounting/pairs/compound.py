@@ -42,6 +42,12 @@ class SubsampledPair(LossPair):
     def _infinite_mass(self) -> float:
         return self.rate * self.base.infinite_mass if self.direction == "remove" else 0.0
 
+    def _anchor(self) -> float:
+        edge = math.log1p(
+            -self.rate
+        )  # much of the law may pile up there, where the base loss is very negative
+        return edge if self.direction == "remove" else -edge
+
     def _rounding(self) -> float:
         return self.base.rounding
 

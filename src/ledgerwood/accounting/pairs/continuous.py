@@ -103,7 +103,7 @@ class LaplacePair(LossPair):
         positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
-        return self.epsilon, False
+        return 2 * self.epsilon, False
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -146,7 +146,7 @@ class BoundedRangePair(LossPair):
         positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
-        return self.epsilon, False
+        return 2 * self.epsilon, False
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ledgerwood.accounting.pairs import Array, LossPair
-from ledgerwood.accounting.pld.discretise import GridLoss, from_above, from_below
+from ledgerwood.accounting.pld.discretise import Grid, GridLoss, from_above, from_below
 from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
 from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
@@ -21,8 +21,11 @@ SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
 """Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
 LONGEST_PAIR = 2**19
 """Grid points of one pair."""
-VARIANCE_TOLERANCE = 1e-6
-"""The part of the composed variance that connecting the dots may add (about step^2 / 6 per release)."""
+TOLERANCE = 5e-7
+"""How much the grid may add to epsilon, relatively, unless that takes too many points."""
+
+SHARP = 1e-9
+"""A tilt is kept when its rounding bounds of log delta are this close."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,7 @@ class ComposedLoss:
     """
 
     pairs: tuple[tuple[LossPair, int], ...]
-    step: float
-    ranges: tuple[tuple[int, int], ...]
+    grids: tuple[Grid, ...]
     outline: Sketch = field(repr=False)
     tilt: float
     _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -55,8 +57,8 @@ class ComposedLoss:
     def _grid(self, upper: bool) -> tuple[GridLoss, ...]:
         if upper not in self._laws:
             rule = from_above if upper else from_below
-            each = zip(self.pairs, self.ranges, strict=True)
-            self._laws[upper] = tuple(rule(pair, first, last, self.step) for (pair, _), (first, last) in each)
+            each = zip(self.pairs, self.grids, strict=True)
+            self._laws[upper] = tuple(rule(pair, grid) for (pair, _), grid in each)
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
@@ -65,10 +67,16 @@ class ComposedLoss:
             for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
         ]
 
-    def _shift(self, upper: bool) -> float:
-        """How far the composed grid may be off; a safe move to the right (left from below)."""
-        total = sum(law.shift * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True))
-        return total if upper else -total
+    @property
+    def step(self) -> float:
+        """The common step of the grids."""
+        return self.grids[0].step
+
+    def _origin(self, upper: bool) -> float:
+        """The composed loss of index 0, moved to the safe side."""
+        return math.fsum(
+            law.origin * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+        )
 
     def _infinite(self, upper: bool) -> float:
         log_finite = math.fsum(
@@ -78,7 +86,9 @@ class ComposedLoss:
         return -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
 
     def _highest(self, upper: bool) -> float:
-        return self.step * sum((part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper))
+        return self._origin(upper) + self.step * sum(
+            (part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper)
+        )
 
     def _sum(self, upper: bool, tilt: float) -> TiltedSum:
         kept = self._sums.get(upper)
@@ -90,41 +100,42 @@ class ComposedLoss:
             self._sums[upper] = kept = result
         return kept
 
-    def _saddle(self, epsilon: float, start: float) -> float:
-        """The tilt under which the mean of the sum is epsilon, to two standard deviations; 0 below the mean."""
-        parts, tilt = self._parts(True), start
+    def _saddle(self, epsilon: float, upper: bool, start: float) -> float:
+        """The tilt under which the mean of the sum is epsilon, to a standard deviation; 0 below the mean."""
+        parts, tilt, goal = self._parts(upper), start, epsilon - self._origin(upper)
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
-            if (
-                variance <= 0
-                or abs(mean - epsilon) <= 2 * math.sqrt(variance)
-                or (tilt == 0 and mean > epsilon)
-            ):
+            spread = math.sqrt(variance)
+            if spread == 0 or abs(mean - goal) <= spread or (tilt == 0 and mean > goal):
                 break
-            # At most a doubling: beyond it the second-order picture of the cumulants says little.
-            tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
-            tilt = min(tilt if tilt * math.sqrt(variance) > 1e-3 else 0.0, LARGEST_TILT)
+            # Newton's step on the cumulants, at most a doubling or a third.
+            tilt = min(max(tilt + (goal - mean) / variance, tilt / 3), 2 * tilt + 1 / spread, LARGEST_TILT)
+            tilt = tilt if tilt * spread > 1e-3 else 0.0
         return tilt
 
-    def _log_delta(self, epsilon: float, upper: bool, tilt: float) -> float:
+    def _log_bounds(self, epsilon: float, upper: bool, tilt: float) -> tuple[float, float]:
+        """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
-        at = epsilon - self._shift(upper)
-        if at >= self._highest(upper) + self.step * 2.0**-20:
-            return log_infinite
-        bounds = self._sum(upper, tilt).log_hockey_stick(at)
-        return float(np.logaddexp(bounds[upper], log_infinite))
+        if epsilon >= self._highest(upper) + self.step * 2.0**-20:
+            return log_infinite, log_infinite
+        low, high = self._sum(upper, tilt).log_hockey_stick(epsilon - self._origin(upper))
+        return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
 
-    def _tilt_at(self, epsilon: float) -> float:
-        return self._saddle(epsilon, self.outline.tilt_for_epsilon(epsilon))
+    def _log_delta(self, epsilon: float, upper: bool) -> float:
+        tilt = self.outline.tilt_for_epsilon(epsilon)
+        bounds = self._log_bounds(epsilon, upper, tilt)
+        if bounds[1] - bounds[0] > SHARP:
+            bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, upper, tilt))
+        return bounds[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:
         """Log of an upper bound of delta at epsilon."""
-        return min(0.0, self._log_delta(epsilon, True, self._tilt_at(epsilon)))
+        return min(0.0, self._log_delta(epsilon, True))
 
     def log_delta_lower(self, epsilon: float) -> float:
         """Log of a lower bound of delta at epsilon (no less than that of 1 - e^epsilon)."""
-        value = self._log_delta(epsilon, False, self._tilt_at(epsilon))
+        value = self._log_delta(epsilon, False)
         return max(value, math.log(-math.expm1(epsilon)) - 2.0**-40 if epsilon < 0 else -math.inf)
 
     def delta_upper(self, epsilon: float) -> float:
@@ -152,7 +163,8 @@ class ComposedLoss:
         answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
         for _ in range(4):
             answer = self._root(goal, upper, tilt)
-            better = self._saddle(answer, tilt)
+            bounds = self._log_bounds(answer, upper, tilt)
+            better = tilt if bounds[1] - bounds[0] <= SHARP else self._saddle(answer, upper, tilt)
             if better == tilt:
                 break
             tilt = better
@@ -160,14 +172,14 @@ class ComposedLoss:
 
     def _root(self, goal: float, upper: bool, tilt: float) -> float:
         """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
-        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
+        top = self._highest(upper) + self.step
 
         def excess(epsilon: float) -> float:
-            return max(self._log_delta(epsilon, upper, tilt), goal - 1e3) - goal
+            return max(self._log_bounds(epsilon, upper, tilt)[upper], goal - 1e3) - goal
 
         mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
         low, high = 0.0, top
-        x = last = min(max(mean, 0.0), top)
+        x = last = min(max(mean + self._origin(upper), 0.0), top)
         value = last_value = excess(x)
         move = 0.3 * math.sqrt(variance) + self.step
         proposal = x + math.copysign(move, value)
@@ -218,7 +230,7 @@ class ComposedLoss:
         if upper:
             mass[0] += 2 * TAIL
             infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
-        return LossPmf(losses + self._shift(upper), mass, infinite)
+        return LossPmf(losses + self._origin(upper), mass, infinite)
 
 
 def compose(
@@ -242,10 +254,12 @@ def compose(
     if delta is not None:
         log_delta = math.log(delta) if delta > 0 else -735.0
         tilt = outline.tilt_for_delta(log_delta)
+        scale = outline.epsilon_for(log_delta)
     else:
         assert epsilon is not None
         tilt = outline.tilt_for_epsilon(epsilon)
         log_delta = outline.log_chernoff(epsilon) - 12
+        scale = abs(epsilon)
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
@@ -256,23 +270,28 @@ def compose(
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
-    window = min(22 * spread, width) or 1.0
-    step = math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread
-    length = min(max(window / max(step, 1e-300), SMALLEST_LENGTH), LARGEST_LENGTH)
+    window = min(18 * spread, width) or 1.0
+    # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory page.
+    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1)))
+    length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
     step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
-        grid = _align(kept, step)
-        ranges = tuple(
-            (math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches
-        )
-        ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
-        composed = ComposedLoss(kept, grid, ranges, outline, tilt)
-        result = tilted_sum(composed._parts(True), grid, tilt, HARD_LIMIT)
+        aligned = _align(kept, step)
+        grids = tuple(_grid(pair, aligned, *reach) for (pair, _), reach in zip(kept, reaches, strict=True))
+        composed = ComposedLoss(kept, grids, outline, tilt)
+        result = tilted_sum(composed._parts(True), aligned, tilt, HARD_LIMIT)
         if isinstance(result, TiltedSum):
             composed._sums[True] = result
             return composed
-        step = max(2 * step, 1.5 * grid)
+        step = max(2 * step, 1.5 * aligned)
+
+
+def _grid(pair: LossPair, step: float, low: float, high: float) -> Grid:
+    """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
+    offset = pair.anchor - step * round(pair.anchor / step)
+    first = math.floor((low - offset) / step - 1e-6)
+    return Grid(offset, step, first, max(math.ceil((high - offset) / step + 1e-6), first + 1))
 
 
 def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:

@@ -56,6 +56,11 @@ class Sketch:
         at = int(np.argmin(bound))
         return float(tilts[at]) if bound[at] < 0 else 0.0
 
+    def epsilon_for(self, log_delta: float) -> float:
+        """The best Chernoff bound of epsilon at delta."""
+        tilt = self.tilt_for_delta(log_delta)
+        return max(0.0, (float(self._moments(np.array([tilt]))[0][0]) - log_delta) / tilt)
+
     def log_chernoff(self, epsilon: float) -> float:
         """Log of the Chernoff bound of delta at epsilon."""
         tilt = self.tilt_for_epsilon(epsilon)

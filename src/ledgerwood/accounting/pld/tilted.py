@@ -24,7 +24,7 @@ from ledgerwood.accounting.pairs import Array
 __all__ = ["GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"]
 
 UNIT_ROUNDOFF = 2.0**-53
-TAIL = 1e-19
+TAIL = 1e-14
 """Tilted probability left outside the window on each side."""
 
 GridPart = tuple[int, Array, int]
