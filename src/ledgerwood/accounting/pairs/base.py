@@ -46,12 +46,16 @@ class LossPair(ABC):
 
     @property
     def lattice(self) -> tuple[float, bool] | None:
-        """A spacing that, counted from the anchor, meets all atoms and edges; whether the loss has no other values."""
+        """A spacing that, counted from the anchor, meets all atoms and edges; whether the loss has no other
+        values.
+        """
         return self._lattice()
 
     @property
     def rounding(self) -> float:
-        """The masses are right to ``rounding * (16 + |log p| + |log q|)`` in the logs; the accountant allows for it."""
+        """The masses are right to ``rounding * (16 + |log p| + |log q|)`` in the logs; the accountant allows
+        for it.
+        """
         return self._rounding()
 
     def support(self) -> tuple[float, float]:
@@ -117,20 +121,21 @@ def log_difference(a: Array, b: Array) -> Array:
     return out
 
 
-def log_normal_interval(a: Array, b: Array) -> Array:
+def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     r"""Log(:math:`\Phi(b) - \Phi(a)`), right in relative terms for every width and both tails.
 
-    Narrow intervals, :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the
-    centre (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
+    ``width`` is b - a, given apart because the rounding of a and b may spoil their difference. Narrow intervals,
+    :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the centre
+    (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
     """
     from scipy.special import log_ndtr, ndtr
 
     flip = a + b < 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     out = np.full(np.shape(a), -np.inf)
-    some = b > a
+    some = width > 0
     with np.errstate(invalid="ignore"):
-        width, centre = b - a, (a + b) / 2
+        centre = (a + b) / 2
         narrow = some & (width * (1 + centre) <= 1)
     nodes, weights = np.polynomial.legendre.leggauss(8)
     w, m = width[narrow] / 2, centre[narrow]

@@ -147,11 +147,15 @@ class ComposedLoss:
         return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
 
     def epsilon_upper(self, delta: float) -> float:
-        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` if infinite loss weighs more."""
+        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` if infinite loss
+        weighs more.
+        """
         return self._solve(delta, upper=True)
 
     def epsilon_lower(self, delta: float) -> float:
-        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does)."""
+        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none
+        does).
+        """
         return self._solve(delta, upper=False)
 
     def _solve(self, delta: float, *, upper: bool) -> float:
@@ -171,7 +175,9 @@ class ComposedLoss:
         return answer
 
     def _root(self, goal: float, upper: bool, tilt: float) -> float:
-        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe
+        side.
+        """
         top = self._highest(upper) + self.step
 
         def excess(epsilon: float) -> float:
@@ -199,10 +205,13 @@ class ComposedLoss:
         return x
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
-        """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
+        """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for
+        lower ends.
 
-        Each mass is the best of the bounds under several tilts between 0 and the target's, so that the far tail is right
-        relative to itself; what lies beyond the grid is at its first point or at infinite loss (from below: dropped).
+        Each mass is the best of the bounds under several tilts between 0 and the target's, so that the far
+        tail is right
+        relative to itself; what lies beyond the grid is at its first point or at infinite loss (from below:
+        dropped).
         """
         sums = [
             result
@@ -230,7 +239,7 @@ class ComposedLoss:
         if upper:
             mass[0] += 2 * TAIL
             infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
-        return LossPmf(losses + self._origin(upper), mass, infinite)
+        return LossPmf(np.asarray(losses + self._origin(upper)), mass, infinite)
 
 
 def compose(
@@ -271,7 +280,8 @@ def compose(
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
     window = min(18 * spread, width) or 1.0
-    # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory page.
+    # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
+    # page.
     step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1)))
     length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
     step = window / 2 ** math.ceil(math.log2(length))
@@ -295,7 +305,9 @@ def _grid(pair: LossPair, step: float, low: float, high: float) -> Grid:
 
 
 def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:
-    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else the coarsest's."""
+    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else
+    the coarsest's.
+    """
     lattices = [pair.lattice for pair, _ in pairs]
     known = [lattice for lattice in lattices if lattice is not None]
     if not known:

@@ -1,12 +1,16 @@
 r"""One pair on a uniform grid of losses: from above (connect-the-dots) and from below (fusion).
 
-Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing and convex in
-:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence, for every V:
+Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are
+decreasing and convex in
+:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence,
+for every V:
 
 * moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
-* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
+* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y
+lowers it.
 
-Both discretisations use only these two facts, and both operators are monotone, so the order survives any composition.
+Both discretisations use only these two facts, and both operators are monotone, so the order survives any
+composition.
 Proofs and the allowance for rounding: ``docs/theory/privacy-loss-distributions.md``.
 """
 
@@ -69,8 +73,10 @@ def _cells(pair: LossPair, edges: Array) -> tuple[Array, Array, Array]:
 def from_above(pair: LossPair, grid: Grid) -> GridLoss:
     r"""The tightest grid law that dominates the pair: each cell's mass goes to the cell's two ends.
 
-    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r at a: P- and
-    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last point and the
+    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r
+    at a: P- and
+    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last
+    point and the
     rest, the pair's delta there, becomes infinite loss.
     """
     edges = grid.points()
@@ -96,11 +102,16 @@ def from_above(pair: LossPair, grid: Grid) -> GridLoss:
 def from_below(pair: LossPair, grid: Grid) -> GridLoss:
     r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
 
-    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused with the part
-    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above it. Run from the top:
-    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and
-    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the points, so that an atom on a point
-    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is lowered to the
+    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused
+    with the part
+    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point
+    i or above it. Run from the top:
+    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the
+    surplus of cell i over its left end and
+    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the
+    points, so that an atom on a point
+    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is
+    lowered to the
     last point, infinite loss stays.
     """
     edges = grid.points()

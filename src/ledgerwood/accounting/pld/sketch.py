@@ -1,4 +1,6 @@
-"""A coarse picture of composed losses, from which the grid and the tilt are chosen. No bound depends on it."""
+"""A coarse picture of composed losses, from which the grid and the tilt are chosen. No bound depends on
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ LARGEST_TILT = 1e12
 
 @dataclass(frozen=True)
 class Sketch:
-    """For each pair: a few hundred merged atoms (loss, log mass), the right ends of their cells, and the count."""
+    """For each pair: a few hundred merged atoms (loss, log mass), the right ends of their cells, and the
+    count.
+    """
 
     atoms: tuple[tuple[Array, Array, Array, int], ...]
 

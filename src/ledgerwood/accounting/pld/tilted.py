@@ -1,13 +1,17 @@
 r"""Sums of independent losses on a grid by FFT, exponentially tilted, with a bound on every rounding error.
 
-With :math:`\tilde p_j \propto p_j e^{\lambda l_j}` and M the normaliser, the hockey stick of the k-fold sum is
+With :math:`\tilde p_j \propto p_j e^{\lambda l_j}` and M the normaliser, the hockey stick of the k-fold sum
+is
 
-.. math:: \delta(\varepsilon) = M^k e^{-\lambda\varepsilon} \sum_{l > \varepsilon} \tilde c(l)\, e^{-\lambda(l-\varepsilon)} (1 - e^{-(l-\varepsilon)}),
+.. math:: \delta(\varepsilon) = M^k e^{-\lambda\varepsilon} \sum_{l > \varepsilon} \tilde c(l)\,
+e^{-\lambda(l-\varepsilon)} (1 - e^{-(l-\varepsilon)}),
           \qquad \tilde c = \tilde p^{*k},
 
-so an absolute error of :math:`\tilde c` becomes an error relative to the Chernoff bound :math:`M^k e^{-\lambda\varepsilon}`, however small delta is.
+so an absolute error of :math:`\tilde c` becomes an error relative to the Chernoff bound
+:math:`M^k e^{-\lambda\varepsilon}`, however small delta is.
 
-The bounds used (derived in ``docs/theory/privacy-loss-distributions.md``): for a transform of length :math:`N = 2^m`, with unit roundoff u,
+The bounds used (derived in ``docs/theory/privacy-loss-distributions.md``): for a transform of length
+:math:`N = 2^m`, with unit roundoff u,
 :math:`|\Delta F_j| \le \gamma \|p\|_1` and :math:`\|\Delta F\|_2 \le \gamma \|F\|_2`, :math:`\gamma = 8 m u`.
 """
 
@@ -60,7 +64,9 @@ def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple
 
 @dataclass(frozen=True)
 class TiltedSum:
-    """The tilted law of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its errors."""
+    """The tilted law of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its
+    errors.
+    """
 
     step: float
     tilt: float
@@ -106,7 +112,9 @@ def _greatest_weight(tilt: float) -> float:
 def _tail_end(
     parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float
 ) -> tuple[float, float]:
-    """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the support."""
+    """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the
+    support.
+    """
     target = -math.log(TAIL)
     best = extreme
     for factor in (0.03, 0.1, 0.25, 0.5, 0.75, 1.0, 1.35):
