@@ -67,7 +67,8 @@ class LossPair(ABC):
 
         Edges rise. An atom within ``2**-47 * max(1, |edge|)`` of an edge may be counted on either side of it.
         """
-        return self._log_cells(np.asarray(edges, dtype=float))
+        array = np.asarray(edges, dtype=float)
+        return self._log_cells(array) if len(array) else (np.zeros(1), np.zeros(1))
 
     def log_delta(self, epsilon: npt.ArrayLike) -> Array:
         """Logarithm of the profile, in closed form (one release, no grid)."""

@@ -54,36 +54,29 @@ class GaussianPair(LossPair):
         eps = epsilon
         a = self.mu / 2 - eps / self.mu
         b = -self.mu / 2 - eps / self.mu
-        # For large eps/mu both terms are nearly equal; the scaled complementary error function m(x) =
-        # Phi(-x)/phi(x)
+        # Close to one, the plain difference; else the two terms may be nearly equal, and Mills' ratio m = (1 - Phi)/phi
         # takes the common factor out: delta = phi(a) (m(-a) - m(-b)), since e^eps phi(b) = phi(a).
         direct = log_difference(log_ndtr(a), eps + log_ndtr(b))
         scaled = -a * a / 2 - 0.5 * math.log(2 * math.pi) + np.log(_mills_difference(-a, self.mu))
-        return np.where(a < -1, scaled, direct)
+        return np.where(a < 5, scaled, direct)
 
 
 def _mills_difference(x: Array, gap: float) -> Array:
-    r"""Mills' ratio at x minus at x + gap, x > 0:
-    :math:`\int_0^\infty e^{-xt - t^2/2}(1 - e^{-t\,gap})\,dt`.
-    """
+    r"""Mills' ratio at x minus at x + gap, x >= -5: the integral of :math:`-m'(y) = 1 - y\,m(y)` if the gap is small."""
     from scipy.special import erfcx
 
     root = math.sqrt(2)
-    x = np.maximum(x, 0.0)
+    x = np.maximum(x, -5.0)
     plain = math.sqrt(math.pi / 2) * (erfcx(x / root) - erfcx((x + gap) / root))
-    # A small gap: the integral of -m'(y) = 1 - y m(y) over [x, x + gap]; the integrand itself cancels only
-    # for large y,
-    # where it is 1/y^2 - 3/y^4 + 15/y^6 - ..., so it is taken from that series there.
     nodes, weights = np.polynomial.legendre.leggauss(12)
     total = np.zeros(np.shape(x))
     for node, weight in zip(nodes, weights, strict=True):
-        y = x + gap * (node + 1) / 2
-        total += weight * gap / 2 * _one_minus_y_mills(y)
-    return np.where(gap < 0.5 * (1 + x), total, plain)
+        total += weight * gap / 2 * _one_minus_y_mills(x + gap * (node + 1) / 2)
+    return np.where(gap < 0.5 * (1 + np.maximum(x, 0.0)), total, plain)
 
 
 def _one_minus_y_mills(y: Array) -> Array:
-    r""":math:`1 - y\,m(y)` for y >= 0, with m Mills' ratio: direct below 12, by its asymptotic series above
+    r""":math:`1 - y\,m(y)` with m Mills' ratio: direct below 12, by its asymptotic series above
     (rel. 1e-15).
     """
     from scipy.special import erfcx
