@@ -11,13 +11,13 @@ import numpy as np
 
 from ledgerwood.accounting.pairs import Array, LossPair
 from ledgerwood.accounting.pld.discretise import Grid, GridLoss, from_above, from_below
-from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
+from ledgerwood.accounting.pld.sketch import Sketch, sketch
 from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
+SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**16, 2**21, 2**22
 """Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
 LONGEST_PAIR = 2**19
 """Grid points of one pair."""
@@ -48,6 +48,7 @@ class ComposedLoss:
     grids: tuple[Grid, ...]
     outline: Sketch = field(repr=False)
     tilt: float
+    _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -100,16 +101,16 @@ class ComposedLoss:
             self._sums[upper] = kept = result
         return kept
 
-    def _saddle(self, epsilon: float, upper: bool, start: float) -> float:
+    def _saddle(self, epsilon: float, start: float) -> float:
         """The tilt under which the mean of the sum is epsilon, to a standard deviation; 0 below the mean."""
-        parts, tilt, goal = self._parts(upper), start, epsilon - self._origin(upper)
+        parts, tilt, goal = self._parts(True), start, epsilon - self._origin(True)
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
             spread = math.sqrt(variance)
             if spread == 0 or abs(mean - goal) <= spread or (tilt == 0 and mean > goal):
                 break
             # Newton's step on the cumulants, at most a doubling or a third.
-            tilt = min(max(tilt + (goal - mean) / variance, tilt / 3), 2 * tilt + 1 / spread, LARGEST_TILT)
+            tilt = min(max(tilt + (goal - mean) / variance, tilt / 3), 2 * tilt + 1 / spread, self.outline.largest_tilt)
             tilt = tilt if tilt * spread > 1e-3 else 0.0
         return tilt
 
@@ -126,7 +127,7 @@ class ComposedLoss:
         tilt = self.outline.tilt_for_epsilon(epsilon)
         bounds = self._log_bounds(epsilon, upper, tilt)
         if bounds[1] - bounds[0] > SHARP:
-            bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, upper, tilt))
+            bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, tilt))
         return bounds[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:
@@ -147,47 +148,63 @@ class ComposedLoss:
         return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
 
     def epsilon_upper(self, delta: float) -> float:
-        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` if infinite loss
-        weighs more.
-        """
-        return self._solve(delta, upper=True)
+        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` where there is none."""
+        return self._upper_root(delta)[0]
 
     def epsilon_lower(self, delta: float) -> float:
-        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none
-        does).
-        """
-        return self._solve(delta, upper=False)
+        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does).
 
-    def _solve(self, delta: float, *, upper: bool) -> float:
+        Found by stepping down from the upper end, where the tilt suits both.
+        """
+        start, tilt = self._upper_root(delta)
+        goal = math.log(delta) + 2.0**-45
+        if self._infinite(False) >= math.exp(goal):
+            return math.inf
+        good = fail = min(start, self._highest(False))
+        move = 1e-11 * good
+        while good > 0 and self._log_bounds(good, False, tilt)[0] <= goal:
+            good, fail, move = good - move, good, 4 * move
+        for _ in range(12):
+            middle = (max(good, 0.0) + fail) / 2
+            if good > 0 and self._log_bounds(middle, False, tilt)[0] > goal:
+                good = middle
+            else:
+                fail = middle
+        return max(good, 0.0)
+
+    def _upper_root(self, delta: float) -> tuple[float, float]:
+        """The least epsilon found whose upper bound of delta is at most ``delta``, and the tilt that showed it."""
         if not 0 < delta < 1:
             raise ParameterError("delta", "lie in (0, 1)", delta)
-        goal = math.log(delta) + (-1 if upper else 1) * 2.0**-45
-        if self._infinite(upper) >= math.exp(goal):
-            return math.inf
-        answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
-        for _ in range(4):
-            answer = self._root(goal, upper, tilt)
-            bounds = self._log_bounds(answer, upper, tilt)
-            better = tilt if bounds[1] - bounds[0] <= SHARP else self._saddle(answer, upper, tilt)
-            if better == tilt:
-                break
-            tilt = better
-        return answer
+        if delta in self._roots:
+            return self._roots[delta]
+        goal = math.log(delta) - 2.0**-45
+        tilt = self.outline.tilt_for_delta(goal)
+        best = (math.inf, tilt)
+        if self._infinite(True) < math.exp(goal):
+            for _ in range(3):
+                answer = self._root(goal, tilt)
+                best = min(best, (answer, tilt))
+                bounds = self._log_bounds(answer, True, tilt)
+                better = tilt if bounds[1] - bounds[0] <= SHARP else self._saddle(answer, tilt)
+                if better == tilt:
+                    break
+                tilt = better
+        self._roots[delta] = best
+        return best
 
-    def _root(self, goal: float, upper: bool, tilt: float) -> float:
-        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe
-        side.
-        """
-        top = self._highest(upper) + self.step
+    def _root(self, goal: float, tilt: float) -> float:
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
+        top = self._highest(True) + self.step
 
         def excess(epsilon: float) -> float:
-            return max(self._log_bounds(epsilon, upper, tilt)[upper], goal - 1e3) - goal
+            return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal
 
-        mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
+        mean, variance = tilted_moments(self._parts(True), self.step, tilt)
         low, high = 0.0, top
-        x = last = min(max(mean + self._origin(upper), 0.0), top)
+        x = last = min(max(mean + self._origin(True), 0.0), top)
         value = last_value = excess(x)
-        move = 0.3 * math.sqrt(variance) + self.step
+        move = 0.3 * math.sqrt(variance) + 1e-3 * self.step
         proposal = x + math.copysign(move, value)
         for turn in range(100):
             low, high = (x, high) if value > 0 else (low, x)
@@ -199,9 +216,9 @@ class ComposedLoss:
                 break
             last, last_value, x, value = x, value, proposal, excess(proposal)
             proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
-        move = 1e-11 * max(x, self.step * 1e-6)
-        while 0 < x < top and (excess(x) > 0) == upper:
-            x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
+        move = 1e-11 * max(x, 1e-6 * self.step)
+        while x < top and excess(x) > 0:
+            x, move = min(x + move, top), 4 * move
         return x
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
@@ -300,8 +317,8 @@ def compose(
 def _grid(pair: LossPair, step: float, low: float, high: float) -> Grid:
     """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
     offset = pair.anchor - step * round(pair.anchor / step)
-    first = math.floor((low - offset) / step - 1e-6)
-    return Grid(offset, step, first, max(math.ceil((high - offset) / step + 1e-6), first + 1))
+    first = math.floor((low - offset) / step + 1e-6)
+    return Grid(offset, step, first, max(math.ceil((high - offset) / step - 1e-6), first + 1))
 
 
 def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:

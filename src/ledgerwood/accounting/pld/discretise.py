@@ -29,7 +29,7 @@ EDGE_ERROR = 2.0**-47
 """How far rounding may move an edge of a cell, per unit of max(1, |edge|)."""
 
 ATOM_MARGIN = 2.0**-44
-"""How far before a grid point the cells from below end, per unit of max(1, |loss|)."""
+"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(1, |loss|)."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,13 @@ def from_above(pair: LossPair, grid: Grid) -> GridLoss:
     at a: P- and
     Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last
     point and the
-    rest, the pair's delta there, becomes infinite loss.
+    rest, the pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom on the last
+    point is not above the grid.
     """
     edges = grid.points()
+    far = max(1.0, abs(edges[0]), abs(edges[-1]))
+    late = min(ATOM_MARGIN * far, grid.step / 4)
+    edges = edges + late
     log_p, ratio, error = _cells(pair, edges)
     with np.errstate(divide="ignore"):
         inner = np.minimum(ratio[1:-1] - 2 * error[1:-1] + edges[:-1], 0.0)
@@ -95,7 +99,7 @@ def from_above(pair: LossPair, grid: Grid) -> GridLoss:
         grid.first,
         np.logaddexp(left, right) + inflate,
         infinite * math.exp(inflate) + 2.0**-1060,
-        grid.offset + EDGE_ERROR * max(1.0, abs(edges[0]), abs(edges[-1])),
+        grid.offset + late + EDGE_ERROR * far,
     )
 
 
@@ -133,7 +137,7 @@ def from_below(pair: LossPair, grid: Grid) -> GridLoss:
         shares.append(rest)
     alpha = np.array(shares[: len(cells)])[::-1]
     infinite = pair.infinite_mass
-    top = math.exp(float(log_p[-1])) - infinite
+    top = math.exp(float(log_p[-1])) * (1 - 2.0**-45) - infinite * (1 + 2.0**-45)
     mass = np.full(len(edges), -np.inf)
     mass[-1] = math.log(top) if top > 0 else -math.inf
     with np.errstate(divide="ignore"):
