@@ -51,7 +51,7 @@ def bounded_range_log_delta(epsilon: float, gamma: ArrayLike) -> Array:
     """Logarithm of the exact profile, for values too small for floating point; -inf beyond epsilon.
 
     >>> print(f"{bounded_range_log_delta(1.0, 0.0):.6f}")
-    -1.406827
+    -1.406829
     """
     _check_size(epsilon)
     g = np.asarray(gamma, dtype=np.float64)
@@ -158,7 +158,7 @@ class RangeProfile:
         following = np.minimum(index + 1, last)
         value = np.where(index < last, self.lower_values[following], 0.0)
         for node in (index, following):
-            place = np.minimum(distance - node * self.h + 4 * _ULP * distance, 700.0)
+            place = np.minimum(distance - node * self.h + 4 * _ULP * (distance + self.h), 700.0)
             down = self.intercepts[node] * (1 - 4 * _ULP) - self.slopes[node] * np.exp(place) * _UP
             value = np.maximum(value, down)
         mirrored = np.where(g < 0, -np.expm1(-distance) + np.exp(-distance) * value, value)
@@ -173,7 +173,7 @@ class RangeProfile:
         _check_mu(mu)
         nodes = self.h * np.arange(len(self.masses))
         strikes = np.concatenate([nodes, -nodes[1:]])
-        weights = np.concatenate([self.masses, self.masses[1:] * np.exp(-nodes[1:]) * _UP])
+        weights = np.concatenate([self.masses, self.masses[1:] * np.exp(-nodes[1:] * (1 - 4 * _ULP)) * _UP])
 
         def at(g: float) -> float:
             margin = 4 * _ULP * (abs(g) + nodes[-1])
@@ -186,22 +186,27 @@ class RangeProfile:
     def gaussian_lower(self, mu: float, gamma: ArrayLike) -> Array:
         r"""Lower end of :math:`E[V(\gamma - L)]`, :math:`L \sim N(\mu^2/2, \mu^2)`.
 
-        Line i is followed on the half cells around node i. By parts this is a sum over the changes at
-        the midpoints: each is a put (with the Gaussian profile as expectation) and a small correction.
+        Line i is followed until line i + 1 overtakes it. By parts this is a sum over the crossings: each is a
+        put (with the Gaussian profile as expectation), and a correction for the rounding of its place.
         """
         _check_mu(mu)
-        intercepts, slopes, middles = self._lines()
+        intercepts, slopes, nodes = self._lines()
         change = intercepts[:-1] - intercepts[1:]
-        half = math.exp(self.h / 2)
-        slope_left, slope_right = slopes[:-1] * half, slopes[1:] / half
-        correction = change - (slope_left - slope_right)
-        correction -= 16 * _ULP * (intercepts[:-1] + slope_left + slope_right)
+        fall = slopes[:-1] - slopes[1:] * math.exp(-self.h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            offset = np.nan_to_num(np.log(change / fall), nan=self.h / 2)
+        # Any crossing between the two nodes keeps the bound valid; the clip only guards against rounding.
+        offset = np.clip(offset, 0.0, self.h)
+        stretch = np.exp(offset)
+        correction = change - stretch * fall
+        correction -= 32 * _ULP * (intercepts[:-1] + stretch * (slopes[:-1] + slopes[1:]))
+        crossings = nodes[:-1] + offset
 
         def at(g: float) -> float:
-            margin = 4 * _ULP * (abs(g) + middles[-1])
-            low = _gaussian_profile(mu, g - middles + margin, upper=False)
-            high = _gaussian_profile(mu, g - middles - margin, upper=True)
-            few, many = _gaussian_tail(mu, g - middles, margin)
+            margin = 4 * _ULP * (abs(g) + nodes[-1])
+            low = _gaussian_profile(mu, g - crossings + margin, upper=False)
+            high = _gaussian_profile(mu, g - crossings - margin, upper=True)
+            few, many = _gaussian_tail(mu, g - crossings, margin)
             puts = np.where(change > 0, change * low * _DOWN, change * high * _UP)
             tails = np.where(correction > 0, correction * few, correction * many)
             gains = puts + tails
@@ -212,16 +217,15 @@ class RangeProfile:
         return _each(at, gamma)
 
     def _lines(self) -> tuple[Array, Array, Array]:
-        """Lines at the nodes -n-1, ..., n+1 and the midpoints between them; (1, 1) and (0, 0) at the ends."""
+        """Lines at the nodes -n-1, ..., n+1, with (1, 1) and (0, 0) at the ends; slopes scaled by exp(node)."""
         count = len(self.values)
         nodes = self.h * np.arange(count + 1)
-        shrink = np.exp(-nodes)
+        shrink = np.exp(-nodes * (1 - 4 * _ULP))
         left_intercepts = np.maximum(1.0 - self.slopes * shrink[:-1] * _UP, 0.0) * _DOWN
         left_slopes = (1.0 - self.intercepts) * shrink[:-1] * _UP
         intercepts = np.concatenate([[1.0], left_intercepts[:0:-1], self.intercepts, [0.0]])
         slopes = np.concatenate([[shrink[-1] * _UP], left_slopes[:0:-1], self.slopes, [0.0]])
-        middles = self.h * (np.arange(-count, count) + 0.5)
-        return intercepts, slopes, middles
+        return intercepts, slopes, np.concatenate([-nodes[:0:-1], nodes])
 
     def pmf_upper(
         self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
@@ -272,7 +276,7 @@ def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
     up, down = (_UP, _DOWN) if upper else (_DOWN, _UP)
     difference = near * up - far * down
     if upper:
-        mean = ((1.0 - a * near) + (1.0 - b * far) + 32 * _ULP * (np.abs(a) * near + b * far)) / 2
+        mean = ((1.0 - a * near) + (1.0 - b * far) + 64 * _ULP * (np.abs(a) * near + b * far)) / 2
         mean = np.where(a > -2.0, mean, np.inf)
         small = density * np.minimum(difference, mu * mean * _UP)
         value = np.where(a > -1.0, small, ndtr(-a) * up - density * far * (1 - error)) * (1 + error)
@@ -296,7 +300,7 @@ def _gaussian_tail(mu: float, gamma: Array, margin: float) -> tuple[Array, Array
     slip = 4 * _ULP * (np.abs(gamma) / mu + mu / 2) + margin / mu
     density, error = _density(b - mu)
     # On the right through Mills' ratio; on the left the product itself is harmless.
-    error = error + slip * (np.abs(b - mu) + 1.0)
+    error = error + slip * (np.abs(b - mu) + 2.0)
     value = np.where(
         b > -1.0,
         density * _mills(np.maximum(b, -2.0)),

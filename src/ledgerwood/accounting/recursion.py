@@ -35,12 +35,12 @@ __all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work"
 Array = NDArray[np.float64]
 
 _ULP = 2.0**-52
-_AUTOMATIC_WORK = 4e8  # cell evaluations that the automatic grid may take
+_QUICK_WORK = 1e8  # cell evaluations (about 1e9 per second) that buy a grid finer than _GOOD_CELLS
+_PATIENT_WORK = 6e8  # cell evaluations that buy a grid of up to _GOOD_CELLS
 _WORK_LIMIT = 8e9  # beyond this the caller is told to use another method
 _MEMORY_LIMIT = 4e7  # numbers held by the lattice of an unknown order
-_MERGING_CELLS = 16  # sizes are merged until a grid this fine is affordable
-_FEWEST_CELLS, _MOST_CELLS = 4, 1024
-_HEADROOM = 0.05  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
+_FEWEST_CELLS, _GOOD_CELLS, _MOST_CELLS = 4, 64, 1024
+_HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 
 
 class TooLarge(LedgerwoodError):
@@ -95,7 +95,7 @@ def bounded_range_profile(
     --------
     >>> profile = bounded_range_profile([(0.5, 1), (1.0, 1)], ordered=True, gamma_max=1.5)
     >>> print(f"{profile.upper(0.0):.5f}")
-    0.25982
+    0.25981
     >>> profile = bounded_range_profile([(1.0, 1), (0.5, 1)], ordered=True, gamma_max=1.5)
     >>> print(f"{profile.upper(0.0):.5f}")
     0.24492
@@ -118,7 +118,7 @@ def estimated_work(
     """Number of cell evaluations that :func:`bounded_range_profile` would make (about 1e9 per second and core).
 
     >>> estimated_work([(0.1, 20)], ordered=True, gamma_max=2.0, cells=32)
-    409600.0
+    423060.0
     """
     return _plan(steps, ordered, gamma_max, cells).work
 
@@ -141,8 +141,7 @@ def _plan(
         return _Plan((), float(gamma_max), 1, 0.0, 0.0)
     if not ordered:
         groups = _same_sizes(groups)
-        trial = _MERGING_CELLS if cells is None else cells
-        limit = 4 * _AUTOMATIC_WORK if cells is None else _WORK_LIMIT
+        trial, limit = (_GOOD_CELLS // 4, _PATIENT_WORK) if cells is None else (cells, _WORK_LIMIT)
         while len(groups) > 1:
             plan = _layout(groups, ordered, gamma_max, trial)
             if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
@@ -153,7 +152,8 @@ def _plan(
     cells = _MOST_CELLS
     while cells > _FEWEST_CELLS:
         plan = _layout(groups, ordered, gamma_max, cells)
-        if plan.work <= _AUTOMATIC_WORK and plan.memory <= _MEMORY_LIMIT:
+        limit = _PATIENT_WORK if cells <= _GOOD_CELLS else _QUICK_WORK
+        if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
             return plan
         cells //= 2
     return _layout(groups, ordered, gamma_max, cells)
@@ -226,6 +226,7 @@ class _Step:
                 1 / math.expm1(r) if r > 0 else 0.0,
                 bend_r,
                 0.25 / bend_r if r > 0 else 0.0,
+                max(1e-306 / float(np.max(self.bend)), 1e-306),
             ]
         )
         self.shift = cells if r <= rest else cells + 1
@@ -248,7 +249,7 @@ class _Machine:
         ]
         self._pad = max([step.cells for step in self._above], default=0) + 2
         nodes = plan.h * np.arange(self._pad + 1)
-        self._one_minus, self._exponential = -np.expm1(-nodes), np.exp(-nodes)
+        self._one_minus, self._exponential = -np.expm1(-nodes), np.exp(-nodes * (1 - 4 * _ULP))
         width = plan.last + 1 + 2 * self._pad
         self._work, self._scratch = np.zeros((4, width)), np.zeros((4, width))
         self._chosen = np.zeros(width, dtype=np.int64)
