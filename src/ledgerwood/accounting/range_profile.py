@@ -6,7 +6,7 @@ The smallest profile that holds for every :math:`\varepsilon`-bounded-range mech
           \qquad -\varepsilon \le \gamma \le \varepsilon,
 
 :math:`1 - e^\gamma` to the left and 0 to the right (``docs/theory/bounded-range-profile.md``).
-:class:`RangeProfile` holds the profile of a composition as computed by :mod:`ledgerwood.accounting.recursion`:
+:class:`RangeProfile` holds the profile of a composition computed by :mod:`ledgerwood.accounting.recursion`:
 an upper end (chords of upper values, linear in :math:`e^\gamma`) and a lower end (lines below the profile).
 Every number it returns is rounded outwards. Elementary functions are taken to be right to 8 ulp,
 ``scipy.special.erfcx`` and ``ndtr`` to 32 ulp.
@@ -113,17 +113,18 @@ class RangeProfile:
     @classmethod
     def from_state(cls, *, h: float, reach: float, state: Array) -> Self:
         """Finish the four rows (upper, lower, intercept, slope) computed by the recursion."""
-        upper = np.minimum(state[0], 1.0)
+        upper = np.minimum.accumulate(np.minimum(state[0], 1.0))  # V decreases and is at most 1
         after = np.append(upper[1:], upper[-1])
         before = np.concatenate([upper[:1], upper[:-1]])
         steep, flat = (before - upper) / -math.expm1(-h), (upper - after) / math.expm1(h)
         steep[0], flat[0] = 1.0 - upper[0], 2.0 * flat[0]
         masses = np.maximum(steep - flat + 8 * _ULP * (np.abs(steep) + np.abs(flat)), 0.0)
-        rows = [upper, state[1], state[2], state[3], masses]
-        copies = [np.ascontiguousarray(row) for row in rows]
-        for row in copies:
+        upper, lower, intercepts, slopes, masses = (
+            np.array(row) for row in (upper, state[1], state[2], state[3], masses)
+        )
+        for row in (upper, lower, intercepts, slopes, masses):
             row.setflags(write=False)
-        return cls(h, reach, *copies, mass_at_infinity=float(upper[-1]))
+        return cls(h, reach, upper, lower, intercepts, slopes, masses, float(upper[-1]))
 
     @property
     def gamma_max(self) -> float:
@@ -217,7 +218,7 @@ class RangeProfile:
         return _each(at, gamma)
 
     def _lines(self) -> tuple[Array, Array, Array]:
-        """Lines at the nodes -n-1, ..., n+1, with (1, 1) and (0, 0) at the ends; slopes scaled by exp(node)."""
+        """Lines at the nodes -n-1, ..., n+1, (1, 1) and (0, 0) being the ends; slopes scaled by exp(node)."""
         count = len(self.values)
         nodes = self.h * np.arange(count + 1)
         shrink = np.exp(-nodes * (1 - 4 * _ULP))
@@ -258,11 +259,11 @@ def _each(function: Callable[[float], float], gamma: ArrayLike) -> Array:
 
 
 def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
-    r"""Bound :math:`\Phi(-a) - e^\gamma \Phi(-b)`, with :math:`a = \gamma/\mu - \mu/2` and :math:`b = a + \mu`.
+    r"""Bound :math:`\Phi(-a) - e^\gamma \Phi(-b)`, where :math:`a = \gamma/\mu - \mu/2`, :math:`b = a + \mu`.
 
-    Since :math:`e^\gamma \varphi(b) = \varphi(a)` it is :math:`\varphi(a) (m(a) - m(b))` with Mills' ratio m. The
-    difference cancels for small mu; :math:`-m'(x) = 1 - x m(x)` is convex and decreasing, so that it also lies
-    between mu times the midpoint and mu times the mean of the end points of -m'.
+    Since :math:`e^\gamma \varphi(b) = \varphi(a)` it is :math:`\varphi(a) (m(a) - m(b))` with Mills' ratio m.
+    The difference cancels for small mu; :math:`-m'(x) = 1 - x m(x)` is convex and decreasing, so that the
+    difference also lies between mu times -m' at the midpoint and mu times the mean of -m' at the ends.
     """
     from scipy.special import ndtr
 

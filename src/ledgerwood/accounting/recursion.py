@@ -10,9 +10,9 @@ The best :math:`\delta` at :math:`\gamma` that any adaptive choice of bounded-ra
           q_t = \frac{1 - e^{t - \varepsilon}}{1 - e^{-\varepsilon}}.
 
 (Dong, Durfee and Rogers, arXiv:1909.13830, for the mathematics.) The last executed step is applied to
-:math:`V_0` first. If the order is unknown, the lattice :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` over the
-multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot make
-the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
+:math:`V_0` first. If the order is unknown, the lattice :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` over
+the multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot
+make the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,7 @@ _FEWEST_CELLS, _GOOD_CELLS, _MOST_CELLS = 4, 64, 1024
 _HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 
 
-class TooLarge(LedgerwoodError):
+class TooLarge(LedgerwoodError):  # noqa: N818 -- says what is wrong, as the tree of errors does
     """The recursion would take too long; a Rényi bound is the method to use instead."""
 
 
@@ -77,9 +76,9 @@ def bounded_range_profile(
     steps
         Pairs (epsilon, count), in executed order if ``ordered``.
     ordered
-        Whether the schedule is fixed in advance. If not, the multiset is priced for its worst order, orders chosen
-        adaptively included; sizes that are nearly equal are merged (upwards for the upper end, downwards for the
-        lower end) when the lattice of orders would be too large.
+        Whether the schedule is fixed in advance. If not, the multiset is priced for its worst order, orders
+        chosen adaptively included; sizes that are nearly equal are merged (upwards for the upper end,
+        downwards for the lower end) when the lattice of orders would be too large.
     gamma_max
         Beyond it the profile is only bounded by its value there.
     cells
@@ -103,7 +102,7 @@ def bounded_range_profile(
     plan = _plan(steps, ordered, gamma_max, cells)
     if plan.work > _WORK_LIMIT or plan.memory > _MEMORY_LIMIT:
         raise TooLarge(
-            f"the optimal recursion would take {plan.work:.2g} cell evaluations, more than {_WORK_LIMIT:.2g}: "
+            f"the optimal recursion would take {plan.work:.2g} cell evaluations, over {_WORK_LIMIT:.2g}: "
             f"use method='rdp', a smaller gamma_max, or fewer cells"
         )
     machine = _Machine(plan)
@@ -115,7 +114,7 @@ def bounded_range_profile(
 def estimated_work(
     steps: Sequence[tuple[float, int]], *, ordered: bool, gamma_max: float, cells: int | None = None
 ) -> float:
-    """Number of cell evaluations that :func:`bounded_range_profile` would make (about 1e9 per second and core).
+    """Number of cell evaluations that :func:`bounded_range_profile` would make, about 1e9 per second.
 
     >>> estimated_work([(0.1, 20)], ordered=True, gamma_max=2.0, cells=32)
     423060.0
@@ -123,14 +122,12 @@ def estimated_work(
     return _plan(steps, ordered, gamma_max, cells).work
 
 
-def _plan(
-    steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, cells: int | None
-) -> _Plan:
+def _plan(steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, cells: int | None) -> _Plan:
     """Check the input; choose the merging of sizes and the grid."""
     for epsilon, count in steps:
         if not 0.0 <= epsilon < math.inf:
             raise ParameterError("epsilon", "be non-negative and finite", epsilon)
-        if isinstance(count, bool) or not isinstance(count, Integral) or count < 0:
+        if type(count) is bool or int(count) != count or count < 0:
             raise ParameterError("count", "be a non-negative integer", count)
     if not 0.0 < gamma_max < math.inf:
         raise ParameterError("gamma_max", "be positive and finite", gamma_max)
@@ -167,7 +164,8 @@ def _layout(groups: list[_Group], ordered: bool, gamma_max: float, cells: int) -
     last = math.ceil(min(gamma_max * (1 + _HEADROOM), reach) / h) + 1
     states = [1 if ordered else math.prod(g.count + 1 for g in groups if g is not group) for group in groups]
     evaluations = sum(
-        group.count * multiple * (group.above // h + 1) for group, multiple in zip(groups, states, strict=True)
+        group.count * multiple * (group.above // h + 1)
+        for group, multiple in zip(groups, states, strict=True)
     )
     held = 2 if ordered else 2 * min(states)
     return _Plan(tuple(groups), h, last, float(evaluations * last), 4.0 * held * last)
@@ -196,7 +194,7 @@ def _sum_up(groups: Sequence[_Group], counts: Sequence[int]) -> float:
 class _Step:
     """Constants of one step of size ``epsilon`` on a grid of step ``h``, for both kernels.
 
-    With epsilon = cells h + r, 0 <= r < h, the strategies t = 0, h, ..., cells h have weights q and p = 1 - q;
+    With epsilon = cells h + r, 0 <= r < h, the strategies t = 0, h, ..., cells h have weights q, p = 1 - q;
     ``bend`` is the coefficient of w (1 - w) in a cell (see the theory page). Every constant is right to
     (16 + epsilon) ulp, which ``slack`` covers together with the arithmetic of the kernels.
     """
@@ -271,11 +269,30 @@ class _Machine:
         limit = min(self._index(counts), self._plan.last)
         up, down = self._above[which], self._below[which]
         kernels.raise_upper(
-            self._work, pad, limit, up.q, up.p, up.bend, up.inverse_bend, up.shape, up.slack, self._scratch, goal[0]
+            self._work,
+            pad,
+            limit,
+            up.q,
+            up.p,
+            up.bend,
+            up.inverse_bend,
+            up.shape,
+            up.slack,
+            self._scratch,
+            goal[0],
         )
         kernels.raise_lower(
-            self._work, pad, limit, down.q, down.p, down.shift, down.scale, down.slack,
-            self._scratch, self._chosen, goal,
+            self._work,
+            pad,
+            limit,
+            down.q,
+            down.p,
+            down.shift,
+            down.scale,
+            down.slack,
+            self._scratch,
+            self._chosen,
+            goal,
         )
 
     def schedule(self) -> Array:

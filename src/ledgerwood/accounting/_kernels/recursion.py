@@ -9,7 +9,6 @@ which is what the lattice of unknown orders needs.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 UPPER, LOWER, INTERCEPT, SLOPE = 0, 1, 2, 3
@@ -23,7 +22,7 @@ _UNDERFLOW = 1e-320  # more than all roundings of a step to subnormal numbers to
 def load(state, reach_index, one_minus, exponential, pad, work):  # type: ignore[no-untyped-def]
     """Pad a state: V(-g) = 1 - exp(-g) + exp(-g) V(g) on the left, the constant tail on the right.
 
-    ``one_minus`` holds 1 - exp(-i h) to 4 ulp, ``exponential`` holds exp(-i h) (1 + 4 i h ulp) to 4 ulp: not below exp(-i h).
+    ``one_minus`` holds 1 - exp(-i h) to 4 ulp, ``exponential`` holds exp(-i h (1 - 4 ulp)) to 4 ulp.
     """
     size = state.shape[1]
     last = size - 1
@@ -77,8 +76,8 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
 
     ``shape`` = (cells, chord of V(. + epsilon) to the left and right node, 1/(e^h - 1),
     then for the last, partial cell of width r: chord of V(. - r) to the right and left node, 1/(e^r - 1), its
-    bend and inverse bend, the bend being 0 when epsilon is a multiple of h; and a floor for the second differences,
-    which keeps their inverses finite).
+    bend and inverse bend, the bend being 0 when epsilon is a multiple of h; and a floor for the second
+    differences, which keeps their inverses finite).
     """
     cells = int(shape[0])
     left, right, inverse = shape[1], shape[2], shape[3]
