@@ -10,8 +10,8 @@ The best :math:`\delta` at :math:`\gamma` that any adaptive choice of bounded-ra
           q_t = \frac{1 - e^{t - \varepsilon}}{1 - e^{-\varepsilon}}.
 
 (Dong, Durfee and Rogers, arXiv:1909.13830, for the mathematics.) The last executed step is applied to
-:math:`V_0` first. If the order is unknown, the lattice :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` over
-the multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot
+:math:`V_0` first. If the order is unknown, :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` on the lattice
+of the multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot
 make the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
 """
 
