@@ -632,7 +632,7 @@ def test_the_masses_are_the_pair_whose_profile_the_chords_are():
     losses = np.concatenate([nodes, -nodes[1:]])
     masses = np.concatenate([profile.masses, profile.masses[1:] * np.exp(-nodes[1:])])
     assert masses.sum() + profile.mass_at_infinity == pytest.approx(1.0, abs=1e-12)
-    for gamma in np.linspace(-2.3, 1.6, 57):
+    for gamma in np.linspace(-1.0, 1.0, 57) * profile.gamma_max:
         chords = profile.mass_at_infinity + masses @ np.maximum(-np.expm1(np.minimum(gamma - losses, 0)), 0)
         assert chords == pytest.approx(float(profile.upper(gamma)), rel=1e-10)
 

@@ -145,10 +145,18 @@ class RangeProfile:
         right = np.expm1(place) / math.expm1(self.h)
         left = np.exp(place) * np.expm1(self.h - place) / math.expm1(self.h)
         value = left * self.values[index] + right * self.values[np.minimum(index + 1, last)]
-        value = np.where(index == last, self.values[last], value)
+        value = np.where(index == last, self.values[last] * self._tail(distance), value)
         value = np.where(distance >= self.reach, 0.0, value)
         mirrored = np.where(g < 0, -np.expm1(-distance) + np.exp(-distance) * value, value)
         return np.asarray(np.minimum(mirrored * _UP, 1.0))
+
+    def _tail(self, distance: Array) -> Array:
+        """The chord from 1 at the last node to 0 at the reach, rounded up, for distances between them."""
+        margin = 4 * _ULP * self.reach
+        length, left = self.reach - self.gamma_max - margin, np.maximum(self.reach - distance, 0.0) + margin
+        if length <= 0.0:
+            return np.ones_like(distance)
+        return np.minimum(np.expm1(-left) / math.expm1(-length), 1.0)
 
     def lower(self, gamma: ArrayLike) -> Array:
         """Lower end of V at any real gamma: the best of the neighbouring lines and of the next node."""
