@@ -6,6 +6,7 @@ import math
 import warnings
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +49,7 @@ def total(parts: list[tuple[Cost, int]]) -> Cost:
 
 
 @given(st.lists(counted, min_size=1, max_size=3), deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_epsilon_and_delta_invert_on_the_safe_side(parts: list[tuple[Cost, int]], delta: float) -> None:
     cost = total(parts)
     assert cost.delta(cost.epsilon(delta)) <= delta
@@ -61,7 +62,7 @@ def test_epsilon_and_delta_invert_on_the_safe_side(parts: list[tuple[Cost, int]]
 
 
 @given(st.lists(counted, min_size=1, max_size=3), deltas)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_every_method_is_at_least_the_certified_lower_end(parts: list[tuple[Cost, int]], delta: float) -> None:
     account = total(parts).account(delta)
     assert account.lower <= account.epsilon
@@ -71,7 +72,7 @@ def test_every_method_is_at_least_the_certified_lower_end(parts: list[tuple[Cost
 
 
 @given(counted, deltas)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_price_is_monotone_in_count_size_and_delta(part: tuple[Cost, int], delta: float) -> None:
     cost, n = part
     price = (n * cost).epsilon(delta)
@@ -82,7 +83,7 @@ def test_price_is_monotone_in_count_size_and_delta(part: tuple[Cost, int], delta
 
 
 @given(sizes, st.floats(1.001, 2.0), deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_price_is_monotone_in_the_size_of_a_step(size: float, factor: float, delta: float) -> None:
     for kind in (PureDP, BoundedRange, lambda e: Gaussian(mu=e), lambda e: Laplace(scale=1 / e)):
         assert (5 * kind(size * factor)).epsilon(delta) >= (5 * kind(size)).epsilon(delta) * (1 - 1e-7)
@@ -188,8 +189,8 @@ def test_a_discrete_gaussian_is_not_priced_as_a_gaussian() -> None:
     # theory.md §4: at σ = Δ = 1 the total variation is 0.3989 against 0.3829.
     assert DiscreteGaussian(sigma=1.0).delta(0.0) == pytest.approx(0.39894, abs=1e-4)
     assert Gaussian(sigma=1.0).delta(0.0) == pytest.approx(0.38292, abs=1e-5)
-    ratios = [DiscreteGaussian(sigma=1.0).delta(e) / Gaussian(sigma=1.0).delta(e) for e in (0.4, 0.9, 1.4, 2.4, 3.4)]
-    assert max(ratios) > 1.3
+    discrete, continuous = DiscreteGaussian(sigma=1.0), Gaussian(sigma=1.0)
+    assert max(discrete.delta(e) / continuous.delta(e) for e in np.linspace(0, 6, 121)) > 1.5
     with pytest.raises(MethodUnavailable):
         DiscreteGaussian(sigma=1.0).epsilon(1e-5, "gdp")
 
