@@ -13,7 +13,6 @@ nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
-suppress_warnings = ["toc.empty_glob"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
