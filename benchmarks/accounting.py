@@ -231,13 +231,13 @@ one run on one shared machine ({machine}).
 PLAN = """
 ## Calibration of the DP-XGB plan
 
-200 selections and 50 Gaussian releases, ε = 1, δ = 1/32561, ρ divided 0.7 : 0.3: {epsilon_per_selection:.5f} per selection
-and σ = {sigma:.3f} in {time} (Theorem 1 alone: σ = {sigma_by_theorem_1:.3f}).
+200 selections and 50 Gaussian releases, ε = 1, δ = 1/32561, ρ divided 0.7 : 0.3: {epsilon_per_selection:.5f} per
+selection and σ = {sigma:.3f} in {time} (Theorem 1 alone: σ = {sigma_by_theorem_1:.3f}).
 
 ## The same tasks, everyone
 
-ε, and the time it took. *Too small* is below the truth; the percentage says how much looser than ours a valid answer is.
-The verdicts are explained in {{doc}}`../explanation/peers`.
+ε, and the time it took. *Too small* is below the truth; the percentage says how much looser than ours a valid answer
+is. The verdicts are explained in {{doc}}`../explanation/peers`.
 """
 
 
