@@ -103,7 +103,8 @@ def test_autodp_composes_our_mechanism_with_its_own() -> None:
 
     both = Composition()([to_autodp(BoundedRange(0.1)), GaussianMechanism(45.0)], [20, 50])
     ours = 20 * BoundedRange(0.1) + 50 * Gaussian(sigma=45.0)
-    assert both.get_approxDP(1e-5) == pytest.approx(ours.epsilon(1e-5, method="rdp"), rel=1e-6)
+    # The same curve; our conversion to ε is the sharper one, by a little.
+    assert ours.epsilon(1e-5, method="rdp") <= both.get_approxDP(1e-5) <= 1.0001 * ours.epsilon(1e-5, method="rdp")
 
 
 def test_an_approximate_cost_keeps_its_delta_in_autodp() -> None:
