@@ -83,10 +83,23 @@ def test_the_discrete_gaussian_is_charged_at_least_its_own_divergence(order: flo
     assert float(hp.discrete_gaussian_rdp(0.7, 2, order)) <= cost.rdp(order) * (1 + 1e-15)
 
 
-def test_both_directions_of_subsampling_are_in_the_oracle() -> None:
-    # Near ε = 0 both directions are the same total variation; at ε beyond −log(1 − q) only removal is left.
-    assert hp.subsampled_gaussian_delta(1.0, 0.3, 0.0) == pytest.approx(0.3 * float(hp.gaussian_delta(1.0, 0.0)))
-    assert hp.subsampled_gaussian_delta(1.0, 0.3, 5.0) > 0
+def test_the_subsampling_oracle_is_the_worse_of_two_integrals() -> None:
+    mp, mu, rate, epsilon = mpmath.mp, 1.0, 0.3, 0.1  # below −log(1 − q) both directions are positive
+
+    def base(x: float) -> float:
+        return mp.npdf(x)
+
+    def mixed(x: float) -> float:
+        return (1 - rate) * mp.npdf(x) + rate * mp.npdf(x - mu)
+
+    both = []
+    for p, q in ((mixed, base), (base, mixed)):
+        zero = mp.findroot(lambda x, p=p, q=q: p(x) - mp.exp(epsilon) * q(x), 0.5 if p is mixed else -0.5)
+        ends = [zero, 12] if p is mixed else [-12, zero]
+        both.append(float(mp.quad(lambda x, p=p, q=q: p(x) - mp.exp(epsilon) * q(x), ends)))
+    assert both[0] > 1.05 * both[1] > 0
+    assert float(hp.subsampled_gaussian_delta(mu, rate, epsilon)) == pytest.approx(max(both), rel=1e-10)
+    assert PoissonSubsampled(Gaussian(mu=mu), rate=rate).delta(epsilon) == pytest.approx(max(both), rel=1e-8)
 
 
 def test_costs_without_a_formula_have_no_oracle() -> None:
