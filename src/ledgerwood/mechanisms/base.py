@@ -1,13 +1,12 @@
 """What every mechanism is, and the checks that all of them share.
 
 A mechanism is a frozen value. It states the sensitivity that it assumes, knows its ``cost`` and releases a
-value: ``mechanism.release(value, rng=None)``. What the caller promises is that neighbouring data give values no
-further apart than the stated sensitivity; what the mechanism promises is that the law of its output is
-*exactly* the stated one.
+value: ``mechanism.release(value, rng=None)``. The caller promises that neighbouring data give values no further
+apart than the stated sensitivity; the mechanism promises that the law of its output is *exactly* the stated one.
 
 Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
-a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller (it breaks
-the contract above), unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
+a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
+the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
 lower bound, so that no number whatever can make a release fail.
 """
 
@@ -28,10 +27,12 @@ __all__ = [
     "LARGEST_INTEGER",
     "Mechanism",
     "Sensitivity",
+    "check_bounds",
     "finite_floats",
     "integers",
     "positive",
     "ratio_below",
+    "real_array",
     "whole_number",
 ]
 
@@ -75,6 +76,11 @@ class Sensitivity:
                 positive(name, bound)
         if all(bound is None for bound in known.values()):
             raise ParameterError("l1", "be given, or l2 or linf", None, "state at least one norm")
+
+    def check_size(self, size: int) -> None:
+        """A value must have as many coordinates as its sensitivity says."""
+        if size != self.dimension:
+            raise ParameterError("value", f"have {self.dimension} coordinates, as its sensitivity says", f"<{size}>")
 
     @property
     def in_l1(self) -> float:
@@ -160,16 +166,22 @@ def ratio_below(numerator: float, denominator: float) -> float:
     return c
 
 
+def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:
+    """Bounds must be finite, in order, and within 2**61 steps of the grid."""
+    lower, upper = bounds
+    if not (-math.inf < lower <= upper < math.inf) or max(abs(lower), abs(upper)) / grid > LARGEST_INTEGER:
+        raise ParameterError("bounds", "be finite, in order, and within 2**61 steps of the grid", bounds)
+
+
 def integers(name: str, value: ArrayLike, *, limit: int = LARGEST_INTEGER) -> NDArray[np.int64]:
     """``value`` as an int64 array (a scalar has no dimension) if it holds integers of at most ``limit``.
 
     The message never quotes a datum.
     """
-    array = _as_array(name, value)
-    if array.dtype.kind not in "iu" or array.dtype.hasobject:
-        raise ParameterError(
-            name, "hold integers", f"<{array.dtype}>", "round first, or use a mechanism with a grid"
-        )
+    array = real_array(name, value)
+    if array.dtype.kind == "f":
+        hint = "Round first, or use a mechanism with a grid"
+        raise ParameterError(name, "hold integers", f"<{array.dtype}>", hint)
     if array.size and (int(array.max()) > limit or int(array.min()) < -limit):
         raise ParameterError(name, f"hold integers of at most {limit} in absolute value", "<data>")
     return array.astype(np.int64)
@@ -177,19 +189,22 @@ def integers(name: str, value: ArrayLike, *, limit: int = LARGEST_INTEGER) -> ND
 
 def finite_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float64 array if it holds finite numbers that float64 keeps exactly."""
-    array = _as_array(name, value)
-    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", f"<{array.dtype}>")
+    array = real_array(name, value)
     if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
         raise ParameterError(name, "hold integers of at most 2**53, which floats keep exactly", "<data>")
     floats = array.astype(np.float64)
     if not np.isfinite(floats).all():
-        raise ParameterError(name, "hold finite numbers (no nan or infinity)", "<data>", "declare bounds to clamp")
+        hint = "Declare bounds to have values clamped"
+        raise ParameterError(name, "hold finite numbers (no nan, no infinity)", "<data>", hint)
     return floats
 
 
-def _as_array(name: str, value: ArrayLike) -> NDArray[Any]:
+def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """``value`` as an array of integers or floats of at most 64 bits; booleans, objects and strings are refused."""
     try:
-        return np.asarray(value)
-    except ValueError as error:
+        array = np.asarray(value)
+    except (ValueError, OverflowError) as error:
         raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise ParameterError(name, "hold real numbers of at most 64 bits", f"<{array.dtype}>")
+    return array

@@ -1,6 +1,6 @@
 """Coins of probability exp(-x) and choices with weights exp(-x), for exact rational x.
 
-The x are ``coefficient * (largest score - score)``: floats and integers are rationals, and so is their product.
+The x are ``coefficient * (top - score)``: floats and integers are rationals, and so is their product.
 Floating point decides only what its error bounds leave no doubt about; the rest goes to :mod:`.exact`.
 """
 
@@ -24,28 +24,33 @@ _UNIT_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True, slots=True)
 class Exponents:
-    """x_i = coefficient * (largest score - score_i) >= 0, exactly by ``exact``, within 2**-51 x_i by ``floats``."""
+    """x_i = coefficient * (top - score_i), with ``top`` no less than any score; 0 <= x_i."""
 
-    coefficient: float
+    coefficient: Fraction
     scores: NDArray[np.int64] | NDArray[np.float64]
+    top: int | float
+
+    @classmethod
+    def below_the_best(
+        cls, coefficient: Fraction, scores: NDArray[np.int64] | NDArray[np.float64]
+    ) -> Exponents:
+        """Measured from the largest score."""
+        return cls(coefficient, scores, scores.max().item())
 
     def floats(self) -> NDArray[np.float64]:
-        """Floats with at most three roundings; an overflow to infinity stands for a weight below 1e-300."""
-        with np.errstate(over="ignore"):
-            if self.scores.dtype.kind == "i":  # differences of integers of at most 2**61 are exact
-                return self.coefficient * (self.scores.max() - self.scores).astype(np.float64)
-            return self.coefficient * np.asarray(self.scores.max() - self.scores)
+        """Floats with at most four roundings; an overflow to infinity stands for a weight below 1e-300."""
+        with np.errstate(over="ignore"):  # differences of integers of at most 2**61 are exact
+            return float(self.coefficient) * np.asarray(self.top - self.scores, dtype=np.float64)
 
     def exact(self, i: int) -> Fraction:
         """The i-th exponent."""
-        gap = Fraction(self.scores.max().item()) - Fraction(self.scores[i].item())
-        return Fraction(self.coefficient) * gap
+        return self.coefficient * (Fraction(self.top) - Fraction(self.scores[i].item()))
 
 
 def coins(exponents: Exponents, source: RandomSource) -> NDArray[np.bool_]:
     """Independent coins: the i-th shows True with probability exactly exp(-x_i).
 
-    The float p = exp(-x) is off by at most (3 x e^{-x} + 4) 2**-53 (three roundings in x, and numpy's exp within
+    The float p = exp(-x) is off by at most (4 x e^{-x} + 4) 2**-53 (four roundings in x, and numpy's exp within
     4 ulp), the word by 2**-53: far less than the margin of 2**-48.
     """
     p = np.exp(-exponents.floats())
@@ -63,7 +68,7 @@ def coins(exponents: Exponents, source: RandomSource) -> NDArray[np.bool_]:
 def choose(exponents: Exponents, source: RandomSource, counts: NDArray[np.int64] | None = None) -> int:
     """Index i with probability exactly proportional to counts_i exp(-x_i) (counts: positive, 1 if left out).
 
-    Inversion over the running sums of the weights. Error of a float weight, relative: 2**-53 (3 x + 6), with x < 745
+    Inversion over the running sums of the weights. Error of a float weight, relative: 2**-53 (4 x + 8), with x < 745
     or else a weight below 1e-300; of a sum of n positive numbers: n 2**-53 relative to the whole. Sums are
     made in blocks, so that n is about 1024 + m / 1024. A comparison closer than that bound is left to integers.
     """
@@ -73,7 +78,7 @@ def choose(exponents: Exponents, source: RandomSource, counts: NDArray[np.int64]
         weights *= counts
     blocks = np.cumsum(np.add.reduceat(weights, np.arange(0, m, _BLOCK)))
     total = float(blocks[-1])
-    margin = total * _UNIT_ROUNDOFF * (3 * 745 + 16 + 2 * (_BLOCK + len(blocks)))
+    margin = total * _UNIT_ROUNDOFF * (4 * 745 + 16 + 2 * (_BLOCK + len(blocks)))
     uniform = exact.Uniform.fresh(exact.Reader(source))
     left, right = uniform.prefix * 2.0**-uniform.bits * total, (uniform.prefix + 1) * 2.0**-uniform.bits * total
     b = min(int(np.searchsorted(blocks, left)), len(blocks) - 1)
