@@ -31,6 +31,7 @@ __all__ = [
     "finite_floats",
     "integers",
     "positive",
+    "ratio_above",
     "ratio_below",
     "real_array",
     "whole_number",
@@ -164,6 +165,14 @@ def ratio_below(numerator: float, denominator: float) -> float:
     if not 0 < c < math.inf:
         raise ParameterError("epsilon", "be neither negligible nor huge beside the sensitivity", numerator)
     return c
+
+
+def ratio_above(numerator: float, denominator: float) -> float:
+    """The quotient, rounded up."""
+    quotient = numerator / denominator
+    while Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
+        quotient = math.nextafter(quotient, math.inf)
+    return quotient
 
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:

@@ -20,11 +20,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood.accounting import Gaussian, Laplace
+from ledgerwood.accounting import Gaussian, Laplace, calibrate
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import (
     LARGEST_INTEGER,
@@ -84,14 +85,26 @@ class GaussianMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _check_parameters("sigma", self.sigma, self.sensitivity, self.grid, self.bounds)
+        _check_parameters("sigma", self.sigma, self.grid, self.bounds)
         _ = self.cost
 
     @property
     def cost(self) -> Gaussian:
         """Gaussian DP with mu = (L2 sensitivity) / sigma, exactly."""
-        delta = self.sensitivity.in_l2 if isinstance(self.sensitivity, Sensitivity) else self.sensitivity
-        return Gaussian(sigma=self.sigma, sensitivity=delta, neighbours=self.neighbours)
+        return Gaussian(sigma=self.sigma, sensitivity=_in_l2(self.sensitivity), neighbours=self.neighbours)
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: float, delta: float, sensitivity: float | Sensitivity = 1.0, **options: Any
+    ) -> Self:
+        """The least sigma for (epsilon, delta)-DP, from the exact profile (the analytic Gaussian mechanism).
+
+        >>> round(GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6).sigma, 4)
+        4.2247
+        """
+        size = _in_l2(sensitivity)
+        sigma = calibrate(lambda s: Gaussian(sigma=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
+        return cls(sigma=sigma, sensitivity=sensitivity, **options)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""
@@ -122,29 +135,45 @@ class LaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _check_parameters("scale", self.scale, self.sensitivity, self.grid, self.bounds)
+        _check_parameters("scale", self.scale, self.grid, self.bounds)
         _ = self.cost
 
     @property
     def cost(self) -> Laplace:
         """The Laplace cost of the L1 sensitivity."""
-        delta = self.sensitivity.in_l1 if isinstance(self.sensitivity, Sensitivity) else self.sensitivity
-        return Laplace(scale=self.scale, sensitivity=delta, neighbours=self.neighbours)
+        return Laplace(scale=self.scale, sensitivity=_in_l1(self.sensitivity), neighbours=self.neighbours)
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: float, delta: float = 0.0, sensitivity: float | Sensitivity = 1.0, **options: Any
+    ) -> Self:
+        """The least scale for (epsilon, delta)-DP: sensitivity / epsilon at delta = 0, less otherwise.
+
+        >>> LaplaceMechanism.calibrated(epsilon=0.5).cost.epsilon(delta=0.0) <= 0.5
+        True
+        """
+        size = _in_l1(sensitivity)
+        scale = calibrate(lambda s: Laplace(scale=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
+        return cls(scale=scale, sensitivity=sensitivity, **options)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""
         return _release(value, self.scale, self.sensitivity, self.grid, self.bounds, draws.exponential, rng)
 
 
+def _in_l1(sensitivity: float | Sensitivity) -> float:
+    return sensitivity.in_l1 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+
+
+def _in_l2(sensitivity: float | Sensitivity) -> float:
+    return sensitivity.in_l2 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+
+
 Released = NDArray[np.float64] | NDArray[np.int64] | float | int
 
 
-def _check_parameters(
-    name: str, scale: float, sensitivity: float | Sensitivity, grid: float, bounds: Bounds
-) -> None:
+def _check_parameters(name: str, scale: float, grid: float, bounds: Bounds) -> None:
     positive(name, scale)
-    if not isinstance(sensitivity, Sensitivity):
-        positive("sensitivity", sensitivity)
     if math.frexp(positive("grid", grid))[0] != 0.5 or not 2.0**-900 <= grid <= 2.0**900:
         nearest = 2.0 ** max(-900, min(900, round(math.log2(grid))))
         raise ParameterError("grid", "be a power of two (division is then exact)", grid, f"Try grid={nearest!r}")

@@ -31,9 +31,7 @@ class Exponents:
     top: int | float
 
     @classmethod
-    def below_the_best(
-        cls, coefficient: Fraction, scores: NDArray[np.int64] | NDArray[np.float64]
-    ) -> Exponents:
+    def below_the_best(cls, coefficient: Fraction, scores: NDArray[np.int64] | NDArray[np.float64]) -> Exponents:
         """Measured from the largest score."""
         return cls(coefficient, scores, scores.max().item())
 
