@@ -1,8 +1,8 @@
 """Integer noise on integer values: discrete Laplace, discrete Gaussian, Skellam.
 
 Each has a law and a cost of its own; none of them is priced as its continuous cousin. The samplers are exact
-(:mod:`ledgerwood.mechanisms.sampling`). Values are integers of at most 2**61 and scales at most 2**50, so sums with noise do
-not overflow.
+(:mod:`ledgerwood.mechanisms.sampling`). Values are integers of at most 2**61 and scales at most 2**50, so sums with
+noise do not overflow.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DiscreteLaplaceMechanism:
     >>> m.release(42) - 42 == 10**6
     False
     >>> DiscreteLaplaceMechanism(scale=10.0, sensitivity=Sensitivity(l1=3, dimension=2)).cost
-    PureDP(epsilon=0.3)
+    PureDP(epsilon=0.3...)
     """
 
     scale: float
@@ -75,8 +75,8 @@ class DiscreteLaplaceMechanism:
     def cost(self) -> DiscreteLaplace | PureDP:
         """The exact cost of one integer; pure DP for vectors that can move by more than one unit.
 
-        A vector of integers with L1 sensitivity 1 moves in one coordinate, by one. For larger moves of vectors the scalar
-        law is not known to be the worst case, so they are priced by L1 sensitivity / scale alone.
+        A vector of integers with L1 sensitivity 1 moves in one coordinate, by one. For larger moves of vectors the
+        scalar law is not known to be the worst case, so they are priced by L1 sensitivity / scale alone.
         """
         return _laplace_cost(self.scale, self.sensitivity, self.neighbours)
 
@@ -171,8 +171,8 @@ class SkellamMechanism:
     variance : float
         Variance of the (whole) noise, at most 2**39.
     sensitivity : int or Sensitivity
-        How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`; the L1 and
-        the L2 bound both count.
+        How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`; the L1
+        and the L2 bound both count.
     bounds : (int, int), optional
         Values are clamped to them; without bounds they are taken as they are.
     neighbours : str
@@ -220,8 +220,8 @@ class SkellamMechanism:
     def share(self, value: ArrayLike, *, parties: int, rng: Rng = None) -> Released:
         """One party's value + its share of the noise, of variance / parties, to be summed by secure aggregation.
 
-        ``parties`` is the number of *honest* parties that surely take part: what others add is no protection. A share by
-        itself is not covered by ``cost``, which speaks of the sum.
+        ``parties`` is the number of *honest* parties that surely take part: what others add is no protection. A
+        share by itself is not covered by ``cost``, which speaks of the sum.
         """
         return self._add(value, whole_number("parties", parties, at_least=1), source_of(rng))
 

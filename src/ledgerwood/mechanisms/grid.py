@@ -1,11 +1,11 @@
 r"""Gaussian and Laplace noise for real-valued queries, released on a declared grid.
 
 The release is the multiple of the grid nearest to value + N, where N is the *continuous* noise. It is a function
-of value + N, so by post-processing it costs exactly what continuous noise costs, for every real value, on the grid or not;
-and because it is sampled exactly there is no floating-point noise to attack (Mironov 2012).
+of value + N, so by post-processing it costs exactly what continuous noise costs, for every real value, on the grid
+or not; and because it is sampled exactly there is no floating-point noise to attack (Mironov 2012).
 
-**Theorem (exactness).** Let value / grid = n + f with n an integer and f in [-1/2, 1/2], both exact (the grid is a power
-of two). The sampler holds the noise as a real X whose digits are drawn on demand
+**Theorem (exactness).** Let value / grid = n + f with n an integer and f in [-1/2, 1/2], both exact (the grid is a
+power of two). The sampler holds the noise as a real X whose digits are drawn on demand
 (:class:`~ledgerwood.mechanisms.sampling.draws.LazyReals`) and returns n + floor(f + scale X + 1/2), the scale in grid
 units. It answers in floats only if f + scale X is further from a rounding boundary than the error bound of the float;
 otherwise it compares rationals and draws digits of X until the floor is certain. So the returned integer *is* the
@@ -115,9 +115,10 @@ class GaussianMechanism:
 class LaplaceMechanism:
     """Rounded continuous Laplace noise: round to the grid of value + Lap(scale) in every coordinate, exactly.
 
-    The cost is that of the continuous Laplace mechanism in one dimension with the L1 sensitivity. One dimension is the worst
-    case: with f the density, 1 - delta(gamma) = integral of min(f(x), e^gamma f(x - v)) dx is, by Prekopa's theorem, a
-    log-concave function of the shift v, so over the L1 ball it is least at a vertex, where one coordinate moves.
+    The cost is that of the continuous Laplace mechanism in one dimension with the L1 sensitivity. One dimension is
+    the worst case: with f the density, 1 - delta(gamma) = integral of min(f(x), e^gamma f(x - v)) dx is, by
+    Prekopa's theorem, a log-concave function of the shift v, so over the L1 ball it is least at a vertex, where one
+    coordinate moves.
 
     Parameters are those of :class:`GaussianMechanism`, with ``scale`` for ``sigma`` and L1 for L2.
 
@@ -228,7 +229,8 @@ def _release(
     k = placed.steps + _rounded_sum(placed, Fraction(scale), Fraction(grid), noise).reshape(placed.steps.shape)
     if placed.floats is None:
         return k if k.ndim else int(k)
-    return k * grid if k.ndim else float(k * grid)
+    released = k.astype(np.float64) * grid
+    return released if k.ndim else float(released)
 
 
 def _rounded_sum(placed: _Placed, scale: Fraction, grid: Fraction, noise: draws.LazyReals) -> NDArray[np.int64]:

@@ -97,8 +97,8 @@ class SeededSource:
         return self.generator.integers(0, 2**64, size=count, dtype=np.uint64, endpoint=False)
 
 
-class OutOfBits(Exception):  # noqa: N818 - not an error: the signal that a bit string was too short
-    """A :class:`ReplaySource` has no word left."""
+class OutOfBits(Exception):
+    """A :class:`ReplaySource` has no word left: no error, but the sign that a bit string was too short."""
 
 
 @dataclass(slots=True)

@@ -10,15 +10,15 @@ probability one, after 64 bits in all but about one of 10^13 cases.
 **Two programmes, one law.** :mod:`.exact` is the sampler in plain Python integers, word by word. :mod:`._kernels` is a
 numba kernel that reads the same words and either returns the same answer or gives up ("undecided"), and then the plain
 programme is run on *the same words*. So the answer is always the plain programme's, and the kernel is only an
-accelerator. When a block of words ends in the middle of a draw the words of that draw are kept and read again in front of
-the next block: starting it afresh with new words would favour short draws.
+accelerator. When a block of words ends in the middle of a draw the words of that draw are kept and read again in
+front of the next block: starting it afresh with new words would favour short draws.
 
 **Four building blocks.**
 
 * ``direct``: inversion in a table of F for a law on integers (discrete Laplace, discrete Gaussian, Poisson).
-* ``refined``: a coarse index i by inversion, a uniform u in [0, 1) beside it, accepted with probability exp(-x(i, u)); i + u
-  is then a standard exponential or half-normal variable in units of 1/256, with as many digits of u as anyone asks for
-  (:class:`LazyReals`), or, if u is a multiple of 2^-m, a discrete variable on a fine grid.
+* ``refined``: a coarse index i by inversion, a uniform u in [0, 1) beside it, accepted with probability exp(-x(i,
+  u)); i + u is then a standard exponential or half-normal variable in units of 1/256, with as many digits of u as
+  anyone asks for (:class:`LazyReals`), or, if u is a multiple of 2^-m, a discrete variable on a fine grid.
 * ``coins``: Bernoulli(exp(-x)) for many rational x.
 * ``choice``: one of many candidates with probability proportional to exp(-x).
 """

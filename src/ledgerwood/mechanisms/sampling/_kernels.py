@@ -1,7 +1,7 @@
 """Numba kernels: the programmes of :mod:`.exact` on a block of words, giving up where a comparison is undecided.
 
-Both return (draws done, words used by them, status). They never write half a draw: ``used`` counts the words of finished
-draws, so that the unfinished one can be read again from its first word.
+Both return (draws done, words used by them, status). They never write half a draw: ``used`` counts the words of
+finished draws, so that the unfinished one can be read again from its first word.
 
 Rounding in ``refined``: x is computed with at most eight roundings, so it is off by less than 2**-49 x; x <= 1/8; the
 alternating series is cut after x**10 / 10! and off by less than (1/8)**11 / 11! < 2**-58; its evaluation has 20
@@ -11,15 +11,19 @@ than 2**-53.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+
+Array = np.ndarray[Any, Any]
 
 FINISHED, EXHAUSTED, UNDECIDED = 0, 1, 2
 MARGIN = 2.0**-46
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _search(table, guide, shift, v):
+def _search(table: Array, guide: Array, shift: Any, v: Any) -> Any:
     """First j with table[j] >= v; guide[b] .. guide[b + 1] bounds it for the leading bits b of v."""
     b = v >> shift
     lo, hi = guide[b], guide[b + np.uint64(1)]
@@ -33,7 +37,9 @@ def _search(table, guide, shift, v):
 
 
 @njit(cache=True, nogil=True)
-def direct(out, done, words, table, guide, shift, offset, signed):
+def direct(
+    out: Array, done: int, words: Array, table: Array, guide: Array, shift: Any, offset: int, signed: bool
+) -> tuple[int, int, int]:
     """Inversion in the table: one word a draw."""
     used = 0
     one = np.uint64(1)
@@ -53,7 +59,7 @@ def direct(out, done, words, table, guide, shift, offset, signed):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _exp_minus(x):
+def _exp_minus(x: float) -> float:
     """1 - x + x^2/2 - ... + x^10/10!, for 0 <= x <= 1/8."""
     total = 1.0
     for n in range(10, 0, -1):
@@ -63,11 +69,26 @@ def _exp_minus(x):
 
 @njit(cache=True, nogil=True)
 def refined(
-    negative, coarse, fine, done, words, table, guide, shift, product, square, linear, fine_mask, fine_unit, lazy, unit
-):
+    negative: Array,
+    coarse: Array,
+    fine: Array,
+    done: int,
+    words: Array,
+    table: Array,
+    guide: Array,
+    shift: Any,
+    product: float,
+    square: float,
+    linear: float,
+    fine_mask: Any,
+    fine_unit: float,
+    lazy: bool,
+    unit: float,
+) -> tuple[int, int, int]:
     """Sign and coarse index, fine part, acceptance: three words a draw, and as many for each rejection.
 
-    ``unit`` is 2**-word_bits; ``fine_unit`` is the value of one step of the fine part, ``lazy`` whether it has more digits.
+    ``unit`` is 2**-word_bits; ``fine_unit`` is the value of one step of the fine part, ``lazy`` whether it has more
+    digits.
     """
     used = 0
     position = 0

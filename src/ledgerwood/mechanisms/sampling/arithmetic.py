@@ -6,6 +6,7 @@ are rounded down, upper ends up, at each operation, so the pair encloses the rea
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +26,7 @@ def exp_minus(x: Fraction, precision: int) -> tuple[int, int]:
     most one unit (floor) and the rest by less than one, then k squarings, each rounded outwards.
 
     >>> exp_minus(Fraction(1), 20), 2**20 / 2.718281828459045
-    ((385749, 385750), 385749.8...)
+    ((385749, 385750), 385749.55...)
     """
     if x == 0:
         return 1 << precision, 1 << precision
@@ -57,7 +58,7 @@ class Weights:
     above: int
 
 
-class Law(Protocol):
+class Law(Hashable, Protocol):
     """A law on the integers, by its weights (which need not add up to one)."""
 
     def weights(self, precision: int) -> Weights:
@@ -203,8 +204,8 @@ def thresholds(law: Law, bits: int) -> tuple[int, NDArray[np.uint64]]:
     """Return (offset, T) with T[j] = floor(2**bits F(offset + j)), up to the first entry of 2**bits - 1.
 
     With v the first ``bits`` bits of U: v < T[j] implies U < F(offset + j), and v > T[j] implies U > F(offset + j).
-    Only v == T[j] decides nothing. Every v has a T[j] >= v, since the last entry is the largest v there is; and if the law
-    reaches below ``offset + 1`` the first entry is 0, so that v = 0 is left undecided.
+    Only v == T[j] decides nothing. Every v has a T[j] >= v, since the last entry is the largest v there is; and if
+    the law reaches below ``offset + 1`` the first entry is 0, so that v = 0 is left undecided.
     """
     precision = bits + 64
     while True:

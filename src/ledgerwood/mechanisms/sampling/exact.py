@@ -141,7 +141,9 @@ class Shape:
 
 
 def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
-    """Return (negative, i, u); the words are: sign and i; u; acceptance; any of them followed by words for more digits."""
+    """Return (negative, i, u); the words are: sign and i; u; acceptance; any of them followed by words for more
+    digits.
+    """
     while True:
         word = reader.word()
         i = invert(shape.law, Uniform(word >> 1, reader.word_bits - 1, reader))
