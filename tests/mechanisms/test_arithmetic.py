@@ -37,7 +37,7 @@ def weights_of(law: Law) -> list[mp.mpf]:
     """Weights of 0, 1, 2, ... by mpmath, until they are negligible at 200 bits."""
     match law:
         case HalfGaussian(variance, folded):
-            weight = lambda k: mp.exp(-mp.mpf(k) ** 2 / (2 * real(variance))) * (2 if folded and k else 1)  # noqa: E731
+            weight = lambda k: mp.exp(-(mp.mpf(k) ** 2) / (2 * real(variance))) * (2 if folded and k else 1)  # noqa: E731
         case Geometric(rate, folded):
             weight = lambda k: mp.exp(-real(rate) * k) * (2 if folded and k else 1)  # noqa: E731
         case Poisson(mean):

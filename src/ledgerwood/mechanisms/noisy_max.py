@@ -108,7 +108,7 @@ class NoisyMaxMechanism:
             lo, hi = noise.enclosure(i)
             return c * Fraction(s[i].item()) + lo, c * Fraction(s[i].item()) + hi
 
-        return race.largest(shift + x, slack, enclose, noise.refine)
+        return race.largest(shift + x, slack, enclose, noise.refine, np.arange(len(s)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,5 +216,5 @@ def thresholds(law: Law, bits: int) -> tuple[int, NDArray[np.uint64]]:
             break
         precision *= 2
     first = 0 if table.first > 0 else 1  # F(-1) = 0 is no boundary for a law on 0, 1, ...
-    last = hi.index((1 << bits) - 1)
+    last = hi.index((1 << bits) - 1, first)
     return table.first - 1 + first, np.array(lo[first : last + 1], dtype=np.uint64)

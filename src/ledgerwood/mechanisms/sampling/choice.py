@@ -59,7 +59,7 @@ def coins(exponents: Exponents, source: RandomSource) -> NDArray[np.bool_]:
     for i in np.flatnonzero(~heads & (a < p + margin)):
         x = exponents.exact(int(i))
         uniform = exact.Uniform(int(words[i]), source.word_bits, exact.Reader(source))
-        heads[i] = exact.bernoulli(uniform, lambda precision, x=x: (x, x))  # type: ignore[misc]
+        heads[i] = exact.bernoulli(uniform, lambda x=x: (x, x))  # type: ignore[misc]
     return heads
 
 

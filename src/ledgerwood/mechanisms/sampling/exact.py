@@ -111,11 +111,11 @@ def invert(law: Law, uniform: Uniform) -> int:
         uniform.refine()
 
 
-def bernoulli(uniform: Uniform, exponent: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
-    """U < exp(-x), with x enclosed by ``exponent(precision)``, at least about that closely."""
+def bernoulli(uniform: Uniform, exponent: Callable[[], tuple[Fraction, Fraction]]) -> bool:
+    """U < exp(-x), with x enclosed by ``exponent()``, more closely each time it is asked."""
 
     def boundaries(precision: int) -> tuple[list[int], list[int]]:
-        least, most = exponent(precision)
+        least, most = exponent()
         return [exp_minus(most, precision)[0]], [exp_minus(least, precision)[1]]
 
     return locate(uniform, boundaries) == 0
@@ -155,9 +155,11 @@ def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
             if negative and i == u.prefix == 0:
                 continue
 
-        def exponent(precision: int, i: int = i, u: Uniform = u) -> tuple[Fraction, Fraction]:
+        acceptance = Uniform.fresh(reader)
+
+        def exponent(i: int = i, u: Uniform = u, acceptance: Uniform = acceptance) -> tuple[Fraction, Fraction]:
             if shape.fine_bits is None:
-                while u.bits < precision:
+                if u.bits < acceptance.bits:  # the first word did not decide: more digits of both
                     u.refine()
                 lo, hi = u.enclosure()
             else:
@@ -165,5 +167,5 @@ def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
             slope = shape.product * i + shape.linear
             return slope * lo + shape.square * lo * lo, slope * hi + shape.square * hi * hi
 
-        if bernoulli(Uniform.fresh(reader), exponent):
+        if bernoulli(acceptance, exponent):
             return negative, i, u

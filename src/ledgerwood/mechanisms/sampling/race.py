@@ -26,12 +26,14 @@ def largest(
     slack: Floats,
     enclose: Callable[[int, int], tuple[Fraction, Fraction]],
     refine: Callable[[int], None],
+    among: NDArray[np.int64],
 ) -> int:
-    """Index of the largest of some reals, given floats within ``slack`` of them.
+    """Index of the largest of the reals ``among`` some, given floats within ``slack`` of them.
 
     ``enclose(i, precision)`` encloses the i-th real; ``refine(i)`` draws more digits of it.
     """
-    rivals = [int(i) for i in np.flatnonzero(floats + slack >= np.max(floats - slack))]
+    high, low = floats[among] + slack[among], floats[among] - slack[among]
+    rivals = among[high >= np.max(low)].tolist()
     precision = 128
     while len(rivals) > 1:
         ends = {i: enclose(i, precision) for i in rivals}
@@ -70,10 +72,11 @@ def order_of_arrival(scores: Scores, coefficient: float, times: LazyReals, place
             down, up = exp_minus(x, precision)
         return -hi * (1 << precision) / down, -lo * (1 << precision) / up
 
+    running = np.arange(len(scores))
     for _ in range(places):
-        winner = largest(floats, slack, enclose, times.refine)
+        winner = largest(floats, slack, enclose, times.refine, running)
         places_taken.append(winner)
-        floats[winner], slack[winner] = -np.inf, 0.0
+        running = running[running != winner]
     return places_taken
 
 
