@@ -34,8 +34,11 @@ ROUNDING = 1e-9
 epsilons = st.floats(0.01, 5.0)
 
 
+SIZES = st.integers(2, 7)
+
+
 @st.composite
-def neighbouring_scores(draw, size=st.integers(2, 7)) -> tuple[np.ndarray, np.ndarray, float]:
+def neighbouring_scores(draw, size=SIZES) -> tuple[np.ndarray, np.ndarray, float]:
     """Scores s, s' whose difference has range exactly R, both ends attained."""
     m = draw(size)
     s = np.array(draw(st.lists(st.floats(-20, 20), min_size=m, max_size=m)))
@@ -70,7 +73,7 @@ def _worst(m, s, t) -> float:
 
 
 @pytest.mark.parametrize("kind", [PermuteAndFlipMechanism, NoisyMaxMechanism])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(neighbouring_scores(), epsilons)
 def test_pure_selection_keeps_epsilon(kind, pair, epsilon: float) -> None:
     s, t, r = pair
@@ -79,9 +82,9 @@ def test_pure_selection_keeps_epsilon(kind, pair, epsilon: float) -> None:
 
 @pytest.mark.parametrize("kind", [PermuteAndFlipMechanism, NoisyMaxMechanism])
 def test_pure_selection_attains_epsilon(kind) -> None:
-    """Far ahead, the runner-up's probability moves by the whole factor."""
+    """Far behind, the runner-up's probability moves by the whole factor."""
     m = kind(epsilon=0.5, range_sensitivity=2.0)
-    assert _worst(m, [0.0, 60.0], [1.0, 59.0]) >= 0.99 * 0.5
+    assert _worst(m, [0.0, 1000.0], [1.0, 999.0]) >= 0.99 * 0.5
 
 
 def test_permute_and_flip_is_not_bounded_range_at_epsilon() -> None:
@@ -183,12 +186,12 @@ def test_quantiles_and_ranks_hold_for_replaced_records(rows, new: int, share: fl
 def test_quantile_range_is_attained() -> None:
     grid = {"lower": 0.0, "upper": 8.0, "step": 1.0}
     m = QuantileMechanism(epsilon=1.0, quantile=0.9, **grid)
-    worst = 0.0
-    for rows in itertools.combinations_with_replacement(range(9), 3):
-        for added in range(9):
-            loss = m.log_probabilities(np.array(rows)) - m.log_probabilities(np.array([*rows, added]))
-            worst = max(worst, loss.max() - loss.min())
-    assert 0.99 <= worst <= 1 + ROUNDING
+    rows = [2] * 10  # left of the new record A is negative below 2 and at least a = 9 above it
+    loss = m.log_probabilities(np.array(rows)) - m.log_probabilities(np.array([*rows, 8]))
+    assert 0.99 <= loss.max() - loss.min() <= 1 + ROUNDING
+    r = RankMechanism(epsilon=1.0, rank=1, **grid)
+    loss = r.log_probabilities(np.array([6])) - r.log_probabilities(np.array([6, 2]))
+    assert 0.99 <= loss.max() - loss.min() <= 1 + ROUNDING
 
 
 @settings(max_examples=200, deadline=None)
@@ -255,9 +258,12 @@ def test_integer_noise_costs_its_exact_profile(mechanism, gamma: float) -> None:
 
 def test_a_discrete_gaussian_is_not_a_gaussian() -> None:
     m = DiscreteGaussianMechanism(sigma=1.0)
-    exact = hockey_stick(_masses(m, 0), _masses(m, 1), 0.5)
-    assert exact > 1.1 * Gaussian(sigma=1.0).delta(0.5)
-    assert m.cost.delta(0.5) >= exact * (1 - 1e-12)
+    gammas = np.linspace(0.0, 3.5, 71)
+    exact = np.array([hockey_stick(_masses(m, 0), _masses(m, 1), gamma) for gamma in gammas])
+    gaussian = np.array([Gaussian(sigma=1.0).delta(gamma) for gamma in gammas])
+    assert exact[0] > gaussian[0]
+    assert (exact / gaussian).max() > 1.5
+    assert all(m.cost.delta(gamma) >= delta * (1 - 1e-12) for gamma, delta in zip(gammas, exact, strict=True))
 
 
 @settings(max_examples=60, deadline=None)
