@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
@@ -148,6 +149,7 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=1024)
 def ratio_below(numerator: float, denominator: float) -> float:
     """The largest float c with c * denominator <= numerator, in exact arithmetic.
 

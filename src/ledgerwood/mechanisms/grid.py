@@ -234,18 +234,12 @@ def _release(
 
 
 def _rounded_sum(placed: _Placed, scale: Fraction, grid: Fraction, noise: draws.LazyReals) -> NDArray[np.int64]:
-    """Return floor(fraction + scale X / grid + 1/2), exactly.
+    """Return floor(fraction + scale X / grid + 1/2), exactly: in rationals from the value itself where floats doubt.
 
-    Float error: X within ``noise.slack() (1 + |X|)``, then three roundings of numbers below scale |X| / grid + 2. The
-    fraction is exact, except for values that underflow on the grid: the rationals start from the value itself.
+    The float fraction is exact, except for values that underflow on the grid (then by less than 2**-1000).
     """
-    x = noise.approximate()
-    size = float(scale / grid)
-    t = placed.fraction.ravel() + size * x + 0.5
-    floor = np.floor(t)
-    away = np.minimum(t - floor, floor + 1 - t)
-    out = floor.astype(np.int64)
-    for j in np.flatnonzero(away <= (noise.slack() + 2.0**-49) * (size * (1 + np.abs(x)) + 2)):
+    out, doubtful = noise.rounded_sums(placed.fraction.ravel(), float(scale / grid))
+    for j in doubtful:
         f = Fraction(1, 2)
         if placed.floats is not None:
             f += Fraction(placed.floats.flat[j].item()) / grid - int(placed.steps.flat[j])

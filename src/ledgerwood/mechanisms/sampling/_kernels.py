@@ -128,3 +128,24 @@ def refined(
         else:
             return done, used, UNDECIDED
     return done, used, FINISHED
+
+
+@njit(cache=True, nogil=True)
+def rounded_sums(
+    out: Array,
+    doubtful: Array,
+    fraction: Array,
+    scale: float,
+    step: float,
+    reals: tuple[Array, Array, Array],
+    unit: float,
+    slack: float,
+) -> None:
+    """Round fraction + scale X, X = s (i + u) step, halves up; doubtful where a float error might matter."""
+    negative, coarse, fine = reals
+    for j in range(out.size):
+        x = scale * ((coarse[j] + fine[j] * unit) * step)
+        t = fraction[j] + (-x if negative[j] else x) + 0.5
+        floor = np.floor(t)
+        out[j] = np.int64(floor)
+        doubtful[j] = min(t - floor, floor + 1.0 - t) <= slack * (scale + x + 2.0)

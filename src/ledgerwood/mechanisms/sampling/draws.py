@@ -92,6 +92,19 @@ class LazyReals:
         """Bound on |approximate - real| / (1 + |real|)."""
         return 2.0**-49 + 2.0**-self.source.word_bits
 
+    def rounded_sums(self, fraction: NDArray[np.float64], scale: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return floor(fraction + scale X + 1/2), and the indices where floats leave that in doubt.
+
+        Float error: X within ``slack() (1 + |X|)``, then three roundings of numbers below scale |X| + 2.
+        """
+        from ledgerwood.mechanisms.sampling import _kernels
+
+        out, doubtful = np.empty(len(self.coarse), dtype=np.int64), np.empty(len(self.coarse), dtype=np.bool_)
+        reals = self.negative, self.coarse, self.fine
+        unit, slack = 2.0**-self.source.word_bits, self.slack() + 2.0**-49
+        _kernels.rounded_sums(out, doubtful, fraction, scale, 1 / _COARSE, reals, unit, slack)
+        return out, np.flatnonzero(doubtful)
+
     def enclosure(self, j: int) -> tuple[Fraction, Fraction]:
         """Both ends of the interval in which the j-th real lies."""
         lo, hi = self._uniform(j).enclosure()

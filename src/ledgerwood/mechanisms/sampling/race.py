@@ -33,7 +33,7 @@ def largest(
     ``enclose(i, precision)`` encloses the i-th real; ``refine(i)`` draws more digits of it.
     """
     high, low = floats[among] + slack[among], floats[among] - slack[among]
-    rivals = among[high >= np.max(low)].tolist()
+    rivals: list[int] = among[high >= np.max(low)].tolist()
     precision = 128
     while len(rivals) > 1:
         ends = {i: enclose(i, precision) for i in rivals}
