@@ -197,12 +197,12 @@ def utility() -> None:
         k = [row["rounds"] for row in mine]
         for accounting, style in (("pure", "--"), ("optimal", "-")):
             for kind, colour in (("exponential", BLUE), ("permute-and-flip", ORANGE)):
-                loss = [max(row[accounting][kind], 1e-6) for row in mine]
+                loss = [row[accounting][kind] for row in mine]
                 ax.loglog(k, loss, style, color=colour, label=f"{kind}, {accounting}", marker="o", markersize=3)
-        ax.set(title=name, xlabel="selections sharing ε = 1, δ = 1e-6")
+        ax.set(title=name, xlabel="selections sharing ε = 1, δ = 1e-6", ylim=(max(1e-6, ax.get_ylim()[0]), None))
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("expected loss of score / R")
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=7, handlelength=3.5)
     save(plot, "selection-utility")
 
 

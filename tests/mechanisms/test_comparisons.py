@@ -17,14 +17,14 @@ from ledgerwood.mechanisms.sampling import draws, race
 
 WORDS = np.random.default_rng(11).integers(0, 2**64, size=60, dtype=np.uint64).tolist()
 # Few different leading words, so that equal or neighbouring reals are common.
-fines = st.one_of(st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
+fines = st.one_of(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1]), st.integers(0, 2**32 - 1))
 pieces = st.tuples(st.booleans(), st.integers(0, 3), fines)
 
 
 def reals(parts: list[tuple[bool, int, int]], extra: list[int]) -> draws.LazyReals:
     negative, coarse, fine = zip(*parts, strict=True)
     source = ReplaySource(extra + WORDS)
-    return draws.LazyReals(np.array(negative), np.array(coarse), np.array(fine, dtype=np.uint64), source)
+    return draws.LazyReals(np.array(negative), np.array(coarse), np.array(fine, dtype=np.uint64), 32, source)
 
 
 extras = st.lists(st.sampled_from([0, 2**64 - 1]), max_size=6)

@@ -172,28 +172,25 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
         "laplace": exact.Shape(Geometric(r, False), zero, zero, r, 3),
     }[which]
     first = data.draw(words_near(thresholds(shape.law, 63)[1], True))
-    second = data.draw(st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 2**64 - 1])))
+    m = shape.fine_digits(64)
+    u = data.draw(st.one_of(st.integers(0, 2**m - 1), st.sampled_from([0, 2**m - 1])))
     i = exact.invert(shape.law, exact.Uniform(first >> 1, 63, exact.Reader(ReplaySource([7] * 9))))
-    u = Fraction(second & (2 ** (shape.fine_bits or 64) - 1), 2 ** (shape.fine_bits or 64))
-    x = float((shape.product * i + shape.linear) * u + shape.square * u * u)
-    edge = min(int(math.exp(-x) * 2**64), 2**64 - 1)  # the acceptance word that is hardest to decide
-    third = data.draw(
-        st.one_of(
-            st.integers(0, 2**64 - 1), st.integers(-(2**20), 2**20).map(lambda d: min(max(edge + d, 0), 2**64 - 1))
-        )
-    )
-    words = [first, second, third] + [0x123456789ABCDEF1, 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03] * 6
+    at = Fraction(u, 2**m)
+    x = float((shape.product * i + shape.linear) * at + shape.square * at * at)
+    edge = min(int(math.exp(-x) * 2 ** (64 - m)), 2 ** (64 - m) - 1)  # the acceptance that is hardest to decide
+    near = st.integers(-3, 3).map(lambda d: min(max(edge + d, 0), 2 ** (64 - m) - 1))
+    acceptance = data.draw(st.one_of(st.integers(0, 2 ** (64 - m) - 1), near))
+    words = [first, acceptance << m | u] + [0x123456789ABCDEF1, 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03] * 6
     fast, plain = ReplaySource(words), ReplaySource(words)
     reals = draws._refined(shape, 1, fast)
     negative, coarse, fine = exact.refined(shape, exact.Reader(plain))
-    bits = 64 if shape.fine_bits is None else shape.fine_bits
     assert (bool(reals.negative[0]), int(reals.coarse[0])) == (negative, coarse)
-    assert int(reals.fine[0]) == fine.prefix >> (fine.bits - bits)
+    assert int(reals.fine[0]) == fine.prefix >> (fine.bits - m)
     assert fast.position == plain.position
 
 
 def test_a_draw_cut_by_the_end_of_a_block_is_continued_not_restarted(monkeypatch) -> None:
-    """With blocks of one word every three-word draw is cut twice; the law must not notice."""
+    """With blocks of one word every draw of two words is cut; the law must not notice."""
     whole = draws.normal(50, ReplaySource(WORDS))
     words = np.array(WORDS, dtype=np.uint64)
     big = draws._refined(_normal_shape(), 50, _Block(words))
@@ -210,7 +207,7 @@ WORDS = np.random.default_rng(3).integers(0, 2**64, size=400, dtype=np.uint64).t
 
 
 class _Block:
-    """Gives words in blocks of seven, so that draws of three words are cut now and then."""
+    """Gives words in blocks of seven, so that draws of two words are cut now and then."""
 
     private, word_bits, prefetch = False, 64, True
 

@@ -158,6 +158,13 @@ def test_declared_bounds_clamp_every_number() -> None:
     d = DiscreteGaussianMechanism(sigma=0.01, bounds=(0, 5))
     assert [d.release(v) for v in (-(2**62), 3, 2**62)] == [0, 3, 5]
     assert BoundedDiscreteLaplaceMechanism(scale=0.01, lower=0, upper=5).release(2**62) == 5
+    small = np.array(200, dtype=np.uint8)
+    assert DiscreteGaussianMechanism(sigma=0.01, bounds=(-500, 500)).release(small) == 200
+    assert DiscreteLaplaceMechanism(scale=0.01, bounds=(-5, 500)).release(np.uint64(2**64 - 1)) == 500
+    assert GaussianMechanism(sigma=0.001, bounds=(-0.5, 7.5)).release(np.array([9, 3], dtype=np.uint64)).tolist() == [
+        7,
+        3,
+    ]
 
 
 def test_quantiles_accept_any_number_and_no_records() -> None:

@@ -69,7 +69,7 @@ def _worst(m, s, t) -> float:
     """Largest absolute loss; outcomes of negligible probability carry rounding errors and are left out."""
     a, b = m.log_probabilities(s), m.log_probabilities(t)
     seen = (a > -500) & (b > -500)
-    return float(np.abs(a - b)[seen].max())
+    return float(np.abs(a[seen] - b[seen]).max())
 
 
 @pytest.mark.parametrize("kind", [PermuteAndFlipMechanism, NoisyMaxMechanism])

@@ -29,6 +29,7 @@ __all__ = [
     "Mechanism",
     "Sensitivity",
     "check_bounds",
+    "clamped_integers",
     "finite_floats",
     "integers",
     "positive",
@@ -196,6 +197,14 @@ def integers(name: str, value: ArrayLike, *, limit: int = LARGEST_INTEGER) -> ND
     if array.size and (int(array.max()) > limit or int(array.min()) < -limit):
         raise ParameterError(name, f"hold integers of at most {limit} in absolute value", "<data>")
     return array.astype(np.int64)
+
+
+def clamped_integers(name: str, value: ArrayLike, lower: int, upper: int) -> NDArray[np.int64]:
+    """Integers forced into lower .. upper, whatever their size."""
+    array = real_array(name, value)
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(2**63 - 1))
+    return integers(name, array if array.dtype.kind == "f" else np.clip(array.astype(np.int64), lower, upper))
 
 
 def finite_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

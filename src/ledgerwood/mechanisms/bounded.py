@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import check_bounds, integers, positive, ratio_above, real_array, whole_number
+from ledgerwood.mechanisms.base import check_bounds, clamped_integers, positive, ratio_above, whole_number
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
 
@@ -112,8 +112,7 @@ class BoundedDiscreteLaplaceMechanism:
         return out.reshape(v.shape) if v.ndim else int(out[0])
 
     def _clamped(self, value: ArrayLike) -> NDArray[np.int64]:
-        array = real_array("value", value)
-        return integers("value", array if array.dtype.kind == "f" else np.clip(array, self.lower, self.upper))
+        return clamped_integers("value", value, self.lower, self.upper)
 
 
 def uniform_below(n: int, count: int, source: RandomSource) -> NDArray[np.int64]:

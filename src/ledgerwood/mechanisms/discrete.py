@@ -19,6 +19,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import (
     Sensitivity,
     check_bounds,
+    clamped_integers,
     integers,
     positive,
     ratio_above,
@@ -103,9 +104,8 @@ class DiscreteLaplaceMechanism:
 class DiscreteGaussianMechanism:
     """Adds integers with probability proportional to exp(-k^2 / (2 sigma^2)), independently in every coordinate.
 
-    Its profile is its own: at sigma = 1 its delta is 1.5 times the Gaussian's at epsilon = 3.25 and 2.8 times at 7.35, so
-    its cost is never ``Gaussian``.
-    Under Renyi and zCDP accounting it costs at most as much as the Gaussian.
+    Its profile is its own: at sigma = 1 its delta is 1.5 times the Gaussian's at epsilon = 3.25 and 2.8 times at 7.35,
+    so its cost is never ``Gaussian``. Under Renyi and zCDP accounting it costs at most as much as the Gaussian.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def _place(value: ArrayLike, sensitivity: int | Sensitivity, bounds: tuple[int, 
     if array.size != size:
         hint = "Give a vector's sensitivity as Sensitivity(l1=..., l2=..., linf=..., dimension=...)"
         raise ParameterError("value", f"have {size} coordinates, as its sensitivity says", f"<{array.size}>", hint)
-    return integers("value", array if bounds is None or array.dtype.kind == "f" else np.clip(array, *bounds))
+    return integers("value", array) if bounds is None else clamped_integers("value", array, *bounds)
 
 
 def _sum(placed: NDArray[np.int64], noise: NDArray[np.int64]) -> Released:

@@ -31,6 +31,7 @@ from ledgerwood.mechanisms.base import (
     LARGEST_INTEGER,
     Sensitivity,
     check_bounds,
+    clamped_integers,
     finite_floats,
     integers,
     positive,
@@ -190,7 +191,10 @@ def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, boun
     if isinstance(sensitivity, Sensitivity):
         sensitivity.check_size(array.size)
     if array.dtype.kind in "iu" and grid == 1.0:
-        n = integers("value", array if bounds is None else np.clip(array, math.ceil(bounds[0]), math.floor(bounds[1])))
+        if bounds is None:
+            n = integers("value", array)
+        else:
+            n = clamped_integers("value", array, math.ceil(bounds[0]), math.floor(bounds[1]))
         return _Placed(n, np.zeros(n.shape), None)
     if bounds is None:
         floats = finite_floats("value", array)

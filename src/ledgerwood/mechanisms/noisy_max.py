@@ -75,16 +75,19 @@ class NoisyMaxMechanism:
         s = score_vector(scores)
         a = -self.coefficient * (s.max() - s).astype(np.float64)
         edges = np.unique(np.concatenate((np.maximum(a, -745.0), [-785.0, 40.0])))
+        cuts = np.concatenate(
+            [np.linspace(a0, a1, int(np.ceil(a1 - a0)), endpoint=False) for a0, a1 in itertools.pairwise(edges)]
+        )
+        half = np.diff(np.append(cuts, edges[-1])) / 2
         nodes, weights = np.polynomial.legendre.leggauss(24)
         total = np.zeros(len(a))
-        for left, right in itertools.pairwise(edges):
-            pieces = int(np.ceil(right - left))
-            h = (right - left) / pieces
-            for t in (left + h * (np.arange(pieces)[:, None] + (nodes + 1) / 2)).ravel().reshape(pieces, -1):
-                d = t[:, None] - a
-                log_cdf = np.where(d < 0, d - np.log(2), np.log1p(-np.exp(-np.abs(d)) / 2))
-                log_density = -np.abs(d) - np.log(2)
-                total += (h / 2 * weights) @ np.exp(log_density - log_cdf + log_cdf.sum(axis=1, keepdims=True))
+        for part in range(0, len(cuts), 64):  # a few pieces at a time: memory stays small for many candidates
+            h = half[part : part + 64, None]
+            d = (cuts[part : part + 64, None] + h * (nodes + 1)).ravel()[:, None] - a
+            log_cdf = np.where(d < 0, d - np.log(2), np.log1p(-np.exp(-np.abs(d)) / 2))
+            log_density = -np.abs(d) - np.log(2)
+            others = log_cdf.sum(axis=1, keepdims=True) - log_cdf
+            total += (h * weights).ravel() @ np.exp(log_density + others)
         with np.errstate(divide="ignore"):
             return np.log(total)
 

@@ -173,14 +173,14 @@ class PermuteAndFlipMechanism:
         polynomial of degree m - 1, for which Gauss's rule with (m + 1) / 2 nodes is exact; all terms are positive,
         so nothing cancels.
         """
-        p = np.exp(-choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores)).floats())
+        x = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores)).floats()
+        p = np.exp(-x)
         nodes, weights = np.polynomial.legendre.leggauss(len(p) // 2 + 1)
         total = np.zeros(len(p))
         for t, w in zip((nodes + 1) / 2, weights / 2, strict=True):
             others = np.log1p(-p * t)
             total += w * np.exp(np.sum(others) - others)
-        with np.errstate(divide="ignore"):
-            return np.log(p) + np.log(total)
+        return np.asarray(np.log(total) - x)
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Selection probabilities."""

@@ -2,8 +2,8 @@ r"""Exact samplers: random bits in, the stated law out, with no floating-point i
 
 **The principle.** Let U be uniform on [0, 1), its binary digits being the random bits, and let F be the distribution
 function of an integer law. The output is the k with F(k-1) <= U < F(k): inversion, exact by definition. No finite
-number of bits of U and no rounded F is ever *trusted*: a comparison is made with an enclosure of both sides, and if the
-enclosures overlap the comparison is *undecided*: more bits of U are drawn and F is enclosed more closely, with
+number of bits of U and no rounded F is ever *trusted*: a comparison is made with an enclosure of both sides, and if
+the enclosures overlap the comparison is *undecided*: more bits of U are drawn and F is enclosed more closely, with
 integers (:mod:`.arithmetic`), until it is decided. As the boundaries have no preferred digits this ends with
 probability one, after 64 bits in all but about one of 10^13 cases.
 

@@ -80,20 +80,21 @@ def refined(
     product: float,
     square: float,
     linear: float,
-    fine_mask: Any,
-    fine_unit: float,
+    fine_bits: Any,
     lazy: bool,
+    fine_unit: float,
     unit: float,
 ) -> tuple[int, int, int]:
-    """Sign and coarse index, fine part, acceptance: three words a draw, and as many for each rejection.
+    """Sign and coarse index, then fine part and acceptance: two words a draw, and as many for each rejection.
 
-    ``unit`` is 2**-word_bits; ``fine_unit`` is the value of one step of the fine part, ``lazy`` whether it has more
-    digits.
+    The fine part is the lowest ``fine_bits`` bits of the second word, in steps of ``fine_unit``; ``lazy`` says whether
+    more of its digits exist. The bits above it are the acceptance test, in steps of ``unit``.
     """
     used = 0
     position = 0
     one = np.uint64(1)
     zero = np.uint64(0)
+    mask = (one << fine_bits) - one
     while done < coarse.size:
         if position + 2 > words.size:
             return done, used, EXHAUSTED
@@ -102,12 +103,11 @@ def refined(
         j = _search(table, guide, shift, v)
         if table[j] == v:
             return done, used, UNDECIDED
-        f = words[position + 1] & fine_mask
+        f = words[position + 1] & mask
+        a = np.float64(words[position + 1] >> fine_bits) * unit
         if not lazy and minus and j == 0 and f == zero:
             position += 2
             continue
-        if position + 3 > words.size:
-            return done, used, EXHAUSTED
         slope = product * j + linear
         u = np.float64(f) * fine_unit
         x = (slope + square * u) * u
@@ -115,16 +115,15 @@ def refined(
         if x + slack > 0.125:
             return done, used, UNDECIDED
         e = _exp_minus(x)
-        a = np.float64(words[position + 2]) * unit
         if a + unit <= e - slack - MARGIN:
             negative[done] = minus
             coarse[done] = j
             fine[done] = f
-            position += 3
+            position += 2
             used = position
             done += 1
         elif a >= e + MARGIN:
-            position += 3
+            position += 2
         else:
             return done, used, UNDECIDED
     return done, used, FINISHED

@@ -72,25 +72,26 @@ def _direct(law: Law, signed: bool, count: int, source: RandomSource) -> NDArray
 
 @dataclass(slots=True)
 class LazyReals:
-    """Independent reals s (i + u) / 256 with u known to one word, and to more on demand.
+    """Independent reals s (i + u) / 256 with u known to half a word (``digits``), and to more on demand.
 
-    ``approximate()`` is within ``2**-49 (1 + |x|)`` of the real number, ``enclosure(j)`` is exact.
+    ``approximate()`` is within ``slack() (1 + |x|)`` of the real number; ``enclosure(j)`` is certain.
     """
 
     negative: NDArray[np.bool_]
     coarse: NDArray[np.int64]
     fine: Words
+    digits: int
     source: RandomSource
     longer: dict[int, exact.Uniform] = field(default_factory=dict)
 
     def approximate(self) -> NDArray[np.float64]:
         """Floats near the reals; they decide nothing, they only save work."""
-        size = (self.coarse + self.fine * 2.0**-self.source.word_bits) * (1 / _COARSE)
+        size = (self.coarse + self.fine * 2.0**-self.digits) * (1 / _COARSE)
         return np.where(self.negative, -size, size)
 
     def slack(self) -> float:
         """Bound on |approximate - real| / (1 + |real|)."""
-        return 2.0**-49 + 2.0**-self.source.word_bits
+        return 2.0**-49 + 2.0**-self.digits / _COARSE
 
     def rounded_sums(self, fraction: NDArray[np.float64], scale: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return floor(fraction + scale X + 1/2), and the indices where floats leave that in doubt.
@@ -101,7 +102,7 @@ class LazyReals:
 
         out, doubtful = np.empty(len(self.coarse), dtype=np.int64), np.empty(len(self.coarse), dtype=np.bool_)
         reals = self.negative, self.coarse, self.fine
-        unit, slack = 2.0**-self.source.word_bits, self.slack() + 2.0**-49
+        unit, slack = 2.0**-self.digits, self.slack() + 2.0**-49
         _kernels.rounded_sums(out, doubtful, fraction, scale, 1 / _COARSE, reals, unit, slack)
         return out, np.flatnonzero(doubtful)
 
@@ -125,6 +126,7 @@ class LazyReals:
             np.concatenate((self.negative[j : j + 1], others.negative)),
             np.concatenate((self.coarse[j : j + 1], others.coarse)),
             np.concatenate((self.fine[j : j + 1], others.fine)),
+            self.digits,
             self.source,
             longer,
         )
@@ -132,7 +134,7 @@ class LazyReals:
     def _uniform(self, j: int) -> exact.Uniform:
         if j not in self.longer:
             reader = exact.Reader(self.source)
-            self.longer[j] = exact.Uniform(int(self.fine[j]), self.source.word_bits, reader)
+            self.longer[j] = exact.Uniform(int(self.fine[j]), self.digits, reader)
         return self.longer[j]
 
 
@@ -142,26 +144,25 @@ def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
     table = _table(shape.law, source.word_bits - 1)
     negative, coarse = np.empty(count, dtype=np.bool_), np.empty(count, dtype=np.int64)
     fine = np.empty(count, dtype=np.uint64)
-    reals = LazyReals(negative, coarse, fine, source)
-    lazy = shape.fine_bits is None
-    fine_bits = source.word_bits if shape.fine_bits is None else shape.fine_bits
+    m = shape.fine_digits(source.word_bits)
+    reals = LazyReals(negative, coarse, fine, m, source)
     constants: tuple[Any, ...] = (
         *(table.entries, table.guide, table.shift),
         *(float(shape.product), float(shape.square), float(shape.linear)),
-        *(np.uint64((1 << fine_bits) - 1), 2.0**-fine_bits, lazy, 2.0**-source.word_bits),
+        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - source.word_bits)),
     )
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
         done, used, status = _kernels.refined(negative, coarse, fine, done, words, *constants)
         words = words[used:]
         if status == _kernels.EXHAUSTED:
-            words = _blocks(source, words, min(3 * (count - done) + (count - done) // 64 + 3, 2**20))
+            words = _blocks(source, words, min(2 * (count - done) + (count - done) // 64 + 2, 2**20))
         elif status == _kernels.UNDECIDED:
             reader = exact.Reader(source, words)
             negative[done], coarse[done], u = exact.refined(shape, reader)
             words = words[reader.used :]
-            fine[done] = u.prefix >> (u.bits - fine_bits)
-            if u.bits > fine_bits:
+            fine[done] = u.prefix >> (u.bits - m)
+            if u.bits > m:
                 reals.longer[done] = exact.Uniform(u.prefix, u.bits, exact.Reader(source))
             done += 1
     return reals

@@ -70,8 +70,8 @@ class Uniform:
 def locate(uniform: Uniform, boundaries: Callable[[int], tuple[list[int], list[int]]]) -> int:
     """Return the number of boundaries at or below the uniform, drawing digits until that is certain.
 
-    ``boundaries(precision)`` encloses the sorted boundaries; it is asked again at a higher precision for each word that
-    had to be drawn. The answer j is returned only if upper end j-1 <= U's interval <= lower end j.
+    ``boundaries(precision)`` encloses the sorted boundaries; it is asked again at a higher precision for each word
+    that had to be drawn. The answer j is returned only if upper end j-1 <= U's interval <= lower end j.
     """
     while True:
         precision = -(-(uniform.bits + 32) // 32) * 32
@@ -139,33 +139,42 @@ class Shape:
     linear: Fraction
     fine_bits: int | None
 
+    def fine_digits(self, word_bits: int) -> int:
+        """How many bits of the second word belong to u; the others begin the acceptance test."""
+        return word_bits // 2 if self.fine_bits is None else self.fine_bits
+
 
 def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
-    """Return (negative, i, u); the words are: sign and i; u; acceptance; any of them followed by words for more
-    digits.
+    """Return (negative, i, u).
+
+    Two words an attempt, each followed by words for more digits where a comparison is undecided: the first holds the
+    sign (lowest bit) and i, the second u (lowest bits) and the acceptance test.
     """
+    m = shape.fine_digits(reader.word_bits)
     while True:
         word = reader.word()
         i = invert(shape.law, Uniform(word >> 1, reader.word_bits - 1, reader))
         negative = bool(word & 1)
-        if shape.fine_bits is None:
-            u = Uniform.fresh(reader)
-        else:
-            u = Uniform(reader.word() & ((1 << shape.fine_bits) - 1), shape.fine_bits, reader)
-            if negative and i == u.prefix == 0:
-                continue
-
-        acceptance = Uniform.fresh(reader)
-
-        def exponent(i: int = i, u: Uniform = u, acceptance: Uniform = acceptance) -> tuple[Fraction, Fraction]:
-            if shape.fine_bits is None:
-                if u.bits < acceptance.bits:  # the first word did not decide: more digits of both
-                    u.refine()
-                lo, hi = u.enclosure()
-            else:
-                lo = hi = Fraction(u.prefix, 1 << u.bits)
-            slope = shape.product * i + shape.linear
-            return slope * lo + shape.square * lo * lo, slope * hi + shape.square * hi * hi
-
-        if bernoulli(acceptance, exponent):
+        word = reader.word()
+        u = Uniform(word & ((1 << m) - 1), m, reader)
+        if shape.fine_bits is not None and negative and i == u.prefix == 0:
+            continue
+        if bernoulli(Uniform(word >> m, reader.word_bits - m, reader), _Exponent(shape, i, u)):
             return negative, i, u
+
+
+class _Exponent:
+    """Encloses x(i, u); asked again, because the first answer did not decide, it draws more digits of u first."""
+
+    def __init__(self, shape: Shape, i: int, u: Uniform) -> None:
+        self.slope, self.square = shape.product * i + shape.linear, shape.square
+        self.u, self.lazy, self.asked = u, shape.fine_bits is None, False
+
+    def __call__(self) -> tuple[Fraction, Fraction]:
+        if self.lazy and self.asked:
+            self.u.refine()
+        self.asked = True
+        lo, hi = self.u.enclosure()
+        if not self.lazy:
+            hi = lo
+        return self.slope * lo + self.square * lo * lo, self.slope * hi + self.square * hi * hi

@@ -51,11 +51,11 @@ def order_of_arrival(scores: Scores, coefficient: float, times: LazyReals, place
 
     Arrival times are exponential with rates exp(c s_i): the first to arrive is i with probability proportional to
     exp(c s_i), and the next ones are chosen likewise among those that remain. In logarithms:
-    log E_i - c s_i, where E_i is known within the step of its last digit and the rest within a few roundings,
+    log E_i - c s_i, where E_i is known within a step, and the rest within a few roundings,
     covered by 2**-47 (1 + |c s_i| + |log E_i|).
     """
     size = np.abs(times.approximate())
-    step = 2.0**-times.source.word_bits / 256
+    step = times.slack()
     log_size, shift = np.log(np.maximum(size, step)), coefficient * scores.astype(np.float64)
     slack = 2.0**-47 * (1 + np.abs(shift) + np.abs(log_size))
     slack += np.where(size > 4 * step, 2 * step / np.maximum(size, step), np.inf)
