@@ -65,6 +65,8 @@ def test_every_mechanism_is_a_frozen_value_with_a_cost(mechanism, value) -> None
     a, b = (mechanism.release(value, SeededSource(np.random.default_rng(8))) for _ in range(2))
     assert np.array_equal(a, b)
     mechanism.release(value)
+    if not isinstance(mechanism, PoissonSubsampledMechanism):  # its query runs on the sample only
+        mechanism.check(value)
 
 
 NONE = ReplaySource([])  # raises OutOfBits if a bit is drawn
@@ -103,6 +105,8 @@ NONE = ReplaySource([])  # raises OutOfBits if a bit is drawn
 def test_bad_values_are_refused_before_a_bit_is_drawn(mechanism, value, message: str) -> None:
     with pytest.raises(ParameterError, match=message) as caught:
         mechanism.release(value, NONE)
+    with pytest.raises(ParameterError, match=message):
+        mechanism.check(value)
     assert "1e+30" not in str(caught.value)
 
 

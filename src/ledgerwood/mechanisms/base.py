@@ -7,7 +7,8 @@ apart than the stated sensitivity; the mechanism promises that the law of its ou
 Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
 a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
 the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
-lower bound, so that no number whatever can make a release fail.
+lower bound, so that no number whatever can make a release fail. ``mechanism.check(value)`` runs these checks
+alone, so that a ledger can refuse a bad value before it spends.
 """
 
 from __future__ import annotations

@@ -90,6 +90,10 @@ class BoundedDiscreteLaplaceMechanism:
         """Probabilities of lower, ..., upper."""
         return np.exp(self.log_probabilities(value))
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._clamped(value)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.int64] | int:
         """Return one output for every entry of the value (each entry is a release of its own)."""
         v = self._clamped(value)

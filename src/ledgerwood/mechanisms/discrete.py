@@ -93,6 +93,10 @@ class DiscreteLaplaceMechanism:
         scale = calibrate(lambda s: _laplace_cost(s, sensitivity), epsilon=epsilon, delta=delta)
         return cls(scale=scale, sensitivity=sensitivity, **options)
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _place(value, self.sensitivity, self.bounds)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return value + noise, as integers."""
         placed = _place(value, self.sensitivity, self.bounds)
@@ -152,6 +156,10 @@ class DiscreteGaussianMechanism:
         """
         sigma = calibrate(lambda s: _gaussian_cost(s, sensitivity), epsilon=epsilon, delta=delta, guess=4.0)
         return cls(sigma=sigma, sensitivity=sensitivity, **options)
+
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _place(value, self.sensitivity, self.bounds)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return value + noise, as integers."""
@@ -213,6 +221,10 @@ class SkellamMechanism:
         """
         variance = calibrate(lambda v: _skellam_cost(v, sensitivity), epsilon=epsilon, delta=delta, guess=16.0)
         return cls(variance=variance, sensitivity=sensitivity, **options)
+
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _place(value, self.sensitivity, self.bounds)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return value + noise of the whole variance, as integers."""

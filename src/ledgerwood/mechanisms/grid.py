@@ -107,6 +107,10 @@ class GaussianMechanism:
         sigma = calibrate(lambda s: Gaussian(sigma=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
         return cls(sigma=sigma, sensitivity=sensitivity, **options)
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _place(value, self.sensitivity, self.grid, self.bounds)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""
         return _release(value, self.sigma, self.sensitivity, self.grid, self.bounds, draws.normal, rng)
@@ -157,6 +161,10 @@ class LaplaceMechanism:
         size = _in_l1(sensitivity)
         scale = calibrate(lambda s: Laplace(scale=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
         return cls(scale=scale, sensitivity=sensitivity, **options)
+
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _place(value, self.sensitivity, self.grid, self.bounds)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
         """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""

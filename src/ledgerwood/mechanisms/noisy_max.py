@@ -19,7 +19,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import positive, ratio_below, whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import draws, race
-from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism, score_vector
+from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism, Scores, score_vector
 
 __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
 
@@ -95,6 +95,10 @@ class NoisyMaxMechanism:
         """Selection probabilities."""
         return np.exp(self.log_probabilities(scores))
 
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
+
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate.
 
@@ -163,11 +167,13 @@ class TopKMechanism:
             left.pop(place)
         return total
 
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._enough(scores)
+
     def release(self, scores: ArrayLike, rng: Rng = None) -> NDArray[np.int64]:
         """Return the indices of the k selected candidates, best first."""
-        s = score_vector(scores)
-        if self.k > len(s):
-            raise ParameterError("scores", f"hold at least k={self.k} candidates", f"<{len(s)}>")
+        s = self._enough(scores)
         source = source_of(rng)
         if isinstance(self.base, ExponentialMechanism):
             times = draws.exponential(len(s), source)
@@ -179,3 +185,9 @@ class TopKMechanism:
             chosen.append(int(left[j]))
             left = np.delete(left, j)
         return np.array(chosen, dtype=np.int64)
+
+    def _enough(self, scores: ArrayLike) -> Scores:
+        s = score_vector(scores)
+        if self.k > len(s):
+            raise ParameterError("scores", f"hold at least k={self.k} candidates", f"<{len(s)}>")
+        return s

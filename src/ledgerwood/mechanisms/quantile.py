@@ -143,6 +143,14 @@ class QuantileMechanism:
         gaps, scores = self._scored(records)
         return _log_probabilities(gaps, scores, self._coefficient)
 
+    def probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of all grid points; for small grids."""
+        return np.exp(self.log_probabilities(records))
+
+    def check(self, records: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._scored(records)
+
     def release(self, records: ArrayLike, rng: Rng = None) -> float:
         """Return the selected threshold."""
         gaps, scores = self._scored(records)
@@ -205,6 +213,14 @@ class RankMechanism:
         """Logarithms of the probabilities of all grid points; for small grids."""
         gaps, scores = self._scored(records)
         return _log_probabilities(gaps, scores, self._coefficient)
+
+    def probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of all grid points; for small grids."""
+        return np.exp(self.log_probabilities(records))
+
+    def check(self, records: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._scored(records)
 
     def release(self, records: ArrayLike, rng: Rng = None) -> float:
         """Return the selected threshold."""

@@ -91,6 +91,10 @@ class ExponentialMechanism:
         """Selection probabilities."""
         return np.exp(self.log_probabilities(scores))
 
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
+
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate."""
         exponents = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores))
@@ -185,6 +189,10 @@ class PermuteAndFlipMechanism:
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Selection probabilities."""
         return np.exp(self.log_probabilities(scores))
+
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
 
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate."""

@@ -175,6 +175,10 @@ class SparseVectorMechanism:
         scales = self.scales
         return SparseVectorRun(self.threshold, *scales, self.cutoff, None, draws.exponential, source, renew=False)
 
+    def check(self, values: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _query_vector(values)
+
     def release(self, values: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
         """Answer the queries in order, up to and including the last positive answer that was paid for."""
         checked = _query_vector(values)
@@ -233,6 +237,10 @@ class GaussianSparseVectorMechanism:
         return SparseVectorRun(
             self.threshold, *scales, self.cutoff, self.max_queries, draws.normal, source_of(rng), renew=True
         )
+
+    def check(self, values: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _query_vector(values)
 
     def release(self, values: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
         """Answer the queries in order until the run stops."""
