@@ -27,7 +27,7 @@ def invert(table: Any, rows: Any, words: Any, outputs: Any, undecided: Any) -> i
                 high = middle
         outputs[i] = low
         above = low < table.shape[1] and table[row, low] == word
-        below = low > 0 and word - table[row, low - 1] == 1
+        below = low > 0 and word - table[row, low - 1] == np.uint64(1)
         if above or below:
             undecided[waiting] = i
             waiting += 1
@@ -57,11 +57,11 @@ def laplace_attempts(
             word, threshold = words[i, j + 1], thresholds[j]
             if word < threshold:
                 magnitude |= np.int64(1) << j
-            elif word - threshold <= 1:
+            elif word - threshold <= np.uint64(1):
                 clear = False
                 break
         if clear:
-            outputs[i] = finish(row, magnitude, words[i, 0] & 1 == 1, width, clamp)
+            outputs[i] = finish(row, magnitude, words[i, 0] & np.uint64(1) == np.uint64(1), width, clamp)
         else:
             undecided[waiting] = i
             waiting += 1

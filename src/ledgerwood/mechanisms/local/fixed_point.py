@@ -58,7 +58,7 @@ def exp_minus(exponent: Fraction, precision: int) -> Ball:
 
     >>> ball = exp_minus(Fraction(1), 40)
     >>> ball.upper - ball.lower <= 1, ball.lower / 2**40
-    (True, 0.3678794411710...)
+    (True, 0.3678794411707...)
     """
     halvings = max(0, (exponent.numerator // exponent.denominator).bit_length() + 1)
     work = precision + halvings + 16

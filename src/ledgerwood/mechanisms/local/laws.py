@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +46,8 @@ class Law(Protocol):
     def log_probabilities(self, rows: Codes, outputs: Codes) -> Floats:
         """``log Pr[output | row]``, broadcast."""
 
-    def cumulative(self, row: int, precision: int) -> list[Ball]:
-        """Enclose ``Pr[output <= o | row]`` for ``o = 0, ..., width - 2``."""
+    def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
+        """Lower and upper bounds of ``2**precision * Pr[output <= o | row]`` for ``o = 0, ..., width - 2``."""
 
     def magnitude_bits(self) -> int:
         """How many random bits make the absolute noise."""
@@ -100,13 +101,20 @@ class BoundedLaplace:
         """``-c |x - o| - log S(x)``."""
         return np.asarray(-self.rate * np.abs(rows - outputs) - self.log_normaliser(rows))
 
-    def cumulative(self, row: int, precision: int) -> list[Ball]:
+    def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
         """Partial geometric sums on the two sides of ``x``, over their total."""
-        one = Ball.of(1, precision)
-        sums = _geometric_sums(self.rate, self.width, precision)  # sums[d] = 1 + q + ... + q**d
-        total = sums[row] + sums[self.width - 1 - row] - one
-        left = [(sums[row] - sums[row - o - 1]) / total for o in range(min(row, self.width - 1))]
-        return left + [(sums[row] + (sums[o - row] - one)) / total for o in range(row, self.width - 1)]
+        one, p = 1 << precision, precision
+        low, high = _geometric_sums(self.rate, self.width, precision)  # of 1 + q + ... + q**d
+        other = self.width - 1 - row
+        share = Ball.of(1, p) / Ball(low[row] + low[other] - one, high[row] + high[other] - one, p)
+        least = [low[row] - high[row - o - 1] for o in range(min(row, self.width - 1))]
+        least += [low[row] + low[o - row] - one for o in range(row, self.width - 1)]
+        most = [high[row] - low[row - o - 1] for o in range(min(row, self.width - 1))]
+        most += [high[row] + high[o - row] - one for o in range(row, self.width - 1)]
+        return (
+            [max(0, value) * share.lower >> p for value in least],
+            [-(-value * share.upper >> p) for value in most],
+        )
 
     def magnitude_bits(self) -> int:
         """Enough for the largest noise that can land inside, ``width - 1``."""
@@ -137,13 +145,15 @@ class ClampedLaplace:
         share = np.where(at_end, 0.0, math.log(-math.expm1(-c)))
         return np.asarray(-c * np.abs(rows - outputs) + share - math.log1p(math.exp(-c)))
 
-    def cumulative(self, row: int, precision: int) -> list[Ball]:
+    def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
         r""":math:`q^{x-o}/(1+q)` below ``x``, :math:`1 - q^{o-x+1}/(1+q)` from ``x`` on."""
-        one = Ball.of(1, precision)
-        q = _powers(self.rate, self.width + 1, precision)
-        both = one + q[1]
-        left = [q[row - o] / both for o in range(min(row, self.width - 1))]
-        return left + [one - q[o - row + 1] / both for o in range(row, self.width - 1)]
+        one, tails = 1 << precision, _tails(self.rate, self.width, precision)
+        left = [tails[row - o] for o in range(min(row, self.width - 1))]
+        right = [tails[o - row + 1] for o in range(row, self.width - 1)]
+        return (
+            [ball.lower for ball in left] + [one - ball.upper for ball in right],
+            [ball.upper for ball in left] + [one - ball.lower for ball in right],
+        )
 
     def magnitude_bits(self) -> int:
         """Enough for the largest noise that is not clamped, and one bit for "larger"."""
@@ -158,13 +168,15 @@ class ClampedLaplace:
 
 
 @lru_cache(maxsize=8)
-def _powers(rate: float, count: int, precision: int) -> list[Ball]:
-    return powers(exp_minus(Fraction(rate), precision), count)
+def _geometric_sums(rate: float, count: int, precision: int) -> tuple[list[int], list[int]]:
+    """Bounds of ``1 + q + ... + q**d`` for ``d < count``."""
+    terms = powers(exp_minus(Fraction(rate), precision), count)
+    return list(accumulate(t.lower for t in terms)), list(accumulate(t.upper for t in terms))
 
 
 @lru_cache(maxsize=8)
-def _geometric_sums(rate: float, count: int, precision: int) -> list[Ball]:
-    sums = _powers(rate, count, precision)[:1]
-    for power in _powers(rate, count, precision)[1:]:
-        sums.append(sums[-1] + power)
-    return sums
+def _tails(rate: float, count: int, precision: int) -> list[Ball]:
+    """``q**d / (1 + q)``, the probability of noise at ``d`` or beyond, for ``d <= count``."""
+    q = exp_minus(Fraction(rate), precision)
+    both = Ball.of(1, precision) + q
+    return [power / both for power in powers(q, count + 1)]

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ from .domain import Codes
 from .fixed_point import Ball
 from .laws import BoundedLaplace, ClampedLaplace, Law
 
-Words = NDArray[np.uint64]
+Words = NDArray[np.unsignedinteger[Any]]
 LARGEST_TABLE = 2048
 _GUARD = 64
 _DIGIT_BITS, _EVENT_BITS = 32, 16
@@ -55,8 +56,7 @@ def short_words(source: RandomSource, count: int, bits: int) -> tuple[Words, int
     """
     if source.word_bits != 64:
         return source.words(count), source.word_bits
-    pieces = source.words(-(-count * bits // 64)).view(f"uint{bits}")[:count]
-    return pieces.astype(np.uint64), bits
+    return source.words(-(-count * bits // 64)).view(f"uint{bits}")[:count], bits
 
 
 class LazyUniform:
@@ -81,17 +81,25 @@ class LazyUniform:
 def threshold(enclose: Callable[[int], Ball], bits: int) -> int:
     """The integer T with ``T <= 2**bits p < T + 2``, and at most ``2**bits - 1``."""
     ball = enclose(bits + _GUARD)
-    floor = ball.lower >> _GUARD
-    assert ball.upper >> _GUARD <= floor + 1, "the enclosure is narrower than one unit"
+    return _floor(ball.lower, ball.upper, bits)
+
+
+def _floor(lower: int, upper: int, bits: int) -> int:
+    floor = lower >> _GUARD
+    if upper >> _GUARD > floor + 1:
+        raise ArithmeticError("the enclosure of a probability is too wide")  # cannot happen: 64 guard bits
     return min(floor, 2**bits - 1)
 
 
 def bernoulli(enclose: Callable[[int], Ball], count: int, source: RandomSource) -> NDArray[np.bool_]:
     """``count`` independent events of the probability enclosed."""
     words, bits = short_words(source, count, _EVENT_BITS)
-    limit = np.uint64(threshold(enclose, bits))
+    limit = words.dtype.type(threshold(enclose, bits))
     happens = words < limit
-    for i in np.flatnonzero(~happens & (words - limit <= 1)):
+    near = words == limit
+    if limit < np.iinfo(words.dtype).max:
+        near |= words == limit + words.dtype.type(1)
+    for i in np.flatnonzero(near):
         happens[i] = LazyUniform(int(words[i]), bits, source).below(enclose)
     return happens
 
@@ -118,8 +126,8 @@ def inversion_table(law: Law, bits: int) -> Words:
     """Lower bounds of the cumulative probabilities of every row, in units of ``2**-bits``, exact to below two units."""
     table = np.empty((law.width, law.width - 1), dtype=np.uint64)
     for row in range(law.width):
-        for column, ball in enumerate(law.cumulative(row, bits + _GUARD)):
-            table[row, column] = threshold(lambda _, ball=ball: ball, bits)  # type: ignore[misc]
+        lower, upper = law.cumulative(row, bits + _GUARD)
+        table[row] = [_floor(low, high, bits) for low, high in zip(lower, upper, strict=True)]
     return table
 
 
@@ -139,20 +147,23 @@ def _invert_exactly(law: Law, row: int, uniform: LazyUniform) -> int:
     low, high = 0, law.width - 1
     while low < high:
         middle = (low + high) // 2
-        if uniform.below(lambda precision, i=middle: law.cumulative(row, precision)[i]):  # type: ignore[misc]
+        if uniform.below(lambda precision, i=middle: _boundary(law, row, i, precision)):  # type: ignore[misc]
             high = middle
         else:
             low = middle + 1
     return low
 
 
+def _boundary(law: Law, row: int, index: int, precision: int) -> Ball:
+    lower, upper = law.cumulative(row, precision)
+    return Ball(lower[index], upper[index], precision)
+
+
 @lru_cache(maxsize=32)
-def _digit_thresholds(law: Law, bits: int) -> Words:
+def _digit_thresholds(law: Law, bits: int, dtype: str) -> Words:
     digits = range(law.magnitude_bits())
-    return np.array(
-        [threshold(lambda p, j=j: law.magnitude_bit(j, p), bits) for j in digits],  # type: ignore[misc]
-        dtype=np.uint64,
-    )
+    thresholds = [threshold(lambda p, j=j: law.magnitude_bit(j, p), bits) for j in digits]  # type: ignore[misc]
+    return np.array(thresholds, dtype=dtype)
 
 
 def by_laplace_bits(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
@@ -167,7 +178,9 @@ def by_laplace_bits(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: R
         drawn, bits = short_words(source, now.size * (digits + 1), _DIGIT_BITS)
         words = drawn.reshape(now.size, digits + 1)
         outputs, undecided = np.empty(now.size, dtype=np.int64), np.empty(now.size, dtype=np.int64)
-        unclear = laplace_attempts(_digit_thresholds(law, bits), clamp, law.width, now, words, outputs, undecided)
+        unclear = laplace_attempts(
+            _digit_thresholds(law, bits, words.dtype.str), clamp, law.width, now, words, outputs, undecided
+        )
         for i in undecided[:unclear]:
             outputs[i] = _attempt_exactly(law, int(now[i]), words[i], bits, source)
         done = outputs >= 0
@@ -188,4 +201,4 @@ def _attempt_exactly(
         uniform = LazyUniform(int(words[j + 1]), bits, source)
         if uniform.below(lambda precision, j=j: law.magnitude_bit(j, precision)):  # type: ignore[misc]
             magnitude |= 1 << j
-    return int(finish(row, magnitude, bool(words[0] & np.uint64(1)), law.width, clamp))
+    return int(finish(row, magnitude, bool(int(words[0]) & 1), law.width, clamp))
