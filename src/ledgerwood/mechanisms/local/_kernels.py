@@ -52,19 +52,16 @@ def laplace_attempts(
             count = 0
             while reach >> count:
                 count += 1
-        magnitude, clear = np.int64(0), True
-        for j in range(count):
-            word, threshold = words[i, j + 1], thresholds[j]
-            if word < threshold:
-                magnitude |= np.int64(1) << j
-            elif word - threshold <= np.uint64(1):
-                clear = False
-                break
-        if clear:
-            outputs[i] = finish(row, magnitude, words[i, 0] & np.uint64(1) == np.uint64(1), width, clamp)
-        else:
+        magnitude, near = np.int64(0), False
+        for j in range(count):  # without branches: the outcomes are random, a branch would be mispredicted
+            word, threshold = np.uint64(words[i, j + 1]), np.uint64(thresholds[j])
+            magnitude |= np.int64(word < threshold) << j
+            near |= word - threshold <= np.uint64(1)  # wraps to a large number when below
+        if near:
             undecided[waiting] = i
             waiting += 1
+        else:
+            outputs[i] = finish(row, magnitude, words[i, 0] & 1 == 1, width, clamp)
     return waiting
 
 

@@ -66,22 +66,23 @@ class DistanceClaim:
 class PartitionClaim:
     r"""Partition-dLDP (P1 Definition 4.4), sharpened and for uneven partitions too.
 
-    P1 claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. What its proof (A.4) shows is more:
-    with :math:`h` part boundaries between the values, the choice of the part changes by at most
-    :math:`e^{h \varepsilon_{prt}}`; inside a part only the *clamped* values matter (:math:`q^{|x-o|}` over its sum is the same
-    for every x on one side), so that step changes by at most :math:`e^{d \varepsilon_{ner}}` with
-    :math:`d \le \min(t, w - 1)`. Hence
+    P1 claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. Its proof (A.4) shows more. With :math:`h` part
+    boundaries between the values, the choice of the part changes by at most :math:`e^{h \varepsilon_{prt}}`. Inside a part only
+    the *clamped* values matter (:math:`q^{|x-o|}` over its sum is the same for every x on one side), so that step changes
+    by at most :math:`e^{d \varepsilon_{ner}}`, d the steps between the values that lie inside that one part: no
+    more than the width less one, and none of the h steps across boundaries. Hence
 
-    .. math:: \varepsilon(t) \le h(t)\,\varepsilon_{prt} + \min(t, w_{max} - 1)\,\varepsilon_{ner}
+    .. math:: \varepsilon(t) \le \max_{0 \le h \le H(t)}\; h\,\varepsilon_{prt} + \min(t - h,\, w_{max} - 1)\,\varepsilon_{ner}
 
-    with :math:`h(t)` the most boundaries that t steps can cross. For even parts :math:`h(t) \le \lceil t/\theta \rceil`.
+    with :math:`H(t)` the most boundaries that t steps can cross, :math:`\lceil t/\theta \rceil` or one less for even parts. The
+    objective is concave in h: the maximum is at H or where :math:`t - h = w_{max} - 1`.
     ``between = inf`` is Local-map: nothing is promised across a boundary.
 
     Releases of one value through the same partition add up (P1 Theorem B.2):
 
     >>> claim = PartitionClaim(Partition.even(100, 10), between=0.5, within=0.125)
     >>> claim.epsilon(1), (claim + claim).epsilon(11)
-    (0.625, 4.25)
+    (0.5, 4.25)
     """
 
     partition: Partition
@@ -97,9 +98,10 @@ class PartitionClaim:
 
     def epsilon(self, distance: int) -> float:
         """The bound for values at most ``distance`` apart."""
-        crossed = int(self._crossed[min(distance, self.partition.size - 1)])
-        inside = min(distance, max(self.partition.widths) - 1) * self.within
-        return inside + crossed * self.between if crossed else inside
+        t, wide = min(distance, self.partition.size - 1), max(self.partition.widths) - 1
+        most = int(self._crossed[t])
+        candidates = {most, min(most, max(0, t - wide))}
+        return max(min(t - h, wide) * self.within + (h * self.between if h else 0.0) for h in candidates)
 
     def __add__(self, other: PartitionClaim) -> PartitionClaim:
         if self.partition != other.partition:

@@ -46,17 +46,17 @@ from .laws import BoundedLaplace, ClampedLaplace, Law
 Words = NDArray[np.unsignedinteger[Any]]
 LARGEST_TABLE = 2048
 _GUARD = 64
-_DIGIT_BITS, _EVENT_BITS = 32, 16
+_SHORT_BITS = 16  # reading the system's generator is most of the work; one comparison in 32768 needs more bits
 
 
-def short_words(source: RandomSource, count: int, bits: int) -> tuple[Words, int]:
-    """``count`` uniform integers of 16, 32 or 64 bits, cut from whole words, and the number of their bits.
+def short_words(source: RandomSource, count: int) -> tuple[Words, int]:
+    """``count`` uniform integers of 16 bits, cut from whole words, and the number of their bits.
 
     A source of shorter words (the tests' bit strings) gives those instead: every sampler is exact for every size.
     """
     if source.word_bits != 64:
         return source.words(count), source.word_bits
-    return source.words(-(-count * bits // 64)).view(f"uint{bits}")[:count], bits
+    return source.words(-(-count * _SHORT_BITS // 64)).view(np.uint16)[:count], _SHORT_BITS
 
 
 class LazyUniform:
@@ -93,7 +93,7 @@ def _floor(lower: int, upper: int, bits: int) -> int:
 
 def bernoulli(enclose: Callable[[int], Ball], count: int, source: RandomSource) -> NDArray[np.bool_]:
     """``count`` independent events of the probability enclosed."""
-    words, bits = short_words(source, count, _EVENT_BITS)
+    words, bits = short_words(source, count)
     limit = words.dtype.type(threshold(enclose, bits))
     happens = words < limit
     near = words == limit
@@ -159,34 +159,43 @@ def _boundary(law: Law, row: int, index: int, precision: int) -> Ball:
     return Ball(lower[index], upper[index], precision)
 
 
+@lru_cache(maxsize=1024)
+def _digit(law: Law, index: int, precision: int) -> Ball:
+    return law.magnitude_bit(index, precision)
+
+
 @lru_cache(maxsize=32)
 def _digit_thresholds(law: Law, bits: int, dtype: str) -> Words:
     digits = range(law.magnitude_bits())
-    thresholds = [threshold(lambda p, j=j: law.magnitude_bit(j, p), bits) for j in digits]  # type: ignore[misc]
+    thresholds = [threshold(lambda p, j=j: _digit(law, j, p), bits) for j in digits]  # type: ignore[misc]
     return np.array(thresholds, dtype=dtype)
 
 
 def by_laplace_bits(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
     """Draw an output for each row, from the independent binary digits of the noise."""
-    from ._kernels import laplace_attempts
-
-    digits, clamp = law.magnitude_bits(), isinstance(law, ClampedLaplace)
     result = np.empty(rows.size, dtype=np.int64)
     waiting = np.arange(rows.size)
     while waiting.size:
-        now = rows[waiting]
-        drawn, bits = short_words(source, now.size * (digits + 1), _DIGIT_BITS)
-        words = drawn.reshape(now.size, digits + 1)
-        outputs, undecided = np.empty(now.size, dtype=np.int64), np.empty(now.size, dtype=np.int64)
-        unclear = laplace_attempts(
-            _digit_thresholds(law, bits, words.dtype.str), clamp, law.width, now, words, outputs, undecided
-        )
-        for i in undecided[:unclear]:
-            outputs[i] = _attempt_exactly(law, int(now[i]), words[i], bits, source)
+        outputs = laplace_attempts(law, rows[waiting], source)
         done = outputs >= 0
         result[waiting[done]] = outputs[done]
         waiting = waiting[~done]
     return result
+
+
+def laplace_attempts(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
+    """One attempt for each row: its output, or -1 where it is rejected and must be made anew."""
+    from . import _kernels
+
+    digits, clamp = law.magnitude_bits(), isinstance(law, ClampedLaplace)
+    drawn, bits = short_words(source, rows.size * (digits + 1))
+    words = drawn.reshape(rows.size, digits + 1)
+    outputs, undecided = np.empty(rows.size, dtype=np.int64), np.empty(rows.size, dtype=np.int64)
+    thresholds = _digit_thresholds(law, bits, words.dtype.str)
+    waiting = _kernels.laplace_attempts(thresholds, clamp, law.width, rows, words, outputs, undecided)
+    for i in undecided[:waiting]:
+        outputs[i] = _attempt_exactly(law, int(rows[i]), words[i], bits, source)
+    return outputs
 
 
 def _attempt_exactly(
@@ -199,6 +208,6 @@ def _attempt_exactly(
     magnitude = 0
     for j in range(count):
         uniform = LazyUniform(int(words[j + 1]), bits, source)
-        if uniform.below(lambda precision, j=j: law.magnitude_bit(j, precision)):  # type: ignore[misc]
+        if uniform.below(lambda precision, j=j: _digit(law, j, precision)):  # type: ignore[misc]
             magnitude |= 1 << j
     return int(finish(row, magnitude, bool(int(words[0]) & 1), law.width, clamp))
