@@ -128,7 +128,9 @@ def log_ratio_by_definition(mechanism: OrderedMechanism, x: int, o: int) -> mpma
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(st.builds(GlobalMap, domains(), epsilons), adj_maps(), local_maps()), st.data())
-def test_log_probabilities_are_those_of_the_algorithms(mechanism: OrderedMechanism, data: st.DataObject) -> None:
+def test_log_probabilities_are_those_of_the_algorithms(
+    mechanism: OrderedMechanism, data: st.DataObject
+) -> None:
     x, o = (data.draw(st.integers(0, mechanism.domain.size - 1)) for _ in range(2))
     exact = log_ratio_by_definition(mechanism, x, o)
     found = float(mechanism.log_probabilities(x + mechanism.domain.lower)[o])
@@ -184,7 +186,9 @@ def test_one_per_cent_too_little_noise_is_found(broken: type[OrderedMechanism]) 
         strategy: st.SearchStrategy[OrderedMechanism] = st.builds(even, wide, small)
     else:
         strategy = st.builds(broken, wide, small)
-    mechanism = find(strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200))
+    mechanism = find(
+        strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200)
+    )
     assert mechanism.profile.first_violation() is not None
 
 

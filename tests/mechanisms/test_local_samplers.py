@@ -59,7 +59,10 @@ def agrees(decided: dict[int, Fraction], undecided: Fraction, law: list[mpmath.m
     assert sum(decided.values()) + undecided == 1
     total = [mpmath.mpf(decided[o].numerator) / decided[o].denominator for o in range(len(law))]
     rest = mpmath.mpf(undecided.numerator) / undecided.denominator
-    return all(low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45 for low, p in zip(total, law))
+    return all(
+        low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45
+        for low, p in zip(total, law)
+    )
 
 
 def bounded_law(width: int, rate: float, row: int) -> list[mpmath.mpf]:
@@ -87,14 +90,16 @@ def test_inversion_has_exactly_the_stated_law_on_all_bit_strings(law_type, oracl
     for row in range(width):
         rows = np.array([row])
         decided, undecided = every_bit_string(
-            lambda source, rows=rows: int(sampling.by_inversion(law, rows, source)[0]), word_bits, depth=9 // word_bits + 2
+            lambda source, rows=rows: int(sampling.by_inversion(law, rows, source)[0]),
+            word_bits,
+            depth=9 // word_bits + 2,
         )
         assert undecided < Fraction(1, 8)
         assert agrees(decided, undecided, oracle(width, rate, row))
 
 
 def attempt_law(law: BoundedLaplace | ClampedLaplace, row: int) -> list[mpmath.mpf]:
-    """The outputs of one attempt, then its rejection, from the definition: fair sign, geometric modulo 2**J."""
+    """The outputs of one attempt, then its rejection: a fair sign, a geometric number modulo 2**J."""
     q = mpmath.exp(-mpmath.mpf(law.rate))
     reach = max(row, law.width - 1 - row)
     if isinstance(law, ClampedLaplace):
@@ -193,9 +198,7 @@ def test_unary_encoding_has_exactly_its_law_on_all_bit_strings(kind):
     p, q = (root / (1 + root), 1 / (1 + root)) if kind == "symmetric" else (mpmath.mpf(1) / 2, 1 / (1 + e))
     for value in range(2):
         set_ = [p if i == value else q for i in range(2)]
-        law = [
-            (set_[0] if o & 1 else 1 - set_[0]) * (set_[1] if o & 2 else 1 - set_[1]) for o in range(4)
-        ]
+        law = [(set_[0] if o & 1 else 1 - set_[0]) * (set_[1] if o & 2 else 1 - set_[1]) for o in range(4)]
         run = lambda source, value=value: int(mechanism.release(value, source) @ [1, 2])  # noqa: E731
         decided, undecided = every_bit_string(run, word_bits=2, depth=7)
         assert undecided < Fraction(1, 20)
@@ -224,7 +227,9 @@ MECHANISMS = [
 ] + [GeneralisedRandomisedResponse(Domain(-3, 12), 1.5), PiecewiseMechanism(Domain(-3, 12), 1.5)]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'sampling', '')}")
+@pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'sampling', '')}"
+)
 def test_frequencies_fit_the_stated_probabilities(mechanism):
     """Pearson's statistic per input; false-alarm rate 1e-6 for a test, Bonferroni over the inputs."""
     rng = SeededSource(np.random.default_rng(20260115))
@@ -246,7 +251,7 @@ def test_frequencies_fit_the_stated_probabilities(mechanism):
 
 @pytest.mark.parametrize("kind", ["symmetric", "optimised"])
 def test_unary_bits_have_their_probabilities_and_are_independent(kind):
-    """Counts of bits and of pairs of bits within five and a half standard deviations (false alarms below 1e-6)."""
+    """Counts of bits and of pairs of bits within 5.5 standard deviations (false alarms below 1e-6)."""
     mechanism, n = UnaryEncoding(Domain(0, 4), 2.0, kind), 200_000
     bits = mechanism.release(np.full(n, 2), SeededSource(np.random.default_rng(5)))
     p, q = mechanism.bit_probabilities
@@ -272,7 +277,7 @@ def test_a_large_domain_needs_no_table():
 
 
 def test_attempts_succeed_often_for_every_rate():
-    """The digits sampler accepts more than a quarter of its attempts, also where plain resampling would hardly ever."""
+    """More than a quarter of the attempts are accepted, also where plain resampling would hardly ever be."""
 
     class Counting:
         private, word_bits, prefetch = False, 64, True

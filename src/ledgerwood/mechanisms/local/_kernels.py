@@ -12,8 +12,8 @@ from numba import njit
 def invert(table: Any, rows: Any, words: Any, outputs: Any, undecided: Any) -> int:
     """Find for each word how many boundaries of its row lie below it; list the words too close to one.
 
-    ``table[r, i]`` is a lower bound of boundary ``i`` in units of the last bit, exact to less than two units. Returns the
-    number of undecided words, whose positions are written to ``undecided``.
+    ``table[r, i]`` is a lower bound of boundary ``i`` in units of the last bit, exact to less than two units.
+    Returns the number of undecided words, whose positions are written to ``undecided``.
     """
     waiting = 0
     for i in range(rows.size):
@@ -38,10 +38,10 @@ def invert(table: Any, rows: Any, words: Any, outputs: Any, undecided: Any) -> i
 def laplace_attempts(
     thresholds: Any, clamp: bool, width: int, rows: Any, words: Any, outputs: Any, undecided: Any
 ) -> int:
-    """One attempt at discrete Laplace noise for each row: a sign, and a magnitude built from independent bits.
+    """One attempt at discrete Laplace noise for each row: a sign, and a magnitude from independent bits.
 
-    ``outputs`` receives the output, or -1 where the attempt is rejected. Attempts in which a word is too close to its
-    threshold are listed in ``undecided`` and left for exact arithmetic.
+    ``outputs`` receives the output, or -1 where the attempt is rejected. Attempts in which a word is too
+    close to its threshold are listed in ``undecided`` and left for exact arithmetic.
     """
     waiting = 0
     for i in range(rows.size):
@@ -52,11 +52,11 @@ def laplace_attempts(
             count = 0
             while reach >> count:
                 count += 1
-        magnitude, near = np.int64(0), False
+        magnitude, near = 0, False
         for j in range(count):  # without branches: the outcomes are random, a branch would be mispredicted
             word, threshold = np.uint64(words[i, j + 1]), np.uint64(thresholds[j])
-            magnitude |= np.int64(word < threshold) << j
-            near |= word - threshold <= np.uint64(1)  # wraps to a large number when below
+            magnitude |= int(word < threshold) << j
+            near |= bool(word - threshold <= np.uint64(1))  # wraps to a large number when below
         if near:
             undecided[waiting] = i
             waiting += 1
@@ -78,7 +78,7 @@ def finish(row: int, magnitude: int, negative: bool, width: int, clamp: bool) ->
 
 @njit(cache=True, nogil=True)
 def largest_gaps(log_probabilities: Any, gaps: Any) -> None:
-    """``gaps[d] = max over x, o of |log p(o | x + d) - log p(o | x)|``; equal entries differ by 0, infinite ones too."""
+    """``gaps[d] = max over x, o of |log p(o | x + d) - log p(o | x)|``; equal infinities differ by 0."""
     inputs, outputs = log_probabilities.shape
     for x in range(inputs):
         for y in range(x + 1, inputs):

@@ -4,7 +4,8 @@ A local mechanism with law :math:`\Pr[o \mid x]` has the exact profile
 
 .. math:: \varepsilon(t) = \max_{|x - x'| \le t,\; o} \left| \log \frac{\Pr[o \mid x]}{\Pr[o \mid x']} \right|
 
-A *claim* is a function of :math:`t` that is said to bound it. `DistanceProfile` holds the first beside the second.
+A *claim* is a function of :math:`t` that is said to bound it. `DistanceProfile` holds the first beside the
+second.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ConstantClaim:
 
 @dataclass(frozen=True)
 class DistanceClaim:
-    r""":math:`\varepsilon`-dLDP (P1 Definition 2.2): values at most t apart differ by at most :math:`t\varepsilon`.
+    r""":math:`\varepsilon`-dLDP (P1 Definition 2.2): values t apart differ by at most :math:`t\varepsilon`.
 
     Releases of one value add up (P1 Theorem B.1):
 
@@ -66,16 +67,18 @@ class DistanceClaim:
 class PartitionClaim:
     r"""Partition-dLDP (P1 Definition 4.4), sharpened and for uneven partitions too.
 
-    P1 claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. Its proof (A.4) shows more. With :math:`h` part
-    boundaries between the values, the choice of the part changes by at most :math:`e^{h \varepsilon_{prt}}`. Inside a part only
-    the *clamped* values matter (:math:`q^{|x-o|}` over its sum is the same for every x on one side), so that step changes
-    by at most :math:`e^{d \varepsilon_{ner}}`, d the steps between the values that lie inside that one part: no
-    more than the width less one, and none of the h steps across boundaries. Hence
+    P1 claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. Its proof (A.4)
+    shows more. With :math:`h` part boundaries between the values, the choice of the part changes by at most
+    :math:`e^{h \varepsilon_{prt}}`. Inside a part only the *clamped* values matter (:math:`q^{|x-o|}` over
+    its sum is the same for every x on one side), so that step changes by at most
+    :math:`e^{d \varepsilon_{ner}}`, d the steps between the values that lie inside that one part: no more
+    than the width less one, and none of the h steps across boundaries. Hence
 
-    .. math:: \varepsilon(t) \le \max_{0 \le h \le H(t)}\; h\,\varepsilon_{prt} + \min(t - h,\, w_{max} - 1)\,\varepsilon_{ner}
+    .. math:: \varepsilon(t) \le \max_{0 \le h \le H(t)}\; h\,\varepsilon_{prt} + \min(t - h,\, w_{max} -
+    1)\,\varepsilon_{ner}
 
-    with :math:`H(t)` the most boundaries that t steps can cross, :math:`\lceil t/\theta \rceil` or one less for even parts. The
-    objective is concave in h: the maximum is at H or where :math:`t - h = w_{max} - 1`.
+    with :math:`H(t)` the most boundaries that t steps can cross, :math:`\lceil t/\theta \rceil` or one less
+    for even parts. The objective is concave in h: the maximum is at H or where :math:`t - h = w_{max} - 1`.
     ``between = inf`` is Local-map: nothing is promised across a boundary.
 
     Releases of one value through the same partition add up (P1 Theorem B.2):
@@ -106,7 +109,10 @@ class PartitionClaim:
     def __add__(self, other: PartitionClaim) -> PartitionClaim:
         if self.partition != other.partition:
             raise ParameterError(
-                "partition", "be the same in both claims", other.partition, "Compose the exact profiles instead."
+                "partition",
+                "be the same in both claims",
+                other.partition,
+                "Compose the exact profiles instead.",
             )
         return PartitionClaim(self.partition, self.between + other.between, self.within + other.within)
 
@@ -124,8 +130,8 @@ class DistanceProfile:
     claim
         What the mechanism promises; None when profiles with different kinds of claims were composed.
 
-    Independent releases of one value compose by adding profiles (the maxima may sit at different outputs, so this is an
-    upper bound).
+    Independent releases of one value compose by adding profiles (the maxima may sit at different outputs, so
+    this is an upper bound).
     """
 
     gaps: tuple[float, ...]
@@ -169,17 +175,17 @@ class DistanceProfile:
 def rounding_error(log_probabilities: Floats) -> float:
     r"""A bound on the error of a difference of two log-probabilities computed in doubles.
 
-    Each is a sum of at most two terms :math:`-cd - \log S` with :math:`c\,d, \log S \ge 0`, hence each at most the result in
-    size. The product costs half an ulp, ``log S`` at most 10 units of :math:`2^{-53}` absolute and two relative, the
-    sums one relative each: in all less than :math:`2^{-53}(8\,|\log p| + 20)` for one log-probability of two stages,
-    twice that for a difference; returned is twice more.
+    Each is a sum of at most two terms :math:`-cd - \log S` with :math:`c\,d, \log S \ge 0`, hence each at
+    most the result in size. The product costs half an ulp, ``log S`` at most 10 units of :math:`2^{-53}`
+    absolute and two relative, the sums one relative each: in all less than :math:`2^{-53}(8\,|\log p| + 20)`
+    for one log-probability of two stages, twice that for a difference; returned is twice more.
     """
     finite = log_probabilities[np.isfinite(log_probabilities)]
     return float(2.0**-48 * (np.abs(finite).max() + 2))
 
 
 def enumerated_gaps(log_probabilities: Floats) -> Floats:
-    """Exact profile of a table of log-probabilities, inputs by outputs: every pair of inputs, every output given."""
+    """Exact profile of a table of log-probabilities, inputs by outputs: every pair, every output given."""
     from ._kernels import largest_gaps
 
     gaps = np.zeros(log_probabilities.shape[0])

@@ -1,7 +1,8 @@
 r"""The finite ordered domain of a local mechanism, its partitions, and the mapping of real features onto it.
 
-Bounds, partitions and the value that stands for "missing" are public facts, declared before any data is seen: a bad one
-raises. Private values never raise: they are rounded, clamped and, where missing, replaced as declared.
+Bounds, partitions and the value that stands for "missing" are public facts, declared before any data is seen:
+a bad one raises. Private values never raise: they are rounded, clamped and, where missing, replaced as
+declared.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def within(name: str, value: Any, *, at_least: int, at_most: int = _LARGEST) -> 
 
 
 def privacy_parameter(name: str, value: Any) -> float:
-    """Check a public epsilon: beyond [1e-12, 1e6] it is a mistake, and the formulas' doubles lose their meaning."""
+    """Check a public epsilon: beyond [1e-12, 1e6] it is a mistake, and doubles lose their meaning."""
     number = positive(name, value)
     if not 1e-12 <= number <= 1e6:
         raise ParameterError(name, "lie in [1e-12, 1e6]", value)
@@ -38,7 +39,7 @@ def privacy_parameter(name: str, value: Any) -> float:
 
 
 def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Take an array of integers, booleans or floats; the type is part of the schema, so a wrong one is refused."""
+    """Take an array of numbers; the type is part of the schema, so a wrong one is refused."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ParameterError(
@@ -90,12 +91,12 @@ class Domain:
         return np.arange(self.lower, self.upper + 1)
 
     def encode(self, values: ArrayLike) -> Codes:
-        """Offsets from ``lower``: round to the nearest integer (ties to even), clamp, replace nan by ``missing``."""
+        """Offsets from ``lower``: nan becomes ``missing``, then clamp, then round (ties to even)."""
         array = numeric("values", values)
         if array.dtype.kind == "f":
             missing = self.lower if self.missing is None else self.missing
             filled = np.where(np.isnan(array), missing, array.astype(np.float64, copy=False))
-            return np.rint(np.clip(filled, self.lower, self.upper)).astype(np.int64) - self.lower
+            return np.asarray(np.rint(np.clip(filled, self.lower, self.upper)).astype(np.int64) - self.lower)
         if array.dtype == np.uint64:  # would wrap into negative numbers as int64
             array = np.minimum(array, np.uint64(2**62))
         return np.clip(array.astype(np.int64), self.lower, self.upper) - self.lower
@@ -152,7 +153,7 @@ class Partition:
         return np.searchsorted(self.starts, offsets, side="right") - 1
 
     def most_crossed(self) -> Codes:
-        """For each distance ``t = 0, ..., size - 1`` the most part boundaries that two values ``t`` apart can span.
+        """For each distance t = 0, ..., size - 1, the most boundaries between two values t apart.
 
         Crossing ``h`` boundaries takes a walk of ``sum of h - 1 consecutive inner widths + 1``.
         """
@@ -170,9 +171,9 @@ class DomainMapping:
 
     .. math:: x_\perp = \left[ L + \frac{x - lower}{upper - lower} (R - L) \right]
 
-    with :math:`[\cdot]` the nearest integer (the paper prints :math:`x_\perp` on both sides; the right one is the raw
-    :math:`x`). ``lower`` and ``upper`` are public bounds of the feature; values beyond them are clamped, nan becomes the
-    domain's ``missing``.
+    with :math:`[\cdot]` the nearest integer (the paper prints :math:`x_\perp` on both sides; the right one is
+    the raw :math:`x`). ``lower`` and ``upper`` are public bounds of the feature; values beyond them are
+    clamped, nan becomes the domain's ``missing``.
 
     >>> salaries = DomainMapping(0.0, 100_000.0, Domain(1, 100))
     >>> salaries.forward([2000, 2020, 51_000, 1e9]).tolist()

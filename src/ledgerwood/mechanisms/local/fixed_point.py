@@ -1,11 +1,11 @@
 r"""Certified fixed-point arithmetic: real numbers between two integers over a power of two.
 
 The exact samplers compare random bits with irrational numbers such as the cumulative probabilities of
-:math:`p_o \propto e^{-c|x-o|}`. They need those numbers to as many bits as a comparison asks for, with a bound that
-cannot fail; Python's integers give both without a library of big floats.
+:math:`p_o \propto e^{-c|x-o|}`. They need those numbers to as many bits as a comparison asks for, with a
+bound that cannot fail; Python's integers give both without a library of big floats.
 
-A `Ball` holds integers ``lower <= value * 2**precision <= upper``. Every operation rounds the lower end down and
-the upper end up, so the enclosure is kept whatever the size of the numbers.
+A `Ball` holds integers ``lower <= value * 2**precision <= upper``. Every operation rounds the lower end down
+and the upper end up, so the enclosure is kept whatever the size of the numbers.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Ball:
 def exp_minus(exponent: Fraction, precision: int) -> Ball:
     r"""Enclose :math:`e^{-r}` for a rational :math:`r \ge 0`.
 
-    With ``y = r / 2**k <= 1/2`` the series of :math:`e^{y}` has positive terms; after the last term taken, ``a``, the
-    rest is at most ``a (y + y^2 + ...) <= a``. Then :math:`e^{-r} = (1/e^{y})^{2^k}` by ``k`` squarings, with guard bits
-    for the factor two that each squaring costs.
+    With ``y = r / 2**k <= 1/2`` the series of :math:`e^{y}` has positive terms; after the last term taken,
+    ``a``, the rest is at most ``a (y + y^2 + ...) <= a``. Then :math:`e^{-r} = (1/e^{y})^{2^k}` by ``k``
+    squarings, with guard bits for the factor two that each squaring costs.
 
     >>> ball = exp_minus(Fraction(1), 40)
     >>> ball.upper - ball.lower <= 1, ball.lower / 2**40

@@ -2,20 +2,24 @@ r"""P1's weighted Kendall coefficient, in O(n log n).
 
 Definition 6.1 with the weight that P1 chooses, the distance of the ordinal numbers of :math:`r`:
 
-.. math:: \tau_w(r, s) = \frac{\langle r, s\rangle_w}{\sqrt{\langle r, r\rangle_w \langle s, s\rangle_w}}, \qquad
-          \langle r, s \rangle_w = \sum_{i<j} \mathrm{sgn}(r_i - r_j)\,\mathrm{sgn}(s_i - s_j)\,|\rho_i - \rho_j|
+.. math:: \tau_w(r, s) = \frac{\langle r, s\rangle_w}{\sqrt{\langle r, r\rangle_w \langle s, s\rangle_w}},
+\qquad
+          \langle r, s \rangle_w = \sum_{i<j} \mathrm{sgn}(r_i - r_j)\,\mathrm{sgn}(s_i - s_j)\,|\rho_i -
+          \rho_j|
 
-:math:`\rho` are the ranks of r. Equal values get their mean rank, so the coefficient does not depend on the order of the
-records; P1 does not say. (`scipy.stats.weightedtau` has additive weights :math:`1/(1+rank)`: another coefficient.)
+:math:`\rho` are the ranks of r. Equal values get their mean rank, so the coefficient does not depend on the
+order of the records; P1 does not say. (`scipy.stats.weightedtau` has additive weights :math:`1/(1+rank)`:
+another coefficient.)
 
 Since :math:`\mathrm{sgn}(r_i - r_j)|\rho_i - \rho_j| = \rho_i - \rho_j`, the numerator needs no pairs:
 
 .. math:: \langle r, s\rangle_w = \sum_i \rho_i \bigl(\#\{s_j < s_i\} - \#\{s_j > s_i\}\bigr)
           = 2 \sum_i \rho_i \left(\sigma_i - \tfrac{n+1}{2}\right)
 
-with :math:`\sigma` the mean ranks of s: twice n times the covariance of the ranks. And :math:`\langle s, s\rangle_w` is
-:math:`\langle r, r\rangle_w` less the weight of pairs tied in s. So **without ties in s, P1's coefficient is Spearman's
-rank correlation**, which says in one line what it measures.
+with :math:`\sigma` the mean ranks of s: twice n times the covariance of the ranks. And
+:math:`\langle s, s\rangle_w` is :math:`\langle r, r\rangle_w` less the weight of pairs tied in s. So
+**without ties in s, P1's coefficient is Spearman's rank correlation**, which says in one line what it
+measures.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ def _mean_ranks(values: Floats) -> Floats:
 
 
 def _weight_of_ties(rho: Floats, s: Floats) -> float:
-    """Sum of ``|rho_i - rho_j|`` over the pairs tied in s: sorted within each group, rank j counts 2j - size + 1 times."""
+    """Sum of ``|rho_i - rho_j|`` over pairs tied in s; the j-th of a group counts 2j - size + 1 times."""
     order = np.lexsort((rho, s))
     ranks, groups = rho[order], s[order]
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))

@@ -1,6 +1,7 @@
 r"""The two finite laws from which every order-preserving map is built.
 
-Both are discrete Laplace noise :math:`\Pr[z] \propto q^{|z|}`, :math:`q = e^{-c}`, brought back to ``width`` values:
+Both are discrete Laplace noise :math:`\Pr[z] \propto q^{|z|}`, :math:`q = e^{-c}`, brought back to ``width``
+values:
 
 - `BoundedLaplace`: noise drawn again until it lands inside. It is *also* the exponential mechanism with the
   distance as score (P1 Algorithm 1 is :math:`c = \varepsilon/2`), so P1's two ways of sampling have one law:
@@ -8,10 +9,12 @@ Both are discrete Laplace noise :math:`\Pr[z] \propto q^{|z|}`, :math:`q = e^{-c
   .. math:: \Pr[o \mid x] = \frac{q^{|x-o|}}{S(x)}, \qquad
             S(x) = \sum_{j=0}^{w-1} q^{|x-j|} = \frac{1 + q - q^{x+1} - q^{w-x}}{1 - q}
 
-- `ClampedLaplace`: noise added once and moved to the nearer end when outside. Clamping is post-processing, so no
+- `ClampedLaplace`: noise added once and moved to the nearer end when outside. Clamping is post-processing, so
+no
   normaliser changes with :math:`x` and the noise may be twice as small for the same guarantee.
 
-A law knows its log-probabilities in doubles and its cumulative probabilities as certified enclosures.
+A law knows its log-probabilities in doubles, and as certified enclosures its cumulative probabilities and
+those of the binary digits of the noise.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,32 +34,8 @@ from .fixed_point import Ball, exp_minus, powers
 Floats = NDArray[np.float64]
 
 
-class Law(Protocol):
-    """A square table of probabilities: row ``x`` is the law of the output for the input ``x``."""
-
-    @property
-    def width(self) -> int:
-        """How many inputs, and outputs, there are."""
-
-    @property
-    def rate(self) -> float:
-        """The rate c of the discrete Laplace noise."""
-
-    def log_probabilities(self, rows: Codes, outputs: Codes) -> Floats:
-        """``log Pr[output | row]``, broadcast."""
-
-    def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
-        """Lower and upper bounds of ``2**precision * Pr[output <= o | row]`` for ``o = 0, ..., width - 2``."""
-
-    def magnitude_bits(self) -> int:
-        """How many random bits make the absolute noise."""
-
-    def magnitude_bit(self, index: int, precision: int) -> Ball:
-        """Enclose the probability that bit ``index`` of the absolute noise is one."""
-
-
 def bounded_laplace_tau(lower: int, upper: int, rate: float) -> float:
-    r"""P1 Lemma 4.10, corrected: the factor by which resampling to ``[lower, upper]`` raises each probability.
+    r"""P1 Lemma 4.10, corrected: the factor by which resampling to a range raises each probability.
 
     With :math:`q = e^{-c}`, discrete Laplace noise lands in the range with probability :math:`1/\tau`,
 
@@ -80,7 +58,7 @@ def bounded_laplace_tau(lower: int, upper: int, rate: float) -> float:
 
 @dataclass(frozen=True)
 class BoundedLaplace:
-    """Noise redrawn until the output lies in ``0, ..., width - 1``; the exponential mechanism on the distance.
+    """Noise redrawn until the output lies in ``0, ..., width - 1``; an exponential mechanism.
 
     >>> law = BoundedLaplace(width=3, rate=math.log(2))
     >>> np.exp(law.log_probabilities(np.array([0]), np.arange(3))).round(6).tolist()
@@ -91,7 +69,7 @@ class BoundedLaplace:
     rate: float
 
     def log_normaliser(self, rows: Codes) -> Floats:
-        """``log S(x)``: the sum split at ``x`` into two geometric sums, each by ``expm1`` (nothing cancels)."""
+        """``log S(x)``: the sum split at x into two geometric sums, each by ``expm1`` (nothing cancels)."""
         c = self.rate
         left = -np.expm1(-c * (rows + 1.0))
         right = -np.expm1(-c * (self.width - 1.0 - rows))
@@ -139,7 +117,7 @@ class ClampedLaplace:
     rate: float
 
     def log_probabilities(self, rows: Codes, outputs: Codes) -> Floats:
-        r"""``-c |x - o|`` plus :math:`-\log(1+q)` at the two ends (a whole tail) and :math:`\log\frac{1-q}{1+q}` inside."""
+        r""":math:`-c|x-o| - \log(1+q)` at the two ends (a whole tail), and :math:`\log(1-q)` more inside."""
         c = self.rate
         at_end = (outputs == 0) | (outputs == self.width - 1)
         share = np.where(at_end, 0.0, math.log(-math.expm1(-c)))
@@ -160,11 +138,15 @@ class ClampedLaplace:
         return (self.width - 1).bit_length() + 1
 
     def magnitude_bit(self, index: int, precision: int) -> Ball:
-        r"""Bits below the last as in `BoundedLaplace`; the last says that the noise is :math:`2^j` or more."""
+        r"""Bits as in `BoundedLaplace`, but the last says that the noise is :math:`2^j` or more."""
         odds = exp_minus(Fraction(self.rate) * 2**index, precision)
         if index == self.magnitude_bits() - 1:
             return odds
         return odds / (Ball.of(1, precision) + odds)
+
+
+Law = BoundedLaplace | ClampedLaplace
+"""A square table of probabilities: row x is the law of the output for the input x."""
 
 
 @lru_cache(maxsize=8)

@@ -1,23 +1,19 @@
 r"""P1's order-preserving maps, and one that P1 does not have.
 
-=============  =====================================================  ==========================================
-map            law of the output                                      proven guarantee
-=============  =====================================================  ==========================================
-`GlobalMap`    :math:`\propto e^{-|x-o|\varepsilon/2}` on the domain        :math:`\varepsilon`-dLDP (Theorem 4.1)
-`AdjMap`       the same on parts, then inside the part drawn          partition-dLDP (Theorem 4.5)
-`LocalMap`     the same inside the part of the value                  within the part only (Theorem 4.7)
-`LaplaceMap`   :math:`x` + discrete Laplace of scale                       :math:`\varepsilon`-dLDP (Theorem 4.9)
-               :math:`1/\varepsilon`, clamped
-=============  =====================================================  ==========================================
+- `GlobalMap`: :math:`\propto e^{-|x-o|\varepsilon/2}` on the domain; :math:`\varepsilon`-dLDP (Theorem 4.1).
+- `AdjMap`: the same on parts, then inside the part drawn; partition-dLDP (Theorem 4.5).
+- `LocalMap`: the same inside the part of the value; promises nothing beyond the part (Theorem 4.7).
+- `LaplaceMap`: discrete Laplace noise, clamped to the domain; :math:`\varepsilon`-dLDP (Theorem 4.9).
 
-Each is sampled in one of P1's two ways, with one and the same law (`laws`): ``sampling="exponential"`` inverts a table of
-cumulative probabilities (parts and domains of up to 2048 values), ``sampling="laplace"`` draws (bounded)
-discrete Laplace noise and needs no table.
+Each is sampled in one of P1's two ways, with one and the same law (`laws`): ``sampling="exponential"``
+inverts a table of cumulative probabilities (parts and domains of up to 2048 values), ``sampling="laplace"``
+draws (bounded) discrete Laplace noise and needs no table.
 
 Adj-map's parameters in P1 (§4.2) come from one :math:`\varepsilon` by
-:math:`\varepsilon_{ner} = \varepsilon/(\alpha + \theta/|D|)`, :math:`\varepsilon_{prt} = \alpha\theta\varepsilon_{ner}`, "to ensure
-:math:`\varepsilon`-dLDP" (§6.3). It does not: two neighbours on both sides of a boundary differ by nearly
-:math:`\varepsilon_{prt}`. The exact profile shows it.
+:math:`\varepsilon_{ner} = \varepsilon/(\alpha + \theta/|D|)`,
+:math:`\varepsilon_{prt} = \alpha\theta\varepsilon_{ner}`, "to ensure :math:`\varepsilon`-dLDP" (§6.3). It
+does not: two neighbours on both sides of a boundary differ by nearly :math:`\varepsilon_{prt}`. The exact
+profile shows it.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from ledgerwood.mechanisms.randomness import RandomSource
 
 from .claims import DistanceClaim, DistanceProfile, PartitionClaim
 from .domain import Codes, Domain, Partition, privacy_parameter
-from .laws import BoundedLaplace, ClampedLaplace, Floats
+from .laws import BoundedLaplace, ClampedLaplace, Floats, Law
 from .ordered import OrderedMechanism
 from .sampling import LARGEST_TABLE, by_inversion, by_laplace_bits
 
@@ -58,16 +54,19 @@ def _check_partition(domain: Domain, partition: Partition) -> None:
         raise ParameterError("partition", f"cover the {domain.size} values of the domain", partition.size)
 
 
-def _sample(sampling: Sampling, law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
-    return by_inversion(law, rows, source) if sampling == "exponential" else by_laplace_bits(law, rows, source)
+def _sample(sampling: Sampling, law: Law, rows: Codes, source: RandomSource) -> Codes:
+    return (
+        by_inversion(law, rows, source) if sampling == "exponential" else by_laplace_bits(law, rows, source)
+    )
 
 
 @dataclass(frozen=True)
 class GlobalMap(OrderedMechanism):
     r"""P1 Algorithm 1: the exponential mechanism with the distance as score.
 
-    The log-ratio of x and x' > x at an output o is :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x')/S(x)`, monotone in o:
-    its extremes lie at the two ends of the domain, and only those are enumerated for the profile.
+    The log-ratio of x and x' > x at an output o is
+    :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x')/S(x)`, monotone in o: its extremes lie at the two
+    ends of the domain, and only those are enumerated for the profile.
 
     >>> mechanism = GlobalMap(Domain(1, 100), epsilon=0.1)
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
@@ -106,9 +105,10 @@ class GlobalMap(OrderedMechanism):
 class LaplaceMap(OrderedMechanism):
     r"""Discrete Laplace noise of scale :math:`1/\varepsilon` (P1 Theorem 4.9), clamped to the domain.
 
-    P1 resamples noise that leaves the domain; the normaliser then depends on the value and doubles the loss (Theorem
-    4.11), so Global-map must use scale :math:`2/\varepsilon`. Clamping is post-processing and costs nothing: the same
-    :math:`\varepsilon`-dLDP with half the noise. Its profile is exactly :math:`\varepsilon t`.
+    P1 resamples noise that leaves the domain; the normaliser then depends on the value and doubles the loss
+    (Theorem 4.11), so Global-map must use scale :math:`2/\varepsilon`. Clamping is post-processing and costs
+    nothing: the same :math:`\varepsilon`-dLDP with half the noise. Its profile is exactly
+    :math:`\varepsilon t`.
 
     >>> mechanism = LaplaceMap(Domain(1, 100), epsilon=0.1)
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
@@ -144,7 +144,7 @@ class LaplaceMap(OrderedMechanism):
 
 
 class _Partitioned(OrderedMechanism):
-    """The step that Adj-map and Local-map share: Global-map inside one part, seen from the value clamped to it."""
+    """The step that Adj-map and Local-map share: Global-map inside one part, from the value clamped to it."""
 
     partition: Partition
     epsilon_ner: float
@@ -179,8 +179,8 @@ class _Partitioned(OrderedMechanism):
 class AdjMap(_Partitioned):
     r"""P1 Algorithm 2: draw a part by Global-map on the parts, then a value inside it by Global-map.
 
-    Inside a part only the value clamped to it matters, and the log-ratio is monotone in o there: the profile needs the
-    two ends of every part only.
+    Inside a part only the value clamped to it matters, and the log-ratio is monotone in o there: the profile
+    needs the two ends of every part only.
 
     >>> mechanism = AdjMap.from_epsilon(Domain(1, 100), 10, epsilon=0.1, alpha=1.0)
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
@@ -205,7 +205,7 @@ class AdjMap(_Partitioned):
     def from_epsilon(
         cls, domain: Domain, theta: int, *, epsilon: float, alpha: float, sampling: Sampling = "exponential"
     ) -> AdjMap:
-        r"""P1's parameters: even parts of width ``theta``, :math:`\varepsilon_{ner} = \varepsilon/(\alpha + \theta/|D|)`."""
+        """P1's parameters: even parts of width ``theta``, and one epsilon divided by ``alpha``."""
         privacy_parameter("epsilon", epsilon)
         privacy_parameter("alpha", alpha)
         partition = Partition.even(domain.size, theta)
@@ -236,7 +236,8 @@ class LocalMap(_Partitioned):
     r"""Global-map inside the part of the value: Adj-map with :math:`\varepsilon_{prt} = \infty` (P1 §4.2).
 
     Values of different parts are told apart with certainty (Theorem 4.7), so there is no finite cost, and
-    :math:`\varepsilon(t) = \infty` from the first pair that a boundary parts. ``within`` is the profile of pairs in one part.
+    :math:`\varepsilon(t) = \infty` from the first pair that a boundary parts. ``within`` is the profile of
+    pairs in one part.
 
     >>> mechanism = LocalMap(Domain(1, 100), Partition.even(100, 10), epsilon_ner=0.1)
     >>> mechanism.profile.epsilon(1), f"{mechanism.within.epsilon(1):.4f}"
@@ -260,7 +261,7 @@ class LocalMap(_Partitioned):
 
     @cached_property
     def within(self) -> DistanceProfile:
-        r"""The exact profile of pairs in one part, claimed to be :math:`\varepsilon_{ner}`-dLDP (Theorem 4.7, part 2)."""
+        """The exact profile of pairs in one part, which is ``epsilon_ner``-dLDP (Theorem 4.7, part 2)."""
         widths = [width for width in set(self.partition.widths) if width > 1]
         profiles = [GlobalMap(Domain(0, width - 1), self.epsilon_ner, "laplace").profile for width in widths]
         gaps = np.zeros(max(self.partition.widths))

@@ -1,12 +1,15 @@
-r"""Randomisers for values without order, P1's LDP baselines: generalised randomised response and unary encoding.
+r"""Randomisers for values without order: generalised randomised response and unary encoding.
 
 With :math:`k` values (Wang, Blocki, Li & Jha 2017):
 
-- generalised randomised response tells the truth with probability :math:`p_1 = e^\varepsilon/(e^\varepsilon + k - 1)` and each other
+- generalised randomised response tells the truth with probability
+:math:`p_1 = e^\varepsilon/(e^\varepsilon + k - 1)` and each other
   value with :math:`p_2 = p_1 e^{-\varepsilon}`;
-- unary encoding sends :math:`k` bits, each set with probability :math:`p` at the value and :math:`q` elsewhere:
-  *symmetric* :math:`p = 1 - q = e^{\varepsilon/2}/(1 + e^{\varepsilon/2})`, *optimised* :math:`p = 1/2, q = 1/(1 + e^{\varepsilon})`.
-  Changing the value changes two bits, hence the loss :math:`\log\frac{p(1-q)}{(1-p)q} = \varepsilon` in both.
+- unary encoding sends :math:`k` bits, each set with probability :math:`p` at the value and :math:`q`
+elsewhere:
+  *symmetric* :math:`p = 1 - q = e^{\varepsilon/2}/(1 + e^{\varepsilon/2})`, *optimised*
+  :math:`p = 1/2, q = 1/(1 + e^{\varepsilon})`. Changing the value changes two bits, hence the loss
+  :math:`\log\frac{p(1-q)}{(1-p)q} = \varepsilon` in both.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood.accounting import PureDP, RandomizedResponse
+from ledgerwood.accounting import Cost, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 
@@ -30,9 +33,6 @@ from .laws import Floats
 from .ordered import OrderedMechanism
 from .sampling import bernoulli, uniform_below
 
-if TYPE_CHECKING:
-    from ledgerwood.accounting.algebra import Cost
-
 _MOST_ENUMERATED = 16
 
 
@@ -40,9 +40,10 @@ _MOST_ENUMERATED = 16
 class GeneralisedRandomisedResponse(OrderedMechanism):
     r"""Tell the truth, or with some probability any value at random.
 
-    The sampler draws the event "truth" with probability :math:`(1-e)/(1 + (k-1)e)`, :math:`e = e^{-\varepsilon}`, by
-    lazy comparison, and otherwise a uniform value out of all :math:`k`: the truth then has
-    :math:`(1 - e + e)/(1 + (k-1)e) = p_1`, every other value :math:`e/(1+(k-1)e) = p_2`, exactly.
+    The sampler draws the event "truth" with probability :math:`(1-e)/(1 + (k-1)e)`,
+    :math:`e = e^{-\varepsilon}`, by lazy comparison, and otherwise a uniform value out of all :math:`k`: the
+    truth then has :math:`(1 - e + e)/(1 + (k-1)e) = p_1`, every other value :math:`e/(1+(k-1)e) = p_2`,
+    exactly.
 
     >>> mechanism = GeneralisedRandomisedResponse(Domain(0, 2), epsilon=math.log(2))
     >>> mechanism.probabilities(1).round(6).tolist()
@@ -124,7 +125,7 @@ class UnaryEncoding:
         return 0.5 if self.kind == "optimised" else 1 / (1 + e), e / (1 + e)
 
     def log_probabilities(self, value: ArrayLike) -> Floats:
-        """Exact log-probabilities of all ``2**k`` outputs (last axis; bit i of the index is the bit of value i)."""
+        """Exact log-probabilities of all ``2**k`` outputs (last axis; bit i of the index for value i)."""
         k = self.domain.size
         if k > _MOST_ENUMERATED:
             raise ParameterError("domain", f"have at most {_MOST_ENUMERATED} values to be enumerated", k)
@@ -166,5 +167,3 @@ class UnaryEncoding:
         rate = Fraction(self.epsilon) if self.kind == "optimised" else Fraction(self.epsilon) / 2
         e = exp_minus(rate, precision)
         return e / (Ball.of(1, precision) + e)
-
-

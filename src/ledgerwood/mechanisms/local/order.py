@@ -1,8 +1,8 @@
 r"""How much order a map keeps: exact probabilities and P1's lower bounds.
 
-For a pair :math:`x_1 < x_2` randomised independently, order is kept when :math:`o_1 < o_2` (ties do not count). P1's
-Definition 2.4 asks for a bound over pairs "at most t apart"; its theorems and tables speak of pairs *exactly* t apart, and so
-does :math:`\gamma(t)` here, the least probability over those pairs.
+For a pair :math:`x_1 < x_2` randomised independently, order is kept when :math:`o_1 < o_2` (ties do not
+count). P1's Definition 2.4 asks for a bound over pairs "at most t apart"; its theorems and tables speak of
+pairs *exactly* t apart, and so does :math:`\gamma(t)` here, the least probability over those pairs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def global_map_bound(mechanism: GlobalMap, distance: int) -> float:
     r"""P1 Theorem 4.2, with :math:`q = e^{-\varepsilon/2}`:
 
     .. math:: \gamma(t) \ge 1 - \frac{(1-q^2)\,t + 1}{(1 + q - q^{t+1} - q^{|D|-t})(1+q)}\; q^t
-    """  # noqa: D403 - a theorem's name
+    """
     t = within("distance", distance, at_least=1, at_most=mechanism.domain.size - 1)
     return _theorem_4_2(mechanism.epsilon / 2, mechanism.domain.size, t)
 
@@ -58,7 +58,8 @@ def _theorem_4_2(rate: float, size: int, t: int) -> float:
 def randomised_response_order(mechanism: GeneralisedRandomisedResponse, distance: int) -> float:
     r"""P1 Theorem 4.3, exact: all pairs t apart have the same probability.
 
-    .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right) + p_2 (p_1 - p_2)\, t
+    .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right) + p_2 (p_1 -
+    p_2)\, t
     """
     n = mechanism.domain.size
     t = within("distance", distance, at_least=1, at_most=n - 1)
@@ -68,26 +69,29 @@ def randomised_response_order(mechanism: GeneralisedRandomisedResponse, distance
 
 
 def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
-    r"""P1 Theorem 4.6, corrected; even parts of width :math:`\theta`, :math:`T = \lfloor t/\theta \rfloor`, :math:`q = e^{-\varepsilon_{prt}/2}`.
+    r"""P1 Theorem 4.6, corrected, for even parts of width :math:`\theta`.
+
+    With :math:`T = \lfloor t/\theta \rfloor` and :math:`q = e^{-\varepsilon_{prt}/2}`,
 
     .. math:: \gamma(t) \ge 1 - q^T \left( \frac{(1-q^2)\,T + 1}{(1+q-q^{T+1}-q^{k-T})(1+q)}
               - (1 - \mu)\,\frac{(1-q)^2 (T+1)}{2 (1+q)^2} \right), \qquad
               \mu = \frac{1 - e^{-\varepsilon_{ner}/2}}{1 - e^{-\theta\varepsilon_{ner}/2}}
 
-    The second term counts pairs sent to one part. P1 prints it without :math:`1-\mu`, as if half of those pairs kept their
-    order; but ties inside the part do not, and one has at least half of the *untied* ones. The tie probability
-    :math:`\sum_o p_1(o) p_2(o)` is at most the largest probability of a value in a part, which is :math:`\mu` (a value
-    at its end). P1's form fails when the parts are small or :math:`\varepsilon_{ner}` is large: :math:`|D| = 40, \theta = 2,
-    \alpha = 20, \varepsilon = 3` has :math:`\gamma(1)` 0.17 below it.
+    The second term counts pairs sent to one part. P1 prints it without :math:`1-\mu`, as if half of those
+    pairs kept their order; but ties inside the part do not, and one has at least half of the *untied* ones.
+    The tie probability :math:`\sum_o p_1(o) p_2(o)` is at most the largest probability of a value in a part,
+    which is :math:`\mu` (a value at its end). P1's form fails when the parts are small or
+    :math:`\varepsilon_{ner}` is large: :math:`|D| = 40, \theta = 2, \alpha = 20, \varepsilon = 3` has
+    :math:`\gamma(1)` 0.17 below it.
     """
     widths = mechanism.partition.widths
     if len(set(widths[:-1])) > 1 or widths[-1] > widths[0]:
-        raise ParameterError("partition", "be even for this bound", widths, "Use order_preservation: it is exact.")
+        raise ParameterError(
+            "partition", "be even for this bound", widths, "Use order_preservation: it is exact."
+        )
     t = within("distance", distance, at_least=1, at_most=mechanism.domain.size - 1)
     k, theta, rate = mechanism.partition.count, widths[0], mechanism.epsilon_prt / 2
     T, q = t // theta, math.exp(-rate)
     tied = math.expm1(-mechanism.epsilon_ner / 2) / math.expm1(-widths[-1] * mechanism.epsilon_ner / 2)
     together = (1 - tied) * (T + 1) / 2 * ((1 - q) / (1 + q)) ** 2 * math.exp(-rate * T)
     return _theorem_4_2(rate, k, T) + together if k > 1 else together
-
-

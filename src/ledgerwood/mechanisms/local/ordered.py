@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ledgerwood.accounting import PureDP
+from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import MethodUnavailable, ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 
 from .claims import Claim, DistanceProfile, enumerated_gaps, rounding_error
 from .domain import Codes, Domain
 from .laws import Floats
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting.algebra import Cost
 
 _CHUNK = 2**22  # log-probabilities held at a time
 _PROFILE_WORK = 2**34  # pairs of inputs times outputs that a profile may take: some ten seconds
@@ -85,7 +82,7 @@ class OrderedMechanism(ABC):
 
     @property
     def cost(self) -> Cost:
-        """Pure DP with the exact epsilon over the whole domain: the largest spread of an output's log-probability."""
+        """Pure DP, exact over the whole domain: the largest spread of an output's log-probability."""
         rows, columns = np.arange(self.domain.size)[:, None], self._extremal_columns()
         epsilon = 0.0
         for some in np.array_split(columns, -(-columns.size * self.domain.size // _CHUNK)):
@@ -93,8 +90,8 @@ class OrderedMechanism(ABC):
             if not np.isfinite(table).all():
                 raise MethodUnavailable(
                     "pure",
-                    "some outputs tell values apart with certainty, so no finite epsilon holds over the whole domain; "
-                    "read the guarantee from the profile instead",
+                    "some outputs tell values apart with certainty, so no finite epsilon holds over the "
+                    "whole domain; read the guarantee from the profile instead",
                 )
             epsilon = max(epsilon, float(np.ptp(table, axis=0).max()) + rounding_error(table))
         return PureDP(epsilon, neighbours="replace_one")

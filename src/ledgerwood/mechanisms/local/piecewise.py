@@ -1,17 +1,18 @@
 r"""The piecewise mechanism (Wang et al. 2019), P1's LDP baseline for numbers, on an exact grid.
 
-The continuous mechanism takes :math:`x \in [-1, 1]` to :math:`[-C, C]`, :math:`C = (e^{\varepsilon/2}+1)/(e^{\varepsilon/2}-1)`, with a density
-:math:`e^\varepsilon` times larger on a window of length :math:`C - 1` that slides linearly with x. The window is the share
-:math:`1/(e^{\varepsilon/2}+1)` of the outputs. Here inputs are the :math:`n` values of a domain and outputs the integers
-:math:`0, \ldots, m - 1`, with a window of :math:`w` integers that starts at the offset of x:
+The continuous mechanism takes :math:`x \in [-1, 1]` to :math:`[-C, C]`,
+:math:`C = (e^{\varepsilon/2}+1)/(e^{\varepsilon/2}-1)`, with a density :math:`e^\varepsilon` times larger on
+a window of length :math:`C - 1` that slides linearly with x. The window is the share
+:math:`1/(e^{\varepsilon/2}+1)` of the outputs. Here inputs are the :math:`n` values of a domain and outputs
+the integers :math:`0, \ldots, m - 1`, with a window of :math:`w` integers that starts at the offset of x:
 
 .. math:: \Pr[o \mid x] = \frac{e^{\varepsilon\,[x \le o < x + w]}}{w e^\varepsilon + m - w}, \qquad
           m = n - 1 + w, \quad w = \max(1, \mathrm{round}((n - 1)\, e^{-\varepsilon/2}))
 
-so that :math:`w/m \approx 1/(e^{\varepsilon/2}+1)` as in the continuous one. The normaliser does not depend on x, so the loss is
-0 or exactly :math:`\pm\varepsilon` for *every* :math:`w`: the rounding of :math:`w` costs accuracy, never privacy. The window moves one
-output for one input, so the mean of the output is affine in x and `unbiased` inverts it exactly.
-With :math:`w = 1` it is generalised randomised response.
+so that :math:`w/m \approx 1/(e^{\varepsilon/2}+1)` as in the continuous one. The normaliser does not depend
+on x, so the loss is 0 or exactly :math:`\pm\varepsilon` for *every* :math:`w`: the rounding of :math:`w`
+costs accuracy, never privacy. The window moves one output for one input, so the mean of the output is affine
+in x and `unbiased` inverts it exactly. With :math:`w = 1` it is generalised randomised response.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ledgerwood.accounting import PureDP
+from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.mechanisms.randomness import RandomSource
 
 from .claims import ConstantClaim
@@ -33,9 +33,6 @@ from .fixed_point import Ball, exp_minus
 from .laws import Floats
 from .ordered import OrderedMechanism
 from .sampling import bernoulli, uniform_below
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting.algebra import Cost
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,8 @@ class PiecewiseMechanism(OrderedMechanism):
     def unbiased(self, released: ArrayLike) -> Floats:
         r"""Estimates of the values, each with the value as its mean.
 
-        With s the offset of the value and :math:`c = s + (w-1)/2` the middle of the window, the mean output is
-        :math:`P c + (1-P)\,(m(m-1)/2 - w c)/(m - w)`, P the probability of the window.
+        With s the offset of the value and :math:`c = s + (w-1)/2` the middle of the window, the mean output
+        is :math:`P c + (1-P)\,(m(m-1)/2 - w c)/(m - w)`, P the probability of the window.
         """
         w, m = self.window, self.outputs.size
         inside = w / (w + (m - w) * math.exp(-self.epsilon))

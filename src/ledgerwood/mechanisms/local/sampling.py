@@ -3,29 +3,30 @@ r"""Exact samplers: random bits in, integers compared, the stated law out.
 Lazy comparison
 ---------------
 A uniform number U in [0, 1) is an infinite string of bits of which only the first few are drawn. To decide
-``U < p`` for a real ``p``, compare the first word ``u`` (so that ``u <= 2**b U < u + 1``) with an integer ``T``
-such that ``T <= 2**b p < T + 2``:
+``U < p`` for a real ``p``, compare the first word ``u`` (so that ``u <= 2**b U < u + 1``) with an integer
+``T`` such that ``T <= 2**b p < T + 2``:
 
 - ``u < T``: then ``2**b U < u + 1 <= T <= 2**b p``, so U < p;
 - ``u > T + 1``: then ``2**b U >= u >= T + 2 > 2**b p``, so U >= p;
 - otherwise (probability at most ``2 / 2**b``) draw more bits and enclose ``p`` more narrowly, until decided.
 
-The answer is that of the infinite string, so the event has probability exactly ``p``, whatever the word size ``b``;
-the word size only says how often the slow path is taken. Tests run the same code with words of a few bits and add up
-the probabilities of all bit strings.
+The answer is that of the infinite string, so the event has probability exactly ``p``, whatever the word size
+``b``; the word size only says how often the slow path is taken. Tests run the same code with words of a few
+bits and add up the probabilities of all bit strings.
 
 Inversion (`by_inversion`)
-    The output is the number of cumulative probabilities ``F_0 <= F_1 <= ...`` that are at most U, each comparison lazy.
-    Since ``F_{o-1} <= U < F_o`` has probability ``F_o - F_{o-1}``, the law is exact.
+    The output is the number of cumulative probabilities ``F_0 <= F_1 <= ...`` that are at most U, each
+    comparison lazy. Since ``F_{o-1} <= U < F_o`` has probability ``F_o - F_{o-1}``, the law is exact.
 
 Independent bits (`by_laplace_bits`)
-    If G is geometric, ``Pr[G = g]`` proportional to ``q**g = prod_j (q**(2**j))**(bit j of g)``, its binary digits are
-    independent, digit j being one with odds ``q**(2**j)``; the first J digits are G modulo ``2**J``, geometric on
-    ``0, ..., 2**J - 1``. With a fair sign, and (minus, 0) rejected, the noise z has weight ``q**|z|``; rejecting what
-    falls outside leaves ``q**|z|`` on the range: P1's bounded discrete Laplace (Lemma 4.10). J is chosen per input
-    (the least with ``2**J`` above the longer side), so an attempt succeeds with probability above 1/4 for *every*
-    rate, where plain resampling takes about ``4 / (rate * width)`` attempts as the rate falls. Memory does not grow
-    with the domain. For the clamped law one more digit says ``G >= 2**J``, and nothing but (minus, 0) is rejected.
+    If G is geometric, ``Pr[G = g]`` proportional to ``q**g = prod_j (q**(2**j))**(bit j of g)``, its binary
+    digits are independent, digit j being one with odds ``q**(2**j)``; the first J digits are G modulo
+    ``2**J``, geometric on ``0, ..., 2**J - 1``. With a fair sign, and (minus, 0) rejected, the noise z has
+    weight ``q**|z|``; rejecting what falls outside leaves ``q**|z|`` on the range: P1's bounded discrete
+    Laplace (Lemma 4.10). J is chosen per input (the least with ``2**J`` above the longer side), so an attempt
+    succeeds with probability above 1/4 for *every* rate, where plain resampling takes about ``4 / (rate *
+    width)`` attempts as the rate falls. Memory does not grow with the domain. For the clamped law one more
+    digit says ``G >= 2**J``, and nothing but (minus, 0) is rejected.
 """
 
 from __future__ import annotations
@@ -41,18 +42,21 @@ from ledgerwood.mechanisms.randomness import RandomSource
 
 from .domain import Codes
 from .fixed_point import Ball
-from .laws import BoundedLaplace, ClampedLaplace, Law
+from .laws import ClampedLaplace, Law
 
 Words = NDArray[np.unsignedinteger[Any]]
 LARGEST_TABLE = 2048
 _GUARD = 64
-_SHORT_BITS = 16  # reading the system's generator is most of the work; one comparison in 32768 needs more bits
+_SHORT_BITS = (
+    16  # reading the system's generator is most of the work; one comparison in 32768 needs more bits
+)
 
 
 def short_words(source: RandomSource, count: int) -> tuple[Words, int]:
     """``count`` uniform integers of 16 bits, cut from whole words, and the number of their bits.
 
-    A source of shorter words (the tests' bit strings) gives those instead: every sampler is exact for every size.
+    A source of shorter words (the tests' bit strings) gives those instead: every sampler is exact for every
+    size.
     """
     if source.word_bits != 64:
         return source.words(count), source.word_bits
@@ -88,7 +92,7 @@ def _floor(lower: int, upper: int, bits: int) -> int:
     floor = lower >> _GUARD
     if upper >> _GUARD > floor + 1:
         raise ArithmeticError("the enclosure of a probability is too wide")  # cannot happen: 64 guard bits
-    return min(floor, 2**bits - 1)
+    return min(floor, (1 << bits) - 1)
 
 
 def bernoulli(enclose: Callable[[int], Ball], count: int, source: RandomSource) -> NDArray[np.bool_]:
@@ -123,7 +127,7 @@ def uniform_below(bounds: Codes, source: RandomSource) -> Codes:
 
 @lru_cache(maxsize=32)
 def inversion_table(law: Law, bits: int) -> Words:
-    """Lower bounds of the cumulative probabilities of every row, in units of ``2**-bits``, exact to below two units."""
+    """Lower bounds of all cumulative probabilities, in units of ``2**-bits``, less than two units off."""
     table = np.empty((law.width, law.width - 1), dtype=np.uint64)
     for row in range(law.width):
         lower, upper = law.cumulative(row, bits + _GUARD)
@@ -171,7 +175,7 @@ def _digit_thresholds(law: Law, bits: int, dtype: str) -> Words:
     return np.array(thresholds, dtype=dtype)
 
 
-def by_laplace_bits(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
+def by_laplace_bits(law: Law, rows: Codes, source: RandomSource) -> Codes:
     """Draw an output for each row, from the independent binary digits of the noise."""
     result = np.empty(rows.size, dtype=np.int64)
     waiting = np.arange(rows.size)
@@ -183,7 +187,7 @@ def by_laplace_bits(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: R
     return result
 
 
-def laplace_attempts(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: RandomSource) -> Codes:
+def laplace_attempts(law: Law, rows: Codes, source: RandomSource) -> Codes:
     """One attempt for each row: its output, or -1 where it is rejected and must be made anew."""
     from . import _kernels
 
@@ -198,9 +202,7 @@ def laplace_attempts(law: BoundedLaplace | ClampedLaplace, rows: Codes, source: 
     return outputs
 
 
-def _attempt_exactly(
-    law: BoundedLaplace | ClampedLaplace, row: int, words: Words, bits: int, source: RandomSource
-) -> int:
+def _attempt_exactly(law: Law, row: int, words: Words, bits: int, source: RandomSource) -> int:
     from ._kernels import finish
 
     clamp = isinstance(law, ClampedLaplace)
