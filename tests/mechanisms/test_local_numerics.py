@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from ledgerwood.mechanisms.local import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
 from ledgerwood.mechanisms.local.fixed_point import Ball, exp_minus, powers
 
-mpmath.mp.dps = 120
+
+@pytest.fixture(autouse=True, scope="module")
+def _digits():
+    with mpmath.workdps(120):
+        yield
+
+
 rationals = st.fractions(min_value=0, max_value=2000, max_denominator=10**12)
 
 

@@ -30,7 +30,13 @@ from ledgerwood.mechanisms.local import (
 )
 from ledgerwood.mechanisms.local.ordered import OrderedMechanism
 
-mpmath.mp.dps = 50
+
+@pytest.fixture(autouse=True, scope="module")
+def _digits():
+    with mpmath.workdps(50):
+        yield
+
+
 epsilons = st.floats(1e-4, 20.0)
 
 

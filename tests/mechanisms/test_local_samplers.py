@@ -28,7 +28,11 @@ from ledgerwood.mechanisms.local import (
 )
 from ledgerwood.mechanisms.randomness import OutOfBits, ReplaySource, SeededSource
 
-mpmath.mp.dps = 50
+
+@pytest.fixture(autouse=True, scope="module")
+def _digits():
+    with mpmath.workdps(50):
+        yield
 
 
 def every_bit_string(
