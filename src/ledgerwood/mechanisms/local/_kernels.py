@@ -77,6 +77,19 @@ def finish(row: int, magnitude: int, negative: bool, width: int, clamp: bool) ->
 
 
 @njit(cache=True, nogil=True)
+def settle(outputs: Any, waiting: Any, result: Any) -> int:
+    """Store accepted outputs at the places that waited for them; keep the other places, and count them."""
+    left = 0
+    for i in range(outputs.size):
+        if outputs[i] >= 0:
+            result[waiting[i]] = outputs[i]
+        else:
+            waiting[left] = waiting[i]
+            left += 1
+    return left
+
+
+@njit(cache=True, nogil=True)
 def largest_gaps(log_probabilities: Any, gaps: Any) -> None:
     """``gaps[d] = max over x, o of |log p(o | x + d) - log p(o | x)|``; equal infinities differ by 0."""
     inputs, outputs = log_probabilities.shape

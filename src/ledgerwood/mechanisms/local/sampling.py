@@ -177,13 +177,13 @@ def _digit_thresholds(law: Law, bits: int, dtype: str) -> Words:
 
 def by_laplace_bits(law: Law, rows: Codes, source: RandomSource) -> Codes:
     """Draw an output for each row, from the independent binary digits of the noise."""
+    from ._kernels import settle
+
     result = np.empty(rows.size, dtype=np.int64)
     waiting = np.arange(rows.size)
     while waiting.size:
         outputs = laplace_attempts(law, rows[waiting], source)
-        done = outputs >= 0
-        result[waiting[done]] = outputs[done]
-        waiting = waiting[~done]
+        waiting = waiting[: settle(outputs, waiting, result)]
     return result
 
 
