@@ -24,7 +24,7 @@ Independent bits (`by_laplace_bits`)
     ``2**J``, geometric on ``0, ..., 2**J - 1``. With a fair sign, and (minus, 0) rejected, the noise z has
     weight ``q**|z|``; rejecting what falls outside leaves ``q**|z|`` on the range: P1's bounded discrete
     Laplace (Lemma 4.10). J is chosen per input (the least with ``2**J`` above the longer side), so an attempt
-    succeeds with probability above 1/4 for *every* rate, where plain resampling takes about ``4 / (rate *
+    succeeds with probability above 1/4 for *every* rate, where plain resampling takes about ``2 / (rate *
     width)`` attempts as the rate falls. Memory does not grow with the domain. For the clamped law one more
     digit says ``G >= 2**J``, and nothing but (minus, 0) is rejected.
 """
