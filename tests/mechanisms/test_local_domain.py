@@ -123,6 +123,10 @@ def test_missing_is_the_lower_end_unless_declared():
         (lambda: GlobalMap(TEN, 1.0).release([1], rng=7), "rng"),
         (lambda: UnaryEncoding(Domain(0, 30), 1.0).probabilities(1), "domain"),
         (lambda: GlobalMap(Domain(0, 2**20), 1.0, "laplace").profile, "domain"),
+        (lambda: LaplaceMap(Domain(0, 2**20), 1.0, "laplace").profile, "domain"),
+        (lambda: GlobalMap(Domain(0, 5000), 1.0, "laplace").enumerated_profile(), "domain"),
+        (lambda: GlobalMap(TEN, 1.0).release([[1], [2, 3]]), "values"),
+        (lambda: Partition.even(2**40, 1), "theta"),
     ],
 )
 def test_bad_public_facts_are_refused_by_name(make, name):

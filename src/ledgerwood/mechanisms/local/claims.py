@@ -11,14 +11,15 @@ second.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
 from ledgerwood.errors import ParameterError
 
-from .domain import Codes, Partition, privacy_parameter
+from .domain import Partition, privacy_parameter
 from .laws import Floats
 
 
@@ -27,6 +28,16 @@ class Claim(Protocol):
 
     def epsilon(self, distance: int) -> float:
         """The bound for values at most ``distance`` apart."""
+
+
+def rounded_up(count: int, size: float, more: int = 0, other: float = 0.0) -> float:
+    """``count * size + more * other`` as the least double not below it."""
+    terms = [(times, part) for times, part in ((count, size), (more, other)) if times]
+    if any(part == math.inf for _, part in terms):
+        return math.inf
+    exact = sum((times * Fraction(part) for times, part in terms), Fraction(0))
+    nearest = float(exact)
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True)
@@ -57,10 +68,10 @@ class DistanceClaim:
 
     def epsilon(self, distance: int) -> float:
         """``distance * per_step``."""
-        return distance * self.per_step
+        return rounded_up(distance, self.per_step)
 
     def __add__(self, other: DistanceClaim) -> DistanceClaim:
-        return DistanceClaim(self.per_step + other.per_step)
+        return DistanceClaim(rounded_up(1, self.per_step, 1, other.per_step))
 
 
 @dataclass(frozen=True)
@@ -91,20 +102,19 @@ class PartitionClaim:
     partition: Partition
     between: float
     within: float
-    _crossed: Codes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.between != math.inf:
             privacy_parameter("between", self.between)
         privacy_parameter("within", self.within)
-        object.__setattr__(self, "_crossed", self.partition.most_crossed())
 
     def epsilon(self, distance: int) -> float:
         """The bound for values at most ``distance`` apart."""
         t, wide = min(distance, self.partition.size - 1), max(self.partition.widths) - 1
-        most = int(self._crossed[t])
+        most = self.partition.most_crossed(t)
         candidates = {most, min(most, max(0, t - wide))}
-        return max(min(t - h, wide) * self.within + (h * self.between if h else 0.0) for h in candidates)
+        steps = ((h, min(t - h, wide)) for h in candidates)
+        return max(rounded_up(h, self.between, d, self.within) for h, d in steps)
 
     def __add__(self, other: PartitionClaim) -> PartitionClaim:
         if self.partition != other.partition:
@@ -114,7 +124,8 @@ class PartitionClaim:
                 other.partition,
                 "Compose the exact profiles instead.",
             )
-        return PartitionClaim(self.partition, self.between + other.between, self.within + other.within)
+        between = rounded_up(1, self.between, 1, other.between)
+        return PartitionClaim(self.partition, between, rounded_up(1, self.within, 1, other.within))
 
 
 @dataclass(frozen=True)

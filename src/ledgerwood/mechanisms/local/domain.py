@@ -18,6 +18,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import positive
 
 Codes = NDArray[np.int64]
+_MOST_PARTS = 2**20
 _LARGEST = 2**53  # every integer up to here is a double, so clamping and rounding floats is exact
 
 
@@ -40,7 +41,10 @@ def privacy_parameter(name: str, value: Any) -> float:
 
 def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
     """Take an array of numbers; the type is part of the schema, so a wrong one is refused."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
     if array.dtype.kind not in "biuf":
         raise ParameterError(
             name,
@@ -95,8 +99,10 @@ class Domain:
         array = numeric("values", values)
         if array.dtype.kind == "f":
             missing = self.lower if self.missing is None else self.missing
-            filled = np.where(np.isnan(array), missing, array.astype(np.float64, copy=False))
-            return np.asarray(np.rint(np.clip(filled, self.lower, self.upper)).astype(np.int64) - self.lower)
+            with np.errstate(all="ignore"):  # no value may warn: a warning can be made an error
+                filled = np.where(np.isnan(array), missing, array.astype(np.float64, copy=False))
+                rounded = np.rint(np.clip(filled, self.lower, self.upper)).astype(np.int64)
+            return np.asarray(rounded - self.lower)
         if array.dtype == np.uint64:  # would wrap into negative numbers as int64
             array = np.minimum(array, np.uint64(2**62))
         return np.clip(array.astype(np.int64), self.lower, self.upper) - self.lower
@@ -129,7 +135,7 @@ class Partition:
     def even(cls, size: int, theta: int) -> Partition:
         """Parts of width ``theta``; the last one takes what is left."""
         size = within("size", size, at_least=2)
-        theta = within("theta", theta, at_least=1, at_most=size)
+        theta = within("theta", theta, at_least=-(-size // _MOST_PARTS), at_most=size)
         full, rest = divmod(size, theta)
         return cls((theta,) * full + ((rest,) if rest else ()))
 
@@ -152,17 +158,24 @@ class Partition:
         """The part in which each offset lies."""
         return np.searchsorted(self.starts, offsets, side="right") - 1
 
-    def most_crossed(self) -> Codes:
-        """For each distance t = 0, ..., size - 1, the most boundaries between two values t apart.
+    @cached_property
+    def shortest_crossings(self) -> Codes:
+        """For h = 0, 1, ..., count - 1 the fewest steps that cross h boundaries.
 
-        Crossing ``h`` boundaries takes a walk of ``sum of h - 1 consecutive inner widths + 1``.
+        Crossing h >= 1 of them takes one step and the h - 1 parts between the first and the last: the least
+        sum of h - 1 consecutive inner widths.
         """
-        crossed = np.zeros(self.size, dtype=np.int64)
-        ends = np.concatenate([self.starts, [self.size]])
-        for hops in range(1, self.count):
-            shortest = int((ends[hops:-1] - ends[1 : len(ends) - hops]).min()) + 1
-            crossed[shortest:] = hops
-        return crossed
+        inner = np.asarray(self.widths[1:-1], dtype=np.int64)
+        if np.unique(inner).size <= 1:
+            between = np.arange(max(0, self.count - 1)) * (inner[0] if inner.size else 0)
+        else:
+            ends = np.concatenate([[0], np.cumsum(inner)])
+            between = np.array([(ends[h:] - ends[: ends.size - h]).min() for h in range(ends.size)])
+        return np.concatenate([[0], 1 + between]).astype(np.int64)
+
+    def most_crossed(self, distance: int) -> int:
+        """The most boundaries between two values at most ``distance`` apart."""
+        return int(np.searchsorted(self.shortest_crossings, distance, side="right")) - 1
 
 
 @dataclass(frozen=True)
@@ -194,8 +207,9 @@ class DomainMapping:
 
     def forward(self, values: ArrayLike) -> Codes:
         """Map raw values into the domain."""
-        raw = np.clip(numeric("values", values).astype(np.float64), self.lower, self.upper)  # keeps nan
-        share = (raw - self.lower) / (self.upper - self.lower)
+        with np.errstate(all="ignore"):
+            raw = np.clip(numeric("values", values).astype(np.float64), self.lower, self.upper)  # keeps nan
+            share = (raw - self.lower) / (self.upper - self.lower)
         return self.domain.decode(self.domain.encode(self.domain.lower + share * (self.domain.size - 1)))
 
     def backward(self, values: ArrayLike) -> NDArray[np.float64]:

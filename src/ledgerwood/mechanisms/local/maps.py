@@ -28,13 +28,14 @@ import numpy as np
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource
 
-from .claims import DistanceClaim, DistanceProfile, PartitionClaim
+from .claims import DistanceClaim, DistanceProfile, PartitionClaim, rounding_error
 from .domain import Codes, Domain, Partition, privacy_parameter
 from .laws import BoundedLaplace, ClampedLaplace, Floats, Law
 from .ordered import OrderedMechanism
 from .sampling import LARGEST_TABLE, by_inversion, by_laplace_bits
 
 Sampling = Literal["exponential", "laplace"]
+_LONGEST_PROFILE = 2**20
 
 
 def _check_sampling(sampling: str, width: int) -> None:
@@ -54,6 +55,16 @@ def _check_partition(domain: Domain, partition: Partition) -> None:
         raise ParameterError("partition", f"cover the {domain.size} values of the domain", partition.size)
 
 
+def _check_profile(domain: Domain) -> None:
+    if domain.size > _LONGEST_PROFILE:
+        raise ParameterError(
+            "domain",
+            f"have at most {_LONGEST_PROFILE} values for a profile",
+            domain.size,
+            "The claim and the cost have no such limit.",
+        )
+
+
 def _sample(sampling: Sampling, law: Law, rows: Codes, source: RandomSource) -> Codes:
     return (
         by_inversion(law, rows, source) if sampling == "exponential" else by_laplace_bits(law, rows, source)
@@ -65,8 +76,16 @@ class GlobalMap(OrderedMechanism):
     r"""P1 Algorithm 1: the exponential mechanism with the distance as score.
 
     The log-ratio of x and x' > x at an output o is
-    :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x')/S(x)`, monotone in o: its extremes lie at the two
-    ends of the domain, and only those are enumerated for the profile.
+    :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x') - \log S(x)`, monotone in o, so its extremes lie at
+    the two ends of the domain, and the larger one at distance d is
+    :math:`\frac\varepsilon2 d + |\log S(x+d) - \log S(x)|`. S is concave in x (:math:`a - q^{x+1} - q^{n-x}`),
+    hence log-concave: its difference over d steps is largest at x = 0 and, by symmetry, smallest with the
+    opposite value at the other end. So
+
+    .. math:: \varepsilon(t) = \tfrac\varepsilon2\, t + \log S(t) - \log S(0),
+
+    which grows with t because log S falls by at most :math:`\varepsilon/2` a step; at t = n - 1 it is
+    :math:`\frac\varepsilon2 (n-1)`.
 
     >>> mechanism = GlobalMap(Domain(1, 100), epsilon=0.1)
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
@@ -91,10 +110,21 @@ class GlobalMap(OrderedMechanism):
         """P1 Theorem 4.1."""
         return DistanceClaim(self.epsilon)
 
+    @property
+    def profile(self) -> DistanceProfile:
+        """The exact profile in closed form."""
+        _check_profile(self.domain)
+        t, law = np.arange(self.domain.size), self.law
+        log_sums = law.log_normaliser(t)
+        gaps = np.maximum.accumulate(law.rate * t + (log_sums - log_sums[0]))
+        return DistanceProfile(
+            tuple(gaps.tolist()), rounding_error(law.log_probabilities(t[:1], t[-1:])), self.claim
+        )
+
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
         return self.law.log_probabilities(rows, columns)
 
-    def _extremal_columns(self) -> Codes:
+    def _extremes(self) -> Codes:
         return np.array([0, self.domain.size - 1])
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
@@ -133,10 +163,17 @@ class LaplaceMap(OrderedMechanism):
         """P1 Theorem 4.9, and post-processing."""
         return DistanceClaim(self.epsilon)
 
+    @property
+    def profile(self) -> DistanceProfile:
+        """The exact profile: the claim itself, attained at both ends of the domain."""
+        _check_profile(self.domain)
+        gaps = self.law.rate * np.arange(self.domain.size)
+        return DistanceProfile(tuple(gaps.tolist()), float(np.spacing(gaps[-1])), self.claim)
+
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
         return self.law.log_probabilities(rows, columns)
 
-    def _extremal_columns(self) -> Codes:
+    def _extremes(self) -> Codes:
         return np.array([0, self.domain.size - 1])
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
@@ -170,7 +207,7 @@ class _Partitioned(OrderedMechanism):
             inside[chosen] = _sample(self.sampling, law, clamped[chosen], source)
         return starts + inside
 
-    def _extremal_columns(self) -> Codes:
+    def _extremes(self) -> Codes:
         starts = self.partition.starts
         return np.unique(np.concatenate([starts, starts + np.asarray(self.partition.widths) - 1]))
 

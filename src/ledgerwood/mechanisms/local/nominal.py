@@ -80,7 +80,7 @@ class GeneralisedRandomisedResponse(OrderedMechanism):
         lie = math.exp(-self.epsilon) * (self.domain.size - 1)
         return np.where(rows == columns, 0.0, -self.epsilon) - math.log1p(lie)
 
-    def _extremal_columns(self) -> Codes:
+    def _extremes(self) -> Codes:
         return np.array([0])  # all pairs at one distance look alike from some output; (0, t) from output 0
 
     def _truth(self, precision: int) -> Ball:

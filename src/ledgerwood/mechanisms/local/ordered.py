@@ -44,8 +44,11 @@ class OrderedMechanism(ABC):
         """``log Pr[output | input]`` for offsets of inputs and of outputs, broadcast."""
 
     @abstractmethod
-    def _extremal_columns(self) -> Codes:
-        """Offsets of outputs among which every log-ratio takes its largest and its smallest value."""
+    def _extremes(self) -> Codes:
+        """Offsets among which, as outputs, the log-ratio of any two inputs takes its extremes.
+
+        The same offsets, as inputs, hold the extremes of each such output's log-probability.
+        """
 
     @abstractmethod
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
@@ -67,7 +70,7 @@ class OrderedMechanism(ABC):
     @property
     def profile(self) -> DistanceProfile:
         """The exact profile, from the outputs that can attain it: the same numbers, sooner."""
-        return self._profile(self._extremal_columns())
+        return self._profile(self._extremes())
 
     def _profile(self, columns: Codes) -> DistanceProfile:
         if self.domain.size**2 * columns.size > _PROFILE_WORK:
@@ -75,7 +78,7 @@ class OrderedMechanism(ABC):
                 "domain",
                 "be small enough to enumerate its pairs",
                 self.domain.size,
-                "Use the claim, or the cost, which takes one pass.",
+                "The claim and the cost have no such limit.",
             )
         table = self._log_table(np.arange(self.domain.size)[:, None], columns)
         return DistanceProfile(tuple(enumerated_gaps(table).tolist()), rounding_error(table), self.claim)
@@ -83,10 +86,10 @@ class OrderedMechanism(ABC):
     @property
     def cost(self) -> Cost:
         """Pure DP, exact over the whole domain: the largest spread of an output's log-probability."""
-        rows, columns = np.arange(self.domain.size)[:, None], self._extremal_columns()
+        extremes = self._extremes()
         epsilon = 0.0
-        for some in np.array_split(columns, -(-columns.size * self.domain.size // _CHUNK)):
-            table = self._log_table(rows, some)
+        for some in np.array_split(extremes, -(-(extremes.size**2) // _CHUNK)):
+            table = self._log_table(extremes[:, None], some)
             if not np.isfinite(table).all():
                 raise MethodUnavailable(
                     "pure",

@@ -92,7 +92,7 @@ class PiecewiseMechanism(OrderedMechanism):
         inside = (rows <= columns) & (columns < rows + w)
         return np.where(inside, 0.0, -self.epsilon) - math.log(w + (m - w) * math.exp(-self.epsilon))
 
-    def _extremal_columns(self) -> Codes:
+    def _extremes(self) -> Codes:
         return np.array([0])  # inside the window of the least value and of no other
 
     def _inside(self, precision: int) -> Ball:
