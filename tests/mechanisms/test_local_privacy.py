@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -28,6 +29,7 @@ from ledgerwood.mechanisms.local import (
     PiecewiseMechanism,
     UnaryEncoding,
 )
+from ledgerwood.mechanisms.local.claims import rounded_up
 from ledgerwood.mechanisms.local.ordered import OrderedMechanism
 
 
@@ -300,3 +302,31 @@ def test_local_map_hides_nothing_between_parts_and_keeps_its_word_inside() -> No
     whole = LocalMap(Domain(1, 10), Partition((10,)), 0.3)
     assert whole.cost == GlobalMap(Domain(1, 10), 0.3).cost
     assert whole.claim.epsilon(3) == pytest.approx(0.9)
+
+
+def test_costs_and_claims_need_no_enumeration_on_a_huge_domain() -> None:
+    assert GlobalMap(Domain(0, 2**45), 1e-10, "laplace").cost.epsilon(delta=0) == pytest.approx(2**45 * 5e-11)
+    assert LaplaceMap(Domain(0, 2**45), 1e-10, "laplace").cost.epsilon(delta=0) == pytest.approx(
+        2**45 * 1e-10
+    )
+    mechanism = AdjMap.from_epsilon(Domain(0, 2**30 - 1), 2**24, epsilon=1e-8, alpha=1.0, sampling="laplace")
+    between, inside = (2**6 - 1) * mechanism.epsilon_prt, (2**24 - 1) * mechanism.epsilon_ner
+    assert mechanism.cost.epsilon(delta=0) == pytest.approx((between + inside) / 2)
+    assert mechanism.claim.epsilon(2**24 + 1) == pytest.approx(2 * mechanism.epsilon_prt + inside)
+    released = mechanism.release([0, 2**29, 2**30 - 1])
+    assert ((released >= 0) & (released < 2**30)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1000), epsilons, st.integers(0, 1000), epsilons)
+def test_claims_round_up(a: int, x: float, b: int, y: float) -> None:
+    exact = a * Fraction(x) + b * Fraction(y)
+    assert rounded_up(a, x, b, y) >= exact > Fraction(math.nextafter(rounded_up(a, x, b, y), 0)) or exact == 0
+    assert DistanceClaim(x).epsilon(a) >= a * Fraction(x)
+
+
+def test_claims_refuse_a_negative_distance() -> None:
+    for claim in (DistanceClaim(1.0), GeneralisedRandomisedResponse(Domain(0, 3), 1.0).claim):
+        with pytest.raises(ParameterError, match="distance"):
+            claim.epsilon(-1)
+    assert PartitionClaim(Partition((2, 2)), 1.0, 1.0).epsilon(0) == 0

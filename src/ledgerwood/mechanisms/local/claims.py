@@ -19,7 +19,7 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 
-from .domain import Partition, privacy_parameter
+from .domain import Partition, privacy_parameter, within
 from .laws import Floats
 
 
@@ -48,7 +48,7 @@ class ConstantClaim:
 
     def epsilon(self, distance: int) -> float:
         """The bound, whatever the distance."""
-        return self.size if distance >= 1 else 0.0
+        return self.size if within("distance", distance, at_least=0) else 0.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DistanceClaim:
 
     def epsilon(self, distance: int) -> float:
         """``distance * per_step``."""
-        return rounded_up(distance, self.per_step)
+        return rounded_up(within("distance", distance, at_least=0), self.per_step)
 
     def __add__(self, other: DistanceClaim) -> DistanceClaim:
         return DistanceClaim(rounded_up(1, self.per_step, 1, other.per_step))
@@ -85,8 +85,8 @@ class PartitionClaim:
     :math:`e^{d \varepsilon_{ner}}`, d the steps between the values that lie inside that one part: no more
     than the width less one, and none of the h steps across boundaries. Hence
 
-    .. math:: \varepsilon(t) \le \max_{0 \le h \le H(t)}\; h\,\varepsilon_{prt} + \min(t - h,\, w_{max} -
-    1)\,\varepsilon_{ner}
+    .. math:: \varepsilon(t) \le \max_{0 \le h \le H(t)}\; h\,\varepsilon_{prt}
+              + \min(t - h,\, w_{max} - 1)\,\varepsilon_{ner}
 
     with :math:`H(t)` the most boundaries that t steps can cross, :math:`\lceil t/\theta \rceil` or one less
     for even parts. The objective is concave in h: the maximum is at H or where :math:`t - h = w_{max} - 1`.
@@ -110,7 +110,8 @@ class PartitionClaim:
 
     def epsilon(self, distance: int) -> float:
         """The bound for values at most ``distance`` apart."""
-        t, wide = min(distance, self.partition.size - 1), max(self.partition.widths) - 1
+        t = min(within("distance", distance, at_least=0), self.partition.size - 1)
+        wide = max(self.partition.widths) - 1
         most = self.partition.most_crossed(t)
         candidates = {most, min(most, max(0, t - wide))}
         steps = ((h, min(t - h, wide)) for h in candidates)
@@ -151,9 +152,8 @@ class DistanceProfile:
 
     def epsilon(self, distance: int) -> float:
         """An upper bound on the loss between values at most ``distance`` apart, tight up to rounding."""
-        if distance < 1:
-            return 0.0
-        return self.gaps[min(distance, len(self.gaps) - 1)] + self.error
+        t = min(within("distance", distance, at_least=0), len(self.gaps) - 1)
+        return self.gaps[t] + self.error if t else 0.0
 
     def first_violation(self, claim: Claim | None = None) -> int | None:
         """The least distance at which ``claim`` (its own unless given) is certainly false, or None."""

@@ -2,10 +2,10 @@ r"""P1's weighted Kendall coefficient, in O(n log n).
 
 Definition 6.1 with the weight that P1 chooses, the distance of the ordinal numbers of :math:`r`:
 
-.. math:: \tau_w(r, s) = \frac{\langle r, s\rangle_w}{\sqrt{\langle r, r\rangle_w \langle s, s\rangle_w}},
-\qquad
-          \langle r, s \rangle_w = \sum_{i<j} \mathrm{sgn}(r_i - r_j)\,\mathrm{sgn}(s_i - s_j)\,|\rho_i -
-          \rho_j|
+.. math:: \tau_w(r, s) = \frac{\langle r, s\rangle_w}
+          {\sqrt{\langle r, r\rangle_w \langle s, s\rangle_w}}, \qquad
+          \langle r, s \rangle_w
+          = \sum_{i<j} \mathrm{sgn}(r_i - r_j)\,\mathrm{sgn}(s_i - s_j)\,|\rho_i - \rho_j|
 
 :math:`\rho` are the ranks of r. Equal values get their mean rank, so the coefficient does not depend on the
 order of the records; P1 does not say. (`scipy.stats.weightedtau` has additive weights :math:`1/(1+rank)`:

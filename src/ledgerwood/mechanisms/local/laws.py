@@ -10,8 +10,7 @@ values:
             S(x) = \sum_{j=0}^{w-1} q^{|x-j|} = \frac{1 + q - q^{x+1} - q^{w-x}}{1 - q}
 
 - `ClampedLaplace`: noise added once and moved to the nearer end when outside. Clamping is post-processing, so
-no
-  normaliser changes with :math:`x` and the noise may be twice as small for the same guarantee.
+  no normaliser changes with :math:`x` and the noise may be twice as small for the same guarantee.
 
 A law knows its log-probabilities in doubles, and as certified enclosures its cumulative probabilities and
 those of the binary digits of the noise.

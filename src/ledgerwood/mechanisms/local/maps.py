@@ -6,7 +6,7 @@ r"""P1's order-preserving maps, and one that P1 does not have.
 - `LaplaceMap`: discrete Laplace noise, clamped to the domain; :math:`\varepsilon`-dLDP (Theorem 4.9).
 
 Each is sampled in one of P1's two ways, with one and the same law (`laws`): ``sampling="exponential"``
-inverts a table of cumulative probabilities (parts and domains of up to 2048 values), ``sampling="laplace"``
+inverts a table of cumulative probabilities (parts and domains of up to 1024 values), ``sampling="laplace"``
 draws (bounded) discrete Laplace noise and needs no table.
 
 Adj-map's parameters in P1 (§4.2) come from one :math:`\varepsilon` by
@@ -66,9 +66,8 @@ def _check_profile(domain: Domain) -> None:
 
 
 def _sample(sampling: Sampling, law: Law, rows: Codes, source: RandomSource) -> Codes:
-    return (
-        by_inversion(law, rows, source) if sampling == "exponential" else by_laplace_bits(law, rows, source)
-    )
+    draw = by_inversion if sampling == "exponential" else by_laplace_bits
+    return draw(law, rows, source)
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,9 @@ class GlobalMap(OrderedMechanism):
     The log-ratio of x and x' > x at an output o is
     :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x') - \log S(x)`, monotone in o, so its extremes lie at
     the two ends of the domain, and the larger one at distance d is
-    :math:`\frac\varepsilon2 d + |\log S(x+d) - \log S(x)|`. S is concave in x (:math:`a - q^{x+1} - q^{n-x}`),
-    hence log-concave: its difference over d steps is largest at x = 0 and, by symmetry, smallest with the
-    opposite value at the other end. So
+    :math:`\frac\varepsilon2 d + |\log S(x+d) - \log S(x)|`. S is concave in x
+    (:math:`a - q^{x+1} - q^{n-x}`), hence log-concave: its difference over d steps is largest at x = 0 and,
+    by symmetry, smallest with the opposite value at the other end. So
 
     .. math:: \varepsilon(t) = \tfrac\varepsilon2\, t + \log S(t) - \log S(0),
 

@@ -3,11 +3,10 @@ r"""Randomisers for values without order: generalised randomised response and un
 With :math:`k` values (Wang, Blocki, Li & Jha 2017):
 
 - generalised randomised response tells the truth with probability
-:math:`p_1 = e^\varepsilon/(e^\varepsilon + k - 1)` and each other
-  value with :math:`p_2 = p_1 e^{-\varepsilon}`;
+  :math:`p_1 = e^\varepsilon/(e^\varepsilon + k - 1)` and each other value with
+  :math:`p_2 = p_1 e^{-\varepsilon}`;
 - unary encoding sends :math:`k` bits, each set with probability :math:`p` at the value and :math:`q`
-elsewhere:
-  *symmetric* :math:`p = 1 - q = e^{\varepsilon/2}/(1 + e^{\varepsilon/2})`, *optimised*
+  elsewhere: *symmetric* :math:`p = 1 - q = e^{\varepsilon/2}/(1 + e^{\varepsilon/2})`, *optimised*
   :math:`p = 1/2, q = 1/(1 + e^{\varepsilon})`. Changing the value changes two bits, hence the loss
   :math:`\log\frac{p(1-q)}{(1-p)q} = \varepsilon` in both.
 """

@@ -58,8 +58,8 @@ def _theorem_4_2(rate: float, size: int, t: int) -> float:
 def randomised_response_order(mechanism: GeneralisedRandomisedResponse, distance: int) -> float:
     r"""P1 Theorem 4.3, exact: all pairs t apart have the same probability.
 
-    .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right) + p_2 (p_1 -
-    p_2)\, t
+    .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right)
+              + p_2 (p_1 - p_2)\, t
     """
     n = mechanism.domain.size
     t = within("distance", distance, at_least=1, at_most=n - 1)

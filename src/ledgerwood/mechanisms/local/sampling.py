@@ -45,11 +45,10 @@ from .fixed_point import Ball
 from .laws import ClampedLaplace, Law
 
 Words = NDArray[np.unsignedinteger[Any]]
-LARGEST_TABLE = 2048
+LARGEST_TABLE = 1024
 _GUARD = 64
-_SHORT_BITS = (
-    16  # reading the system's generator is most of the work; one comparison in 32768 needs more bits
-)
+# Reading the system's generator is most of the work, so words are short: one comparison in 32768 needs more.
+_SHORT_BITS = 16
 
 
 def short_words(source: RandomSource, count: int) -> tuple[Words, int]:
@@ -125,7 +124,7 @@ def uniform_below(bounds: Codes, source: RandomSource) -> Codes:
     return result
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def inversion_table(law: Law, bits: int) -> Words:
     """Lower bounds of all cumulative probabilities, in units of ``2**-bits``, less than two units off."""
     table = np.empty((law.width, law.width - 1), dtype=np.uint64)
