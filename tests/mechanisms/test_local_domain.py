@@ -80,6 +80,14 @@ def test_a_release_depends_on_the_clamped_value_only(mechanism):
         assert (one == two).all()
 
 
+def test_values_too_large_for_a_double_do_not_even_warn():
+    wide = np.array([np.longdouble("1e4000"), np.longdouble("-1e4000"), np.longdouble("nan")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert TEN.encode(wide).tolist() == [9, 0, 3]
+        assert DomainMapping(0.0, 1.0, TEN).forward(wide).tolist() == [10, 1, 4]
+
+
 def test_missing_is_the_lower_end_unless_declared():
     assert Domain(5, 9).encode([math.nan]).tolist() == [0]
     assert Domain(5, 9, missing=7).encode([math.nan]).tolist() == [2]

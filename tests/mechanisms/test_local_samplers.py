@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -26,6 +27,7 @@ from ledgerwood.mechanisms.local import (
     UnaryEncoding,
     sampling,
 )
+from ledgerwood.mechanisms.local.fixed_point import Ball
 from ledgerwood.mechanisms.randomness import OutOfBits, ReplaySource, SeededSource
 
 
@@ -330,3 +332,47 @@ def test_adj_map_and_local_map_have_exactly_their_law_on_all_bit_strings():
 def test_a_probability_known_too_coarsely_is_refused():
     with pytest.raises(ArithmeticError):
         sampling._floor(0, 2**66, 8)
+
+
+COARSE = 2**62  # a quarter of a unit of the last bit compared, whatever the precision asked for
+
+
+def coarsely(value: Fraction, precision: int) -> Ball:
+    exact = Ball.of(value, precision)
+    return Ball(max(0, exact.lower - COARSE), exact.upper + COARSE, precision)
+
+
+class CoarseLaw(BoundedLaplace):
+    """The same law, known only to a quarter of a unit: the lower bound may fall below the next integer."""
+
+    def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
+        lower, upper = super().cumulative(row, precision)
+        return [max(0, value - COARSE) for value in lower], [value + COARSE for value in upper]
+
+    def magnitude_bit(self, index: int, precision: int) -> Ball:
+        ball = super().magnitude_bit(index, precision)
+        return Ball(max(0, ball.lower - COARSE), ball.upper + COARSE, precision)
+
+
+@pytest.mark.parametrize("value", [Fraction(26, 100), Fraction(24, 100), Fraction(1, 2), Fraction(51, 100)])
+def test_events_stay_exact_when_their_probability_is_known_coarsely(value: Fraction):
+    run = lambda source: int(sampling.bernoulli(lambda p: coarsely(value, p), 1, source)[0])  # noqa: E731
+    decided, undecided = every_bit_string(run, word_bits=2, depth=6)
+    p = mpmath.mpf(value.numerator) / value.denominator
+    assert undecided < Fraction(1, 500) and agrees(decided, undecided, [1 - p, p])
+
+
+def test_samplers_stay_exact_when_probabilities_are_known_coarsely():
+    # rates at which a cumulative probability, or that of a digit, lies just above 1/2 or 1/4
+    for rate, width in ((0.01, 2), (0.97, 2), (1.09, 2), (0.02, 3)):
+        law = CoarseLaw(width, rate)
+        for row in range(width):
+            rows = np.array([row])
+            invert = partial(sampling.by_inversion, law, rows)
+            run = lambda source, draw=invert: int(draw(source)[0])  # noqa: E731
+            decided, undecided = every_bit_string(run, word_bits=2, depth=6)
+            assert undecided < Fraction(1, 300) and agrees(decided, undecided, bounded_law(width, rate, row))
+            attempt, last = partial(sampling.laplace_attempts, law, rows), width + 1
+            run = lambda source, draw=attempt, last=last: int(draw(source)[0]) % last  # noqa: E731
+            decided, undecided = every_bit_string(run, word_bits=2, depth=law.magnitude_bits() + 4)
+            assert undecided < Fraction(1, 30) and agrees(decided, undecided, attempt_law(law, row))
