@@ -318,6 +318,16 @@ def test_costs_and_claims_need_no_enumeration_on_a_huge_domain() -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@given(domains(), epsilons)
+def test_costs_are_upper_bounds_in_floating_point_too(domain: Domain, epsilon: float) -> None:
+    """The whole-domain losses are rational: epsilon/2 a step for Global-map, epsilon for Laplace-map."""
+    whole = Fraction(epsilon) * (domain.size - 1)
+    for mechanism, exact in ((GlobalMap(domain, epsilon), whole / 2), (LaplaceMap(domain, epsilon), whole)):
+        assert exact <= Fraction(mechanism.cost.epsilon(delta=0)) <= exact * (1 + Fraction(1, 10**8))
+        assert exact <= Fraction(mechanism.profile.epsilon(domain.size - 1))
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 1000), epsilons, st.integers(0, 1000), epsilons)
 def test_claims_round_up(a: int, x: float, b: int, y: float) -> None:
     exact = a * Fraction(x) + b * Fraction(y)
