@@ -67,8 +67,8 @@ class Domain:
         The value that nan stands for; ``lower`` unless given. It is declared, so a missing value is
         randomised like any other and no release tells who had one.
 
-    Keep columns typed: a list with a Python integer beyond 64 bits becomes an array of objects, which is refused
-    as a wrong type.
+    Keep columns typed: a list with a Python integer beyond 64 bits becomes an array of objects, which is
+    refused as a wrong type.
 
     >>> ages = Domain(1, 100)
     >>> ages.size, ages.encode([0.2, 17.4, float("nan"), float("inf")]).tolist()
