@@ -228,6 +228,7 @@ MECHANISMS = [
         lambda s: LaplaceMap(Domain(-3, 12), 0.3, s),
         lambda s: AdjMap(Domain(-3, 12), PARTITION, 0.9, 0.2, s),
         lambda s: AdjMap.from_epsilon(Domain(-3, 12), 5, epsilon=0.5, alpha=0.5, sampling=s),
+        lambda s: AdjMap(Domain(-3, 12), Partition((16,)), 0.9, 0.2, s),
         lambda s: LocalMap(Domain(-3, 12), PARTITION, 0.4, s),
     )
 ] + [GeneralisedRandomisedResponse(Domain(-3, 12), 1.5), PiecewiseMechanism(Domain(-3, 12), 1.5)]
@@ -272,6 +273,18 @@ def test_the_same_seed_gives_the_same_release_and_the_system_source_does_not():
     first, second = (mechanism.release(values, SeededSource(np.random.default_rng(3))) for _ in range(2))
     assert (first == second).all()
     assert (mechanism.release(values) != mechanism.release(values)).any()
+
+
+@pytest.mark.parametrize("name", ["exponential", "laplace"])
+@pytest.mark.parametrize("epsilon", [1e-12, 1e6])
+def test_extreme_parameters_still_sample(name: str, epsilon: float):
+    domain, rng = Domain(0, 9), SeededSource(np.random.default_rng(6))
+    for mechanism in (GlobalMap(domain, epsilon, name), LaplaceMap(domain, epsilon, name)):
+        released = mechanism.release(np.full(500, 4), rng)
+        if epsilon > 1:
+            assert (released == 4).all()
+        else:  # uniform where noise is redrawn, a fair coin between the ends where it is clamped
+            assert set(released) == (set(range(10)) if isinstance(mechanism, GlobalMap) else {0, 9})
 
 
 def test_a_large_domain_needs_no_table():
