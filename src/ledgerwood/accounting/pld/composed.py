@@ -118,7 +118,8 @@ class ComposedLoss:
         """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
-        if epsilon >= self._highest(upper) + self.step * 2.0**-20:
+        highest = self._highest(upper)
+        if epsilon >= highest + 2.0**-45 * max(1.0, abs(highest)):
             return log_infinite, log_infinite
         low, high = self._sum(upper, tilt).log_hockey_stick(epsilon - self._origin(upper))
         return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
@@ -195,7 +196,8 @@ class ComposedLoss:
 
     def _root(self, goal: float, tilt: float) -> float:
         """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
-        top = self._highest(True) + self.step
+        top = self._highest(True)
+        top += 2.0**-44 * max(1.0, abs(top))
 
         def excess(epsilon: float) -> float:
             return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal

@@ -82,12 +82,12 @@ class Sketch:
 
     def reach(self, index: int, log_below: float, log_above: float) -> tuple[float, float]:
         """Losses of one pair outside which it has (about) the given log masses."""
-        _, log_p, right, _ = self.atoms[index]
+        loss, log_p, right, _ = self.atoms[index]
         below = np.logaddexp.accumulate(log_p) <= log_below
         above = np.logaddexp.accumulate(log_p[::-1])[::-1] > log_above
-        low = right[np.flatnonzero(below)[-1]] if below.any() else -math.inf
-        high = right[np.flatnonzero(above)[-1]] if above.any() else math.inf
-        return float(low), float(high)
+        low = right[np.flatnonzero(below)[-1]] if below.any() else loss[0]
+        last = int(np.flatnonzero(above)[-1]) if above.any() else len(loss) - 1
+        return float(low), float(right[last] if right[last] < math.inf else loss[last])
 
 
 def _log_greatest_weight(tilts: Array) -> Array:
