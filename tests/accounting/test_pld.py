@@ -29,6 +29,7 @@ from ledgerwood.accounting.pairs import (
     SubsampledPair,
 )
 from ledgerwood.accounting.pld import compose
+from ledgerwood.accounting.pld import composed as module
 from ledgerwood.accounting.pld.discretise import Grid, from_above, from_below
 from ledgerwood.accounting.pld.tilted import UNIT_ROUNDOFF, TiltedSum, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
@@ -324,8 +325,8 @@ some_pairs = st.one_of(
 )
 
 
-@settings(max_examples=20, deadline=None)
-@given(some_pairs, st.integers(1, 40), st.sampled_from([0.05, 1e-5, 1e-12, 1e-60]))
+@settings(max_examples=10, deadline=None)
+@given(some_pairs, st.integers(1, 12), st.sampled_from([0.05, 1e-5, 1e-12, 1e-60]))
 def test_more_releases_and_smaller_deltas_cost_more(pair: LossPair, count: int, delta: float) -> None:
     lower, upper = bracket(pair, count, delta)
     assert lower <= upper
@@ -388,15 +389,20 @@ def test_nothing_released_costs_nothing() -> None:
     assert composed.delta_upper(0.1) <= 1e-300
 
 
-def test_a_sum_that_needs_too_many_points_says_so() -> None:
+def test_a_sum_that_needs_too_many_points_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     composed = compose([(GaussianPair(1.0), 100)], delta=1e-5)
+    monkeypatch.setattr(module, "HARD_LIMIT", 2**10)
     with pytest.raises(MethodUnavailable, match="points"):
-        # A tilt far outside the target of the grid asks for a window far wider than the limit.
-        object.__setattr__(composed, "grids", tuple(Grid(0.0, 1e-7, g.first, g.last) for g in composed.grids))
-        composed._laws.clear()
-        composed._sums.clear()
-        composed._laws[True] = (from_above(GaussianPair(1.0), Grid(0.0, 1e-4, -80_000, 80_000)),)
         composed._sum(True, 0.0)
+
+
+def test_a_tilt_that_does_not_suit_the_question_still_gives_bounds() -> None:
+    """Far below the tilted mean every weight underflows; the upper bound must not vanish with them."""
+    composed = compose([(LaplacePair(0.3), 4)], delta=1e-5)
+    exact = composed.log_delta_upper(0.1)
+    for tilt in (1e2, 1e4, 1e6):
+        low, high = composed._log_bounds(0.1, True, tilt)
+        assert low <= exact <= high + 1e-9
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -447,10 +453,10 @@ def peers() -> list[tuple[str, list[tuple[LossPair, int]], Callable[[object], ob
 def test_never_looser_than_dp_accounting_and_never_above_its_certified_truth(name, pairs, theirs) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = pytest.importorskip(
+        library = pytest.importorskip(
             "dp_accounting.pld.privacy_loss_distribution", reason="dp-accounting is not installed"
         )
-        reference = theirs(module).get_epsilon_for_delta(1e-5)
+        reference = theirs(library).get_epsilon_for_delta(1e-5)
     directions = [pairs, [(pair.reversed(), count) for pair, count in pairs]]
     composed = [compose(direction, delta=1e-5) for direction in directions]
     assert max(c.epsilon_upper(1e-5) for c in composed) <= reference * (1 + SHARP)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ledgerwood.accounting.pairs import Array, LossPair
+from ledgerwood.accounting.pairs import Array, LossPair, PmfPair
 from ledgerwood.accounting.pld.discretise import Grid, GridLoss, from_above, from_below
 from ledgerwood.accounting.pld.sketch import Sketch, sketch
 from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
@@ -275,7 +275,7 @@ def compose(
     """
     if (delta is None) == (epsilon is None):
         raise ParameterError("delta", "be given, or epsilon, but not both", delta)
-    kept = tuple((pair, count) for pair, count in pairs if count)
+    kept = tuple((pair, count) for pair, count in pairs if count) or ((PmfPair((0.0,), (1.0,)), 1),)
     if any(count < 0 or count != int(count) for _, count in kept):
         raise ParameterError("count", "be a non-negative integer", [count for _, count in kept])
     outline = sketch(kept)
@@ -301,7 +301,7 @@ def compose(
     window = min(18 * spread, width) or 1.0
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
     # page.
-    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1)))
+    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1))) or window
     length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
     step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
