@@ -26,7 +26,9 @@ class Sketch:
 
     @cached_property
     def largest_tilt(self) -> float:
-        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs digits."""
+        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs
+        digits.
+        """
         _, mean, variance = self._moments(np.zeros(1))
         return 1e4 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-24)
 

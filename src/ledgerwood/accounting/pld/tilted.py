@@ -94,7 +94,8 @@ class TiltedSum:
         weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
         terms = weight * self.mass[start:end]
         value = float(np.sum(terms))
-        # Weights that underflow and terms that were cut still count: at most the total mass, below 2, times their bound.
+        # Weights that underflow and terms that were cut still count: at most the total mass, below 2, times
+        # their bound.
         slack = float(np.sum(np.abs(terms))) * 2.0**-46
         slack += 2 * math.exp(-100) if end < len(self.mass) else 2.0**-1060
         slack += self.norm_error * math.sqrt(float(np.sum(weight * weight))) * (1 + 2.0**-30)
