@@ -396,14 +396,21 @@ def test_a_sum_that_needs_too_many_points_says_so(monkeypatch: pytest.MonkeyPatc
         composed._sum(True, 0.0)
 
 
-@pytest.mark.parametrize("pair", [LaplacePair(0.3), PureDPPair(0.3)], ids=repr)
-def test_a_tilt_that_does_not_suit_the_question_still_gives_bounds(pair: LossPair) -> None:
-    """Far below the tilted mean every weight underflows; the upper bound must not vanish with them."""
-    composed = compose([(pair, 4)], delta=1e-5)
-    exact = composed.log_delta_upper(0.1)
-    for tilt in (1e2, 1e3, 1e4, 1e6):
-        low, high = composed._log_bounds(0.1, True, tilt)
-        assert low - 1e-9 <= exact <= high + 1e-9
+def test_a_tilt_that_does_not_suit_the_question_still_gives_bounds() -> None:
+    """With the window far above epsilon every weight underflows; the upper bound must not vanish with them."""
+    for pair in (BoundedRangePair(0.25), LaplacePair(0.3), PureDPPair(0.3)):
+        composed = compose([(pair, 1)], delta=1e-6)
+        exact = float(pair.log_delta(0.0))
+        for tilt in (composed.tilt, 1e2, 1e3, 1e4, 1e6):
+            low, high = composed._log_bounds(0.0, True, tilt)
+            assert low - 1e-9 <= exact <= high, (pair, tilt)
+
+
+def test_a_bounded_range_step_is_not_free_at_a_small_delta() -> None:
+    """A case in which the upper end was 0 when weights underflowed."""
+    lower, upper = bracket(BoundedRangePair(0.25), 1, 1e-5 / 7)
+    exact = 0.25 + 2 * math.log1p(-math.sqrt(-math.expm1(-0.25) * 1e-5 / 7))
+    assert lower <= exact <= upper <= exact * (1 + 1e-6)
 
 
 # --------------------------------------------------------------------------------------------
