@@ -397,7 +397,7 @@ def test_a_sum_that_needs_too_many_points_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_tilt_that_does_not_suit_the_question_still_gives_bounds() -> None:
-    """With the window far above epsilon every weight underflows; the upper bound must not vanish with them."""
+    """With the window far above epsilon all weights underflow; the upper bound must not vanish with them."""
     for pair in (BoundedRangePair(0.25), LaplacePair(0.3), PureDPPair(0.3)):
         composed = compose([(pair, 1)], delta=1e-6)
         exact = float(pair.log_delta(0.0))
