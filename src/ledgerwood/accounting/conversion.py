@@ -116,7 +116,7 @@ def epsilon_from_rdp(curve: Curve, delta: float, largest: float = math.inf) -> t
 
     >>> value, order = epsilon_from_rdp(lambda a: a * 0.005, 1e-5)
     >>> f"{value:.4f} {order:.1f}"
-    '0.4273 45.7'
+    '0.3753 40.5'
     """
     if delta == 0.0:
         return math.inf, math.inf
