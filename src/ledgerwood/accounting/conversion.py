@@ -58,8 +58,8 @@ def _best(curve: Curve, objective: Callable[[Array, Array], Array], largest: flo
     return value, alpha
 
 
-#: The second term of the event's divergence is kept where δ is above this; below, it changes nothing visible.
-_KEEP_BOTH_ABOVE = 1e-6
+#: The second term of the event's divergence is kept where δ is above this; below, it gains less than 0.01 %.
+_KEEP_BOTH_ABOVE = 1e-4
 
 
 def _keep_both(
