@@ -69,7 +69,7 @@ class PureDP(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size**2 / 2
+        return self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)
@@ -131,7 +131,7 @@ class BoundedRange(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size**2 / 8
+        return self.size * self.size / 8
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.bounded_range(self.size, alpha)
@@ -190,7 +190,7 @@ class ApproxDP(Atom):
         return self.mass
 
     def rho(self) -> float | None:
-        return self.size**2 / 2
+        return self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)
@@ -264,13 +264,13 @@ class Gaussian(Atom):
         return math.inf if self.ratio else 0.0
 
     def rho(self) -> float | None:
-        return self.ratio**2 / 2
+        return self.ratio * self.ratio / 2
 
     def mu(self) -> float | None:
         return self.ratio
 
     def renyi(self, alpha: Array) -> Array:
-        return alpha * (self.ratio**2 / 2) if self.ratio else np.zeros_like(alpha)
+        return alpha * (self.ratio * self.ratio / 2) if self.ratio else np.zeros_like(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.pairs import GaussianPair
@@ -324,7 +324,7 @@ class Laplace(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size**2 / 2
+        return self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.laplace(self.size, alpha)
