@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting.filters import Filter, from_units, to_units
+from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.accounting.odometer import ORDERS, loss_curve, no_loss, time_uniform_epsilon
 from ledgerwood.errors import (
     BudgetExceeded,
@@ -29,6 +31,21 @@ if TYPE_CHECKING:
 
 Curve = NDArray[np.float64]
 KINDS = frozenset({"release", "parallel", "end", "split", "merge", "closed", "torn"})
+
+
+NOT_PRIVATE = (
+    " WARNING: some noise came from a seeded generator, so the releases are reproducible and not private."
+)
+
+
+def round_up(value: float, digits: int = 6) -> str:
+    """Return a number with that many significant digits, never less than it is.
+
+    >>> round_up(1.00000001), round_up(0.1)
+    ('1.00001', '0.1')
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(repr(float(value)))):.{digits}g}"
 
 
 class Entry(NamedTuple):
@@ -327,6 +344,18 @@ class FilterBooks:
     def odometer_delta(self) -> float:
         """Return the part of delta that is the odometer's own."""
         return self.filter.delta - self.filter.outright
+
+    def statement(self, *, releases: int, private: bool) -> str:
+        """Return the guarantee as a full sentence."""
+        rule = self.filter
+        return (
+            f"The {releases} releases recorded so far, and all that this ledger will still allow, are together "
+            f"(epsilon={round_up(rule.worth(from_units(self.limit)))}, delta={round_up(rule.delta)})-differentially "
+            f"private for {Neighbours(self.neighbours).sentence}, however each was chosen from earlier outputs; "
+            f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the mechanisms "
+            f"state, disjoint parts in parallel blocks, and no other way out of the data."
+            + ("" if private else NOT_PRIVATE)
+        )
 
     def divide(self, by: list[float]) -> list[tuple[int, int]]:
         """Return shares of what is left, in units, never more in all than is left."""

@@ -11,6 +11,7 @@ depend on order, and survive JSON. A float is read as the decimal number it prin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
@@ -20,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import gdp
-from ledgerwood.accounting.conversion import epsilon_from_rdp
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 if TYPE_CHECKING:
@@ -97,16 +97,20 @@ def best_order(epsilon: float, delta: float) -> float:
     21.98
     """
 
-    def admitted(log_gap: float) -> float:
-        order = 1 + math.exp(log_gap)
-        return (epsilon - conversion(order, delta)) / order
+    return _order_at_least(lambda order: -(epsilon - conversion(order, delta)) / order)
 
-    grid = np.linspace(-12.0, 25.0, 371)
-    centre = max(grid, key=admitted)
+
+def _order_at_least(objective: Callable[[float], float]) -> float:
+    """Return the order in 1 + [6e-6, 7e10] at which a function is least: a grid, then thirds."""
+
+    def at(log_gap: float) -> float:
+        return objective(1 + math.exp(log_gap))
+
+    centre = min((i / 10 for i in range(-120, 251)), key=at)
     low, high = centre - 0.1, centre + 0.1
     for _ in range(60):
         third = (high - low) / 3
-        if admitted(low + third) < admitted(high - third):
+        if at(low + third) > at(high - third):
             low += third
         else:
             high -= third
@@ -200,7 +204,11 @@ class ConcentratedFilter:
 
     def worth(self, amount: float) -> float:
         """Return the best conversion of the curve of ``amount`` over all orders."""
-        return epsilon_from_rdp(lambda a: a * amount, self.delta - self.outright)[0] if amount > 0 else 0.0
+        if amount <= 0:
+            return 0.0
+        delta = self.delta - self.outright
+        order = _order_at_least(lambda a: a * amount + conversion(a, delta))
+        return max(0.0, order * amount + conversion(order, delta))
 
     def curve(self, amount: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return order times rho."""
@@ -347,9 +355,9 @@ def _priced(rule: Filter, amount: float) -> float:
 @lru_cache(maxsize=256)
 def _largest_mu(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
-    while gdp.delta(high, epsilon) <= delta:
+    while gdp.epsilon(high, delta) <= epsilon:
         low, high = high, 2 * high
     while high - low > 1e-13 * high:
         mid = (low + high) / 2
-        low, high = (mid, high) if gdp.delta(mid, epsilon) <= delta else (low, mid)
+        low, high = (mid, high) if gdp.epsilon(mid, delta) <= epsilon else (low, mid)
     return low
