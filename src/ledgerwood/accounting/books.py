@@ -89,7 +89,7 @@ class Balance:
     outright
         The part of delta spent (or left) by costs that spend delta outright.
     filter
-        The filter whose unit this is.
+        The filter whose unit this is; None for a plan, whose unit is the small-scale concentrated cost.
     """
 
     amount: float
@@ -97,7 +97,7 @@ class Balance:
     epsilon: float
     delta: float
     outright: float
-    filter: Filter
+    filter: Filter | None
 
     @property
     def fraction(self) -> float:

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from ledgerwood.accounting import checks, serialize
+from ledgerwood.accounting import checks, plan_format, serialize
 from ledgerwood.accounting.books import (
     KINDS,
     Balance,
@@ -464,9 +464,9 @@ def _header(
     if plan is not None:
         if epsilon is not None or delta is not None or filter is not None or order is not None or outright:
             raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
-        if plan.epsilon is None:
+        if plan.epsilon is None or not plan.is_calibrated:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
-        return {**start, "neighbours": str(plan.neighbours), "plan": plan.to_dict()}
+        return {**start, "neighbours": str(plan.neighbours), "plan": plan_format.to_dict(plan)}
     if epsilon is None or delta is None:
         missing = "epsilon" if epsilon is None else "delta"
         raise ParameterError(missing, "be given (or a calibrated plan)", None)
@@ -499,7 +499,7 @@ def _checked_header(record: Record) -> Record:
 
 def _books(header: Record) -> FilterBooks | PlanBooks:
     if "plan" in header:
-        return PlanBooks(Plan.from_dict(header["plan"]))
+        return PlanBooks(plan_format.from_dict(header["plan"]))
     rule = make_filter(
         header["filter"],
         header["epsilon"],
