@@ -8,9 +8,10 @@ from typing import Any
 
 from ledgerwood.accounting.algebra import Cost
 from ledgerwood.accounting.methods import CLOSED_FORMS, Method, Price
+from ledgerwood.accounting.optimal import CERTIFIED, optimal_lower
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
-METHODS: dict[str, Method] = {method.name: method for method in CLOSED_FORMS}
+METHODS: dict[str, Method] = {method.name: method for method in (*CLOSED_FORMS, *CERTIFIED)}
 SMALLEST = 5e-324
 
 
@@ -21,10 +22,10 @@ def _method(name: str) -> Method:
 
 
 def _candidates(cost: Cost) -> tuple[str, ...]:
-    """The methods that can be the tightest for this cost (zcdp and advanced never beat rdp and kov)."""
+    """The methods that can be the tightest for this cost (zcdp, advanced, kov and pld never beat these)."""
     if cost.mu() is not None:
         return ("gdp",)
-    return ("pure", "kov", "rdp")
+    return ("optimal", "pure", "rdp")
 
 
 def _priced(cost: Cost, name: str, argument: float, what: str) -> Price:
@@ -72,7 +73,7 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
     while math.isfinite(value) and delta(cost, value, method) > delta_target:
         value = value * (1 + step) + step * 1e-300
         step *= 4
-    return name, Price(value, price.lower, price.order)
+    return name, Price(value, price.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,10 @@ def account(cost: Cost, delta_target: float) -> Account:
     """Price a cost by every method at δ."""
     name, price = _price_epsilon(cost, delta_target, None)
     table: dict[str, float | str] = {}
-    lower = price.lower
+    try:
+        lower = optimal_lower(cost, delta_target)
+    except MethodUnavailable:
+        lower = 0.0
     order = price.order
     for other in METHODS:
         try:
@@ -134,7 +138,6 @@ def account(cost: Cost, delta_target: float) -> Account:
             table[other] = error.reason
             continue
         table[other] = found.value
-        lower = max(lower, found.lower)
         if other == "rdp" and order is None:
             order = found.order
     return Account(price.value, min(lower, price.value), delta_target, name, order, table)

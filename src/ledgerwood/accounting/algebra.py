@@ -62,8 +62,8 @@ class Cost(ABC):
         return None
 
     @abstractmethod
-    def group(self, k: int) -> Cost:
-        """The cost when k records change at once (a person with k rows)."""
+    def _group(self, k: int) -> Cost:
+        """The cost of k ≥ 2 changed records."""
 
     # -- the algebra ----------------------------------------------------------------------------------------------
 
@@ -92,6 +92,15 @@ class Cost(ABC):
         return compose([(part, k * n) for part, n in self.terms], neighbours=self.neighbours)
 
     __rmul__ = __mul__
+
+    def group(self, k: int) -> Cost:
+        """The cost when k records change at once (a person with k rows)."""
+        k = checks.count("k", k, least=1)
+        return self if k == 1 else self._group(k)
+
+    def is_free(self) -> bool:
+        """Whether the release says nothing about the data."""
+        return self.pure_epsilon() == 0 and self.infinite_mass() == 0
 
     # -- prices -----------------------------------------------------------------------------------------------------
 
@@ -246,20 +255,19 @@ class Composition(Cost):
             total = total + n * part.renyi(alpha)
         return total
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
+    def _group(self, k: int) -> Cost:
         parts = [(g, m * n) for part, n in self.parts for g, m in part.group(k).terms]
         return (sequence if self.ordered else compose)(parts, neighbours=self.neighbours)
 
 
 def compose(parts: Iterable[tuple[Cost, int]], *, neighbours: str = Neighbours.ADD_REMOVE) -> Cost:
-    """Sequential composition whose order of execution is unknown: equal parts are merged, zero counts dropped."""
+    """Sequential composition whose order of execution is unknown: equal parts are merged, free ones dropped."""
     relation = as_neighbours(neighbours)
     merged: dict[Cost, int] = {}
     for part, n in parts:
         if part.neighbours != relation:
             raise NeighboursMismatch(str(relation), str(part.neighbours))
-        if n:
+        if n and not part.is_free():
             merged[part] = merged.get(part, 0) + n
     ordered = tuple(sorted(merged.items(), key=lambda item: sort_key(item[0])))
     if len(ordered) == 1 and ordered[0][1] == 1:
@@ -291,7 +299,7 @@ def sequence(parts: Iterable[Cost | tuple[Cost, int]], *, neighbours: str | None
         for part, m in expanded:
             if steps and steps[-1][0] == part:
                 steps[-1] = (part, steps[-1][1] + m)
-            elif m:
+            elif m and not part.is_free():
                 steps.append((part, m))
     relation = as_neighbours(neighbours) if neighbours is not None else common_neighbours(p for p, _ in steps)
     for part, _ in steps:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Cost
 from ledgerwood.accounting.search import boundary
-from ledgerwood.errors import CalibrationError, LedgerwoodError, ParameterError
+from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailable, ParameterError
 
 #: Relative width of the final bracket around the boundary between too little and enough noise.
 _TOLERANCE = 1e-7
@@ -51,18 +51,32 @@ def calibrate(
     start = checks.positive("guess", guess)
     if not callable(cost):
         raise ParameterError("cost", "be a function from a scale to a cost", cost)
+    if method is None and allowed > 0:
+        # Theorem 1 is quick and close: it finds the direction and the place where the exact search starts.
+        try:
+            start, sign = _search(cost, target, allowed, "rdp", start, 0.0)
+        except MethodUnavailable:
+            sign = 0.0
+        start, sign = _search(cost, target, allowed, None, start, sign)
+    else:
+        start, sign = _search(cost, target, allowed, method, start, 0.0)
+    return _confirmed(cost, start, sign, target, allowed, method)
+
+
+def _search(
+    cost: Callable[[float], Cost], epsilon: float, delta: float, method: str | None, start: float, sign: float
+) -> tuple[float, float]:
+    """A scale that meets the target next to one that does not, and the direction of more noise (+1 or −1)."""
     prices: dict[float, float] = {}
 
     def price(u: float) -> float:
-        """Log δ at the target ε minus log of the allowed δ (or ε minus ε when δ = 0), at scale e^u."""
         if u not in prices:
-            prices[u] = _gap(cost, math.exp(u), target, allowed, method)
+            prices[u] = _gap(cost, math.exp(u), epsilon, delta, method)
         return prices[u]
 
-    low, high = _bracket(price, math.log(start), target, allowed)
-    good, bad = (low, high) if price(low) <= 0 else (high, low)
+    good, bad = _bracket(price, math.log(start), sign, f"epsilon={epsilon:g} at delta={delta:g}")
     best = boundary(price, good=good, bad=bad, tolerance=_TOLERANCE)
-    return _confirmed(cost, math.exp(best), math.copysign(1.0, good - bad), target, allowed, method)
+    return math.exp(best), math.copysign(1.0, good - bad)
 
 
 def _gap(cost: Callable[[float], Cost], scale: float, epsilon: float, delta: float, method: str | None) -> float:
@@ -81,33 +95,38 @@ def _gap(cost: Callable[[float], Cost], scale: float, epsilon: float, delta: flo
     return math.log(reached) - math.log(delta) if reached > 0 else -math.inf
 
 
-def _bracket(price: Callable[[float], float], start: float, epsilon: float, delta: float) -> tuple[float, float]:
-    """Two neighbouring probes, one that meets the target and one that fails, in increasing order."""
-    reached = f"epsilon={epsilon:g} at delta={delta:g}"
-    first = price(start)
-    step = 0.05
-    left = right = start
+def _bracket(price: Callable[[float], float], start: float, sign: float, target: str) -> tuple[float, float]:
+    """A probe that meets the target and a neighbouring one that fails; ``sign`` ≠ 0 says where more noise lies."""
+    met = price(start) <= 0
+    if sign:
+        sides = [-sign if met else sign]
+    else:
+        sides = [-1.0, 1.0]
+    ends = dict.fromkeys(sides, start)
+    step = 0.03
     while step < 800:
-        left, right = max(left - step, -650.0), min(right + step, 650.0)
-        at_left, at_right = price(left), price(right)
-        if (first <= 0) != (at_left <= 0) and (first <= 0) != (at_right <= 0):
+        found: list[tuple[float, float]] = []
+        for side in sides:
+            before, ends[side] = ends[side], min(max(ends[side] + side * step, -650.0), 650.0)
+            if (price(ends[side]) <= 0) != met:
+                found.append((before, ends[side]))
+        if len(found) > 1:
             raise CalibrationError(
-                "the cost function is not monotone: it meets the target on both sides of a scale that fails, or the "
-                "reverse. Give a cost that only grows, or only shrinks, with the scale"
+                "the cost function is not monotone: it meets the target on one side of a scale and on the other, but "
+                "not between (or the reverse). Give a cost that only grows, or only shrinks, with the scale"
             )
-        if (first <= 0) != (at_left <= 0):
-            return left, min((u for u in (start, left + step) if u > left), key=lambda u: u - left)
-        if (first <= 0) != (at_right <= 0):
-            return max((u for u in (start, right - step) if u < right), key=lambda u: u - right), right
+        if found:
+            before, after = found[0]
+            return (before, after) if met else (after, before)
         step *= 2
-    if first <= 0:
+    if met:
         raise CalibrationError(
-            f"every scale from e^-650 to e^650 meets {reached}: there is nothing to calibrate. Does the cost depend "
-            f"on the scale?"
+            f"every scale from 1e-282 to 1e282 meets {target}: there is nothing to calibrate. Does the cost depend on "
+            f"the scale?"
         )
     raise CalibrationError(
-        f"no scale meets {reached}: what does not depend on the scale already costs more, or delta is 0 for a "
-        f"release that has no pure epsilon. Raise epsilon or delta, or use fewer releases"
+        f"no scale meets {target}: what does not depend on the scale already costs more, or delta is 0 for a release "
+        f"that has no pure epsilon. Raise epsilon or delta, or use fewer releases"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -83,8 +83,8 @@ class PureDP(Atom):
         losses = np.array([self.size, -self.size])
         return losses, -np.log1p(np.exp(-losses))
 
-    def group(self, k: int) -> Cost:
-        return PureDP(checks.count("k", k, least=1) * self.size, neighbours=self.neighbours)
+    def _group(self, k: int) -> Cost:
+        return PureDP(k * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -147,9 +147,9 @@ class BoundedRange(Atom):
         losses = self.size * (2 * u - 1)
         return losses, (losses - self.size) / 2 + np.log(w * self.size / -math.expm1(-self.size))
 
-    def group(self, k: int) -> Cost:
+    def _group(self, k: int) -> Cost:
         # The same output's loss is a sum of k losses, each in an interval of length ε.
-        return BoundedRange(checks.count("k", k, least=1) * self.size, neighbours=self.neighbours)
+        return BoundedRange(k * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -198,9 +198,8 @@ class ApproxDP(Atom):
 
         return (ApproxDPPair(self.size, self.mass),)
 
-    def group(self, k: int) -> Cost:
+    def _group(self, k: int) -> Cost:
         # Vadhan 2017, Lemma 2.2: (kε, δ·(e^{kε}-1)/(e^ε-1)).
-        k = checks.count("k", k, least=1)
         with np.errstate(over="ignore"):
             factor = float(np.expm1(k * self.size) / np.expm1(self.size)) if self.size > 0 else float(k)
         mass = min(self.mass * factor * (1 + 1e-14), math.nextafter(1.0, 0.0)) if self.mass else 0.0
@@ -219,7 +218,7 @@ class Gaussian(Atom):
     noise_direction: ClassVar[int] = 1
 
     ratio: float
-    sensitivity: float
+    sensitivity: float | None = field(compare=False)  # None if the cost was given by mu
     neighbours: Neighbours
 
     def __init__(
@@ -239,17 +238,18 @@ class Gaussian(Atom):
         elif sensitivity is not None:
             raise ParameterError("sensitivity", "not be given together with mu", sensitivity)
         else:
-            set_fields(self, neighbours, ratio=checks.non_negative("mu", mu), sensitivity=1.0)
+            set_fields(self, neighbours, ratio=checks.non_negative("mu", mu), sensitivity=None)
 
     def parameters(self) -> dict[str, Any]:
-        if self.ratio == 0 or not math.isfinite(self.sigma) or self.sensitivity / self.sigma != self.ratio:
+        if self.sensitivity is None or self.ratio == 0 or self.sensitivity / self.sigma != self.ratio:
             return {"mu": self.ratio}
         return {"sigma": self.sigma, "sensitivity": self.sensitivity}
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise."""
-        return self.sensitivity / self.ratio if self.ratio else math.inf
+        """Standard deviation of the noise (per unit of sensitivity if the cost was given by mu)."""
+        size = 1.0 if self.sensitivity is None else self.sensitivity
+        return size / self.ratio if self.ratio else math.inf
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:
@@ -275,8 +275,8 @@ class Gaussian(Atom):
 
         return (GaussianPair(self.ratio),)
 
-    def group(self, k: int) -> Cost:
-        return Gaussian(mu=checks.count("k", k, least=1) * self.ratio, neighbours=self.neighbours)
+    def _group(self, k: int) -> Cost:
+        return Gaussian(mu=k * self.ratio, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -341,8 +341,7 @@ class Laplace(Atom):
         logs = np.concatenate([[-math.log(2), -e - math.log(2)], (inner - e) / 2 + np.log(w * e / 2)])
         return losses, logs
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
+    def _group(self, k: int) -> Cost:
         return Laplace(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)
 
 
@@ -381,8 +380,8 @@ class ZCDP(Atom):
     def renyi(self, alpha: Array) -> Array:
         return alpha * self.size if self.size else np.zeros_like(alpha)
 
-    def group(self, k: int) -> Cost:
-        return ZCDP(checks.count("k", k, least=1) ** 2 * self.size, neighbours=self.neighbours)
+    def _group(self, k: int) -> Cost:
+        return ZCDP(k**2 * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -441,9 +440,8 @@ class RDP(Atom):
             values = np.array([float(self.curve(float(a))) for a in alpha.ravel()]).reshape(alpha.shape)
         return values
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
-        return self if k == 1 else RDP(group_curve(self.renyi, k), neighbours=self.neighbours)
+    def _group(self, k: int) -> Cost:
+        return RDP(group_curve(self.renyi, k), neighbours=self.neighbours)
 
 
 def group_curve(curve: Callable[[Array], Array], k: int) -> Callable[[Array], Array]:

@@ -69,9 +69,8 @@ class RandomizedResponse(Atom):
             return np.array([e, -e]), np.array([top, top - e])
         return np.array([e, -e, 0.0]), np.array([top, top - e, top - e + math.log(k - 2)])
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
-        return self if k == 1 else PureDP(k * self.size, neighbours=self.neighbours)
+    def _group(self, k: int) -> Cost:
+        return PureDP(k * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -148,8 +147,7 @@ class DiscreteLaplace(Atom):
         logs = np.concatenate([[0.0], log_step - k / b, [-s / b]]) - log_total
         return losses, logs
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
+    def _group(self, k: int) -> Cost:
         return DiscreteLaplace(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)
 
 
@@ -217,10 +215,10 @@ class DiscreteGaussian(Atom):
             return (GaussianPair(self.sensitivity / math.sqrt(self.sigma**2 - 4) * (1 + 1e-15)),)
         return None
 
-    def group(self, k: int) -> Cost:
+    def _group(self, k: int) -> Cost:
         return DiscreteGaussian(
             sigma=self.sigma,
-            sensitivity=checks.count("k", k, least=1) * self.sensitivity,
+            sensitivity=k * self.sensitivity,
             dimension=self.dimension if self.dimension == 1 else k * self.dimension,
             neighbours=self.neighbours,
         )
@@ -319,8 +317,7 @@ class Skellam(Atom):
             return (SkellamPair(self.variance, int(self.l1_sensitivity)),)
         return None
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
+    def _group(self, k: int) -> Cost:
         return Skellam(
             variance=self.variance,
             l1_sensitivity=k * self.l1_sensitivity,

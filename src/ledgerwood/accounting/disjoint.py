@@ -87,7 +87,7 @@ class Worst(Cost):
             return (remove,)
         return remove, MaxPair(tuple(f[-1] for f in found))
 
-    def group(self, k: int) -> Cost:
+    def _group(self, k: int) -> Cost:
         return worst(c.group(k) for c in self.options)
 
 
@@ -106,15 +106,12 @@ class Parallel(Worst):
     def __repr__(self) -> str:
         return f"parallel({', '.join(repr(part) for part, n in self.parts for _ in range(min(n, 3)))})"
 
-    def group(self, k: int) -> Cost:
+    def _group(self, k: int) -> Cost:
         """Price k changed records, wherever they lie.
 
         A changed record touches one part, or two under replace-one. n touches of one part are a group of n there;
         touches of different parts compose. Every way of spreading the touches over the parts is an option.
         """
-        k = checks.count("k", k, least=1)
-        if k == 1:
-            return self
         touches = k if self.neighbours is Neighbours.ADD_REMOVE else 2 * k
         ways: list[tuple[int, list[Cost]]] = [(touches, [])]
         for part, available in self.parts:

@@ -23,10 +23,9 @@ from ledgerwood.errors import MethodUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one method says: ε (or log δ), a certified lower end where there is one, the Rényi order if any."""
+    """What one method says: ε (or log δ), and the Rényi order if it used one."""
 
     value: float
-    lower: float = 0.0
     order: float | None = None
 
 
@@ -229,8 +228,7 @@ def _mu(cost: Cost) -> float:
 
 
 def _gdp_epsilon(cost: Cost, delta: float) -> Price:
-    value = gaussian.epsilon(_mu(cost), delta)
-    return Price(value, lower=max(0.0, value * (1 - 1e-9)) if math.isfinite(value) else 0.0)
+    return Price(gaussian.epsilon(_mu(cost), delta))
 
 
 def _gdp_log_delta(cost: Cost, epsilon: float) -> Price:

@@ -70,9 +70,12 @@ class PrivacyLoss(Atom):
         curves = []
         for losses, p in self._directions():
             keep = np.isfinite(losses) & (p > 0)
-            # Outside the infinite mass: the conditional law given a finite loss.
+            # Outside the infinite mass: the conditional law given a finite loss. Its moments bound δ at every order
+            # above 1; at order 1 the conditional second law may have mass above 1, so nothing is said.
             total = float(np.sum(p[keep])) or 1.0
-            curves.append(renyi.from_losses(losses[keep], np.log(p[keep] / total), alpha))
+            lost = max(0.0, 1.0 - math.fsum(p[keep] * np.exp(-losses[keep])))
+            curve = renyi.from_losses(losses[keep], np.log(p[keep] / total), alpha, lost)
+            curves.append(curve if np.all(keep | (p == 0)) else np.where(alpha == 1.0, math.inf, curve))
         return np.asarray(np.max(np.stack(curves), axis=0))
 
     def pairs(self) -> tuple[LossPair, ...] | None:
@@ -86,10 +89,7 @@ class PrivacyLoss(Atom):
         losses, p = np.array(self.losses), np.array(self.probabilities)
         return losses[p > 0], np.log(p[p > 0])
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
-        if k == 1:
-            return self
+    def _group(self, k: int) -> Cost:
         cost = ApproxDP(self.pure_epsilon(), self.infinite_mass(), neighbours=self.neighbours)
         return cost.group(k) if cost.infinite_mass() else PureDP(k * cost.size, neighbours=self.neighbours)
 

@@ -223,9 +223,7 @@ class RangeProfile:
         middles = self.h * (np.arange(-count, count) + 0.5)
         return intercepts, slopes, middles
 
-    def pmf_upper(
-        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
-    ) -> Array:
+    def pmf_upper(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
         """Upper end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 
@@ -235,9 +233,7 @@ class RangeProfile:
 
         return _each(at, gamma)
 
-    def pmf_lower(
-        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
-    ) -> Array:
+    def pmf_lower(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
         """Lower end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 

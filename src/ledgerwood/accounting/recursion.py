@@ -123,9 +123,7 @@ def estimated_work(
     return _plan(steps, ordered, gamma_max, cells).work
 
 
-def _plan(
-    steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, cells: int | None
-) -> _Plan:
+def _plan(steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, cells: int | None) -> _Plan:
     """Check the input; choose the merging of sizes and the grid."""
     for epsilon, count in steps:
         if not 0.0 <= epsilon < math.inf:
@@ -273,8 +271,17 @@ class _Machine:
             self._work, pad, limit, up.q, up.p, up.bend, up.inverse_bend, up.shape, up.slack, self._scratch, goal[0]
         )
         kernels.raise_lower(
-            self._work, pad, limit, down.q, down.p, down.shift, down.scale, down.slack,
-            self._scratch, self._chosen, goal,
+            self._work,
+            pad,
+            limit,
+            down.q,
+            down.p,
+            down.shift,
+            down.scale,
+            down.slack,
+            self._scratch,
+            self._chosen,
+            goal,
         )
 
     def schedule(self) -> Array:

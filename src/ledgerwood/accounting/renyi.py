@@ -164,16 +164,15 @@ def laplace(epsilon: float, alpha: Array) -> Array:
     return np.minimum(np.where(minus == 0.0, limit, value), epsilon)
 
 
-def from_losses(losses: Array, log_probabilities: Array, alpha: Array) -> Array:
+def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass: float = 0.0) -> Array:
     r"""Rényi divergence of a pair given by atoms of its privacy loss under P.
 
-    With L = log dP/dQ and E_P[e^{-L}] = 1 − (mass of Q outside P's support),
+    With L = log dP/dQ and E_P[e^{-L}] = 1 − m, where the ``lost_mass`` m is what Q has outside P's support,
 
-    .. math:: e^{(\alpha-1)D_\alpha}=E_P[e^{(\alpha-1)L}]
-              \le 1+E_P[e_2((\alpha-1)L)]+(\alpha-1)E_P[e_2(-L)],\quad e_2(x)=e^x-1-x,
+    .. math:: e^{(\alpha-1)D_\alpha}=E_P[e^{(\alpha-1)L}]=1+E_P[e_2((\alpha-1)L)]+(\alpha-1)D_1,\quad
+              D_1=E_P[e_2(-L)]+m,\quad e_2(x)=e^x-1-x,
 
-    which is an equality when Q lives on P's support, and whose terms are all positive. Large exponents use
-    log-sum-exp instead.
+    whose terms are all positive. Large exponents use log-sum-exp instead.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
     if losses.size == 0:
@@ -181,7 +180,7 @@ def from_losses(losses: Array, log_probabilities: Array, alpha: Array) -> Array:
     flat = alpha.ravel()
     result = np.empty_like(flat)
     p = np.exp(log_probabilities)
-    kl = float(np.sum(p * _excess(-losses)))
+    kl = float(np.sum(p * _excess(-losses))) + lost_mass
     top = float(np.max(losses))
     for i, order in enumerate(flat):
         if order == 1.0:

@@ -131,10 +131,7 @@ class SparseVector(Atom):
     def pairs(self) -> tuple[LossPair, ...] | None:
         return None if self.size is None else PureDP(self.size).pairs()
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
-        if k == 1:
-            return self
+    def _group(self, k: int) -> Cost:
         if self.size is not None:
             return PureDP(k * self.size, neighbours=self.neighbours)
         return RDP(group_curve(self.renyi, k), neighbours=self.neighbours)

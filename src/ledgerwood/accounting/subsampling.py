@@ -121,10 +121,7 @@ class PoissonSubsampled(Atom):
             return PureDP(self.pure_epsilon()).pairs() if self.pure_epsilon() < math.inf else None
         return SubsampledPair(base[0], self.rate, "remove"), SubsampledPair(base[0], self.rate, "add")
 
-    def group(self, k: int) -> Cost:
-        k = checks.count("k", k, least=1)
-        if k == 1:
-            return self
+    def _group(self, k: int) -> Cost:
         if self.pure_epsilon() < math.inf and self.infinite_mass() == 0:
             return PureDP(k * self.pure_epsilon(), neighbours=self.neighbours)
         if self.infinite_mass() > 0:

@@ -80,12 +80,15 @@ class TiltedSum:
     def log_hockey_stick(self, epsilon: float) -> tuple[float, float]:
         """Logs of a lower and an upper bound of the sum's hockey stick (without its infinite mass)."""
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
-        gap = np.arange(self.first + start, self.first + len(self.mass)) * self.step - epsilon
+        end = len(self.mass)
+        if self.tilt > 0:  # beyond this the weight is below e^-100, and all the mass there below 2
+            end = min(end, start + math.ceil(100 / (self.tilt * self.step)))
+        gap = np.arange(self.first + start, self.first + end) * self.step - epsilon
         gap = np.maximum(gap, 0.0)
         weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
-        terms = weight * self.mass[start:]
+        terms = weight * self.mass[start:end]
         value = float(np.sum(terms))
-        slack = float(np.sum(np.abs(terms))) * 2.0**-46
+        slack = float(np.sum(np.abs(terms))) * 2.0**-46 + 2 * math.exp(-100)
         slack += self.norm_error * math.sqrt(float(np.sum(weight * weight))) * (1 + 2.0**-30)
         log_front = self.log_scale - self.tilt * epsilon
         rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
@@ -100,7 +103,9 @@ def _greatest_weight(tilt: float) -> float:
     return (tilt / (1 + tilt)) ** tilt / (1 + tilt) if tilt > 0 else 1.0
 
 
-def _tail_end(parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float) -> tuple[float, float]:
+def _tail_end(
+    parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float
+) -> tuple[float, float]:
     """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the support."""
     target = -math.log(TAIL)
     best = extreme

@@ -49,7 +49,9 @@ def _cells(
     log_p, log_q = pair.log_cells(edges - early)
     some = log_p > -np.inf
     ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
-    error = 2.0**-48 * (16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0))
+    error = pair.rounding * (
+        16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0)
+    )
     return edges, log_p, ratio, error
 
 
@@ -83,41 +85,37 @@ def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
     r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
 
     Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused with the part
-    :math:`1 - \alpha_{i-1}` of cell i - 1 (left of it) so that their common mean is point i or above it. Run from the top:
+    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above it. Run from the top:
     :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and
-    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the right one. Cells end a hair before the points, so that an atom on a point
+    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the points, so that an atom on a point
     opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is lowered to the
     last point, infinite loss stays.
     """
     far = max(1.0, abs(first * step), abs(last * step))
     early = min(ATOM_MARGIN * far, step / 4)
     edges, log_p, ratio, error = _cells(pair, first, last, step, early)
-    some = log_p > -np.inf
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        surplus = log_p[1:-1] + np.log(-np.expm1(np.minimum(ratio[1:-1] + edges[:-1], 0.0)))
-        deficit = log_p[1:-1] + np.log(np.expm1(np.maximum(ratio[1:-1] + edges[1:], 0.0)))
-        quotient = np.exp(np.minimum(surplus[1:] - deficit[:-1], 50.0))
-    # No deficit: the cell sits on its right end and needs no help. No surplus above: none can be given.
-    quotient[np.isnan(quotient)] = 0.0
-    needs_none = ~(deficit > -np.inf) & some[1:-1]
-    count = len(edges) - 1
-    alpha = np.ones(count)
-    a = 0.0 if needs_none[-1] else 1.0
-    alpha[-1] = a
-    steps, free, out = quotient.tolist(), needs_none.tolist(), alpha.tolist()
-    for i in range(count - 2, -1, -1):
-        b = a * steps[i]
-        a = 0.0 if free[i] or b >= 1.0 else 1.0 - b
-        out[i] = a
-    alpha = np.array(out)
+    cells = np.flatnonzero(
+        log_p[1:-1] > -np.inf
+    )  # the cells that hold something; a share rises to the next of them
+    p, d, left = log_p[1:-1][cells], ratio[1:-1][cells], edges[cells]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surplus = p + np.log(-np.expm1(np.minimum(d + left, 0.0)))
+        deficit = p[:-1] + np.log(np.expm1(np.clip(d[:-1] + left[1:], 0.0, 700.0)))
+        quotient = np.nan_to_num(np.exp(np.minimum(surplus[1:] - deficit, 50.0)), nan=0.0)
+    rest = 1.0
+    shares = [rest]
+    for value in quotient[::-1].tolist():
+        rest = max(0.0, 1.0 - rest * value)
+        shares.append(rest)
+    alpha = np.array(shares[: len(cells)])[::-1]
     infinite = pair.infinite_mass
+    top = math.exp(float(log_p[-1])) - infinite
+    mass = np.full(len(edges), -np.inf)
+    mass[-1] = math.log(top) if top > 0 else -math.inf
     with np.errstate(divide="ignore"):
-        stay = log_p[1:-1] + np.log(alpha)
-        rise = log_p[1:-1] + np.log1p(-alpha)
-        top = math.exp(float(log_p[-1])) - infinite
-        top_log = math.log(top) if top > 0 else -math.inf
-    mass = np.logaddexp(np.append(stay, top_log), np.concatenate(([-np.inf], rise)))
-    worst = float(np.max(np.where(some, error, 0.0)))
+        mass[cells] = np.logaddexp(mass[cells], p + np.log(alpha))
+        mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
+    worst = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
     return GridLoss(
         first,
         mass - worst,

@@ -12,7 +12,7 @@ from ledgerwood.accounting.pairs import Array, LossPair
 
 __all__ = ["Sketch", "sketch"]
 
-LARGEST_TILT = 1e7
+LARGEST_TILT = 1e12
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,4 @@
-r"""The ``pld`` accountant: privacy-loss distributions composed by tilted FFT, certified from both sides.
-
-``compose`` puts every pair on one uniform grid, from above and from below (:mod:`ledgerwood.accounting.discretise`), and
-answers come from tilted convolutions (:mod:`ledgerwood.accounting.tilted`) with every truncation and rounding error on the
-safe side. One call covers one direction (P, Q): with an asymmetric pair in the mix, ask both directions and take the worse.
-
->>> from ledgerwood.accounting.pairs import GaussianPair
->>> composed = compose([(GaussianPair(1 / 50), 1000)], delta=1e-5)
->>> composed.epsilon_lower(1e-5) < 2.594383 < composed.epsilon_upper(1e-5) < 2.59439
-True
-"""
+"""Choosing the grid and the tilt, and reading answers off the composed loss."""
 
 from __future__ import annotations
 
@@ -19,19 +9,19 @@ from functools import cached_property
 
 import numpy as np
 
-from ledgerwood.accounting.discretise import GridLoss, from_above, from_below
 from ledgerwood.accounting.pairs import Array, LossPair
-from ledgerwood.accounting.sketch import LARGEST_TILT, Sketch, sketch
-from ledgerwood.accounting.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
+from ledgerwood.accounting.pld.discretise import GridLoss, from_above, from_below
+from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
+from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**20, 2**22
-"""Lengths of the transform: spend the first freely, aim below the second, never exceed the third."""
+SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
+"""Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
 LONGEST_PAIR = 2**19
 """Grid points of one pair."""
-VARIANCE_TOLERANCE = 5e-7
+VARIANCE_TOLERANCE = 1e-6
 """The part of the composed variance that connecting the dots may add (about step^2 / 6 per release)."""
 
 
@@ -71,7 +61,8 @@ class ComposedLoss:
 
     def _parts(self, upper: bool) -> list[GridPart]:
         return [
-            (law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+            (law.first, law.log_mass, count)
+            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
         ]
 
     def _shift(self, upper: bool) -> float:
@@ -100,11 +91,15 @@ class ComposedLoss:
         return kept
 
     def _saddle(self, epsilon: float, start: float) -> float:
-        """The tilt under which the mean of the sum is epsilon, to half a standard deviation; 0 below the mean."""
+        """The tilt under which the mean of the sum is epsilon, to two standard deviations; 0 below the mean."""
         parts, tilt = self._parts(True), start
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
-            if variance <= 0 or abs(mean - epsilon) <= 0.5 * math.sqrt(variance) or (tilt == 0 and mean > epsilon):
+            if (
+                variance <= 0
+                or abs(mean - epsilon) <= 2 * math.sqrt(variance)
+                or (tilt == 0 and mean > epsilon)
+            ):
                 break
             # At most a doubling: beyond it the second-order picture of the cumulants says little.
             tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
@@ -156,43 +151,40 @@ class ComposedLoss:
             return math.inf
         answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
         for _ in range(4):
-            answer = self._bisect(goal, upper, tilt)
+            answer = self._root(goal, upper, tilt)
             better = self._saddle(answer, tilt)
             if better == tilt:
                 break
             tilt = better
         return answer
 
-    def _bisect(self, goal: float, upper: bool, tilt: float) -> float:
-        """The end of the last bracket that is safe to report, by regula falsi (Illinois) on log delta."""
+    def _root(self, goal: float, upper: bool, tilt: float) -> float:
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
+        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
 
         def excess(epsilon: float) -> float:
             return max(self._log_delta(epsilon, upper, tilt), goal - 1e3) - goal
 
-        low, f_low = 0.0, excess(0.0)
-        if f_low <= 0:
-            return 0.0
         mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
-        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
-        high = min(max(mean, self.step) + math.sqrt(variance), top)
-        while (f_high := excess(high)) > 0:
-            if high >= top:
-                return high if upper else low
-            low, f_low, high = high, f_high, min(high + 2 * math.sqrt(variance) + self.step, top)
-        for _ in range(80):
-            if high - low <= 1e-10 * high:
+        low, high = 0.0, top
+        x = last = min(max(mean, 0.0), top)
+        value = last_value = excess(x)
+        move = 0.3 * math.sqrt(variance) + self.step
+        proposal = x + math.copysign(move, value)
+        for turn in range(100):
+            low, high = (x, high) if value > 0 else (low, x)
+            if not low < proposal < high or turn % 8 == 7:
+                if low == 0 and excess(0.0) <= 0:
+                    return 0.0
+                proposal = (low + high) / 2
+            if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
                 break
-            middle = low + (high - low) * f_low / (f_low - f_high)
-            margin = 0.02 * (high - low)
-            middle = min(max(middle, low + 1e-3 * margin), high - 1e-3 * margin)
-            if not low < middle < high:
-                break
-            value = excess(middle)
-            if value > 0:
-                low, f_low, f_high = middle, value, f_high / 2
-            else:
-                high, f_high, f_low = middle, value, f_low / 2
-        return high if upper else low
+            last, last_value, x, value = x, value, proposal, excess(proposal)
+            proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
+        move = 1e-11 * max(x, self.step * 1e-6)
+        while 0 < x < top and (excess(x) > 0) == upper:
+            x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
+        return x
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
         """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
@@ -203,7 +195,9 @@ class ComposedLoss:
         sums = [
             result
             for part in (0.0, 1 / 3, 2 / 3, 1.0)
-            if isinstance(result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum)
+            if isinstance(
+                result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum
+            )
         ]
         first = min(s.first for s in sums)
         last = max(s.first + len(s.mass) for s in sums)
@@ -213,7 +207,9 @@ class ComposedLoss:
             where = slice(s.first - first, s.first - first + len(s.mass))
             factor = np.exp(np.minimum(s.log_scale - s.tilt * losses[where], 700.0))
             if upper:
-                bound = (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                bound = (
+                    (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                )
                 mass[where] = np.minimum(mass[where], bound)
             else:
                 bound = (s.mass - s.norm_error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
@@ -253,21 +249,26 @@ def compose(
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
-        low, high = outline.reach(index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20)
+        low, high = outline.reach(
+            index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20
+        )
         least, greatest = pair.support()
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
     window = min(22 * spread, width) or 1.0
-    step = max(math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread, window / LARGEST_LENGTH)
-    step = min(step, window / SMALLEST_LENGTH)
+    step = math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread
+    length = min(max(window / max(step, 1e-300), SMALLEST_LENGTH), LARGEST_LENGTH)
+    step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
         grid = _align(kept, step)
-        ranges = tuple((math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches)
+        ranges = tuple(
+            (math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches
+        )
         ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
         composed = ComposedLoss(kept, grid, ranges, outline, tilt)
-        result = tilted_sum(composed._parts(True), grid, tilt, 2 * LARGEST_LENGTH)
+        result = tilted_sum(composed._parts(True), grid, tilt, HARD_LIMIT)
         if isinstance(result, TiltedSum):
             composed._sums[True] = result
             return composed
