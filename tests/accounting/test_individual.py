@@ -103,9 +103,7 @@ NOISE = (0.4, 0.22, 0.08, 0.08, 0.22)  # on the integers mod 5; adding a contrib
 
 def divergence(shift: int) -> float:
     """Rényi divergence of the noise and its shift, exactly; symmetric because the noise is."""
-    moment = sum(
-        p**ORDER * q ** (1 - ORDER) for p, q in ((NOISE[k], NOISE[(k - shift) % 5]) for k in range(5))
-    )
+    moment = sum(p**ORDER * q ** (1 - ORDER) for p, q in ((NOISE[k], NOISE[(k - shift) % 5]) for k in range(5)))
     return math.log(moment) / (ORDER - 1)
 
 

@@ -185,9 +185,7 @@ def test_a_journal_replaced_or_removed_while_open_is_detected(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
-def test_a_failing_disk_refuses_and_stays_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_failing_disk_refuses_and_stays_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     journal = filled(tmp_path / "j.jsonl")
 
     def fail(*_: object) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from .ledger_cases import run_driver
+from ledger_cases import run_driver
 
 _COMMON = """
 import json, os, random, signal, sys, time

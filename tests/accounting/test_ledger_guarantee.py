@@ -1,24 +1,23 @@
 """The filters' and the odometer's guarantees, by enumeration of every adaptive strategy on small mechanisms.
 
-An adversary holds a few binary mechanisms, each a worst case of its cost, and after every output chooses the next one or
-stops. What it can reach is a finite game: the value of a state (how often each mechanism ran, with which outputs) is the
-best over its choices. Acceptance is asked of a real ledger. The game is solved exactly, with no sampling.
+An adversary holds a few binary mechanisms, each a worst case of its cost, and after every output chooses the next
+one or stops. What it can reach is a finite game: the value of a state (how often each mechanism ran, with which
+outputs) is the best over its choices. Acceptance is asked of a real ledger. The game is solved exactly.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import pytest
+from ledger_cases import Silent
 from scipy.special import ndtr
 
 from ledgerwood.accounting import BoundedRange, Cost, Gaussian, Ledger, PureDP
 from ledgerwood.accounting.filters import make_filter
 from ledgerwood.errors import BudgetExceeded
-
-from .ledger_cases import Silent
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def game_value(filter: str, epsilon: float, delta: float, steps: int, accepting:
     """The largest delta at ``epsilon`` over all adaptive strategies against a ledger of budget ``accepting``."""
     mechanisms = GAMES[filter]
 
-    @lru_cache(maxsize=None)
+    @cache
     def accepts(counts: tuple[int, ...], choice: int) -> bool:
         ledger = Ledger(accepting or epsilon, delta, filter=filter)
         for mechanism, count in zip(mechanisms, counts, strict=True):
@@ -76,7 +75,7 @@ def game_value(filter: str, epsilon: float, delta: float, steps: int, accepting:
             return False
         return True
 
-    @lru_cache(maxsize=None)
+    @cache
     def value(counts: tuple[int, ...], ones: tuple[int, ...]) -> float:
         loss = sum(
             k * m.outcomes()[0][1] + (n - k) * m.outcomes()[1][1]
@@ -123,7 +122,7 @@ def test_the_renyi_divergence_of_every_adaptive_strategy_stays_within_the_limit(
     mechanisms, limit = GAMES["rdp"], 1.3
     prices = [float(m.cost.rdp(order)) for m in mechanisms]
 
-    @lru_cache(maxsize=None)
+    @cache
     def moment(counts: tuple[int, ...]) -> float:
         best = 1.0
         for i, mechanism in enumerate(mechanisms):
@@ -153,7 +152,7 @@ def test_the_odometer_is_exceeded_at_any_time_with_probability_at_most_delta(del
     assert readings[steps, 0] < sure  # the time-uniform bound is at work, not only the sum
 
     def exceeded(readings: dict[tuple[int, int], float]) -> float:
-        @lru_cache(maxsize=None)
+        @cache
         def value(first: int, second: int, ones: int, hits: int) -> float:
             up, down = small.outcomes()[0][1], small.outcomes()[1][1]
             high, low = large.outcomes()[0][1], large.outcomes()[1][1]

@@ -1,7 +1,7 @@
 """The ledger's arithmetic: entries, what they take, and whether they may be posted.
 
-Books know nothing of files, threads or noise. A live entry runs three steps: ``review`` (what would it take?), ``admit``
-(refuse by raising) and ``post``. The replay of a journal runs the first and the last: what is on record was spent.
+Books know nothing of files, threads or noise. A live entry runs three steps: ``review`` (what would it take?),
+``admit`` (refuse by raising) and ``post``. A replay runs the first and the last: what is on record was spent.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ Curve = NDArray[np.float64]
 KINDS = frozenset({"release", "parallel", "end", "split", "merge", "closed", "torn"})
 
 
-NOT_PRIVATE = (
-    " WARNING: some noise came from a seeded generator, so the releases are reproducible and not private."
-)
+NOT_PRIVATE = " WARNING: some noise came from a seeded generator, so the releases are reproducible and not private."
 
 
 def round_up(value: float, digits: int = 6) -> str:
@@ -150,9 +148,7 @@ class Block:
         before = self.parts.get(part)
         if before is None:
             return amount
-        return Amount(
-            before.units + amount.units, before.outright + amount.outright, before.curve + amount.curve
-        )
+        return Amount(before.units + amount.units, before.outright + amount.outright, before.curve + amount.curve)
 
     def curve(self) -> Curve:
         """Return the worst loss curve over parts or pairs of parts, order by order."""
@@ -352,8 +348,8 @@ class FilterBooks:
             f"The {releases} releases recorded so far, and all that this ledger will still allow, are together "
             f"(epsilon={round_up(rule.worth(from_units(self.limit)))}, delta={round_up(rule.delta)})-differentially "
             f"private for {Neighbours(self.neighbours).sentence}, however each was chosen from earlier outputs; "
-            f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the mechanisms "
-            f"state, disjoint parts in parallel blocks, and no other way out of the data."
+            f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the "
+            f"mechanisms state, disjoint parts in parallel blocks, and no other way out of the data."
             + ("" if private else NOT_PRIVATE)
         )
 

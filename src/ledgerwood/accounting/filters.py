@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,32 +48,6 @@ def to_units(value: float, *, up: bool = True) -> int:
 def from_units(units: int) -> float:
     """Return the amount in ``units`` as the nearest float."""
     return units / UNIT
-
-
-class Filter(Protocol):
-    """A rule fixed in advance: what a cost takes, how much there is, and what an amount is worth."""
-
-    name: ClassVar[str]
-    unit: ClassVar[str]
-    epsilon: float
-    delta: float
-    outright: float
-
-    @property
-    def limit(self) -> float:
-        """The whole amount that may be spent, rounded down."""
-
-    def price(self, cost: Cost) -> float:
-        """Return what a release takes, rounded up; raise :class:`MethodUnavailable` if it has no such price."""
-
-    def worth(self, amount: float) -> float:
-        """Return epsilon at ``delta`` of a ledger whose limit is ``amount``."""
-
-    def curve(self, amount: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the Rényi divergence, at each order, that an interaction within ``amount`` cannot exceed."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for a journal."""
 
 
 def conversion(order: float, delta: float) -> float:
@@ -309,6 +283,20 @@ class PureFilter:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, for a journal."""
         return {"filter": self.name, "epsilon": self.epsilon, "delta": self.delta}
+
+
+Filter: TypeAlias = RenyiFilter | ConcentratedFilter | GaussianFilter | PureFilter
+"""A rule fixed in advance. All have
+
+``limit``
+    the whole amount that may be spent, rounded down;
+``price(cost)``
+    what a release takes, rounded up (:class:`MethodUnavailable` if it has no such price);
+``worth(amount)``
+    epsilon, at ``delta``, of a ledger whose limit is ``amount``;
+``curve(amount, orders)``
+    the Rényi divergence that an interaction within ``amount`` cannot exceed, at each order.
+"""
 
 
 def make_filter(

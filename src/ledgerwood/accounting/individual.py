@@ -33,8 +33,8 @@ _MARGIN = 2.0**-40
 class IndividualBudget:
     """A Rényi budget per record, bought from a ledger in one piece.
 
-    It is a mechanism whose release is the per-record filter: ``ledger.release(budget, n, label=...)`` pays for the whole
-    interaction once and returns an :class:`IndividualFilter` of ``n`` records.
+    It is a mechanism whose release is the per-record filter: ``ledger.release(budget, n, label=...)`` pays for the
+    whole interaction once and returns an :class:`IndividualFilter` of ``n`` records.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ledgerwood.errors import FormatError, JournalError, JournalTampered, ParameterError
+from ledgerwood.errors import FormatError, JournalError, JournalTampered
 
 Record = dict[str, Any]
 
@@ -126,8 +126,6 @@ class Journal:
 
     def replay(self) -> list[Record]:
         """Read the whole journal and check it against its anchors. For a file just opened."""
-        if self.count:
-            raise ParameterError("journal", "be replayed once, right after it was opened", self.count)
         stored = self._stored_anchor(os.fstat(self._file).st_size)
         self._expected = [a for a in (stored, self._kept) if a is not None and a.count]
         records, torn = self._read_on()

@@ -1,7 +1,7 @@
 """The ledger: the one door out of the data.
 
 ``release`` runs four steps in this order: check the budget, record (on disk and fsynced if the ledger has a journal),
-draw noise, return. A crash between any two of them may count a release that never came out; it cannot lose one that did.
+draw noise, return. A crash between two of them may count a release that never came out; it cannot lose one that did.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -80,7 +80,7 @@ class Ledger:
     >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
     >>> noisy = ledger.release(Count(), 1000, label="rows", rng=np.random.default_rng(1))
     >>> round(ledger.spent().fraction, 3)
-    0.063
+    0.051
     """
 
     def __init__(
@@ -162,9 +162,7 @@ class Ledger:
 
     # ---- spending
 
-    def release(
-        self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None
-    ) -> Result:
+    def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Check, record, draw noise, return the noisy value.
 
         Parameters
@@ -430,9 +428,7 @@ class Part:
     def __init__(self, ledger: Ledger, block: int, key: int | str) -> None:
         self._ledger, self._block, self._key = ledger, block, key
 
-    def release(
-        self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None
-    ) -> Result:
+    def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Like :meth:`Ledger.release`, about this part's records only."""
         entry = Entry("release", _checked_label(label), mechanism.cost, rng is None, self._block, self._key)
         self._ledger._record(entry)
@@ -491,8 +487,7 @@ def _checked_header(record: Record) -> Record:
         raise FormatError(f"a journal begins with a record of kind 'open', not {record.get('kind')!r}")
     if not isinstance(record.get("version"), int) or record["version"] > VERSION:
         raise FormatError(
-            f"the journal has version {record.get('version')!r}; this library reads up to {VERSION}. "
-            "Update ledgerwood"
+            f"the journal has version {record.get('version')!r}; this library reads up to {VERSION}. Update ledgerwood"
         )
     return {key: value for key, value in record.items() if key != "n"}
 
@@ -513,7 +508,7 @@ def _books(header: Record) -> FilterBooks | PlanBooks:
 
 def _to_record(entry: Entry) -> Record:
     """Return an entry as a journal record, without what has its usual value."""
-    record: Record = {"kind": entry.kind, "at": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    record: Record = {"kind": entry.kind, "at": datetime.now(UTC).isoformat(timespec="seconds")}
     if entry.label:
         record["label"] = entry.label
     if entry.cost is not None:

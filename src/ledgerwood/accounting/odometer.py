@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
 
-ORDERS: NDArray[np.float64] = 1 + 2.0 ** np.arange(-4, 16)
+ORDERS: NDArray[np.float64] = 1 + np.exp2(np.arange(-4.0, 16.0))
 """The fixed orders of every odometer."""
 ORDERS.setflags(write=False)
 

@@ -11,12 +11,13 @@ What may vary, and why the plan's price still holds (``docs/theory/filters.md``,
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ledgerwood.accounting.algebra import Atom, Composition, Cost, sequence
 from ledgerwood.accounting.books import (
     NOT_PRIVATE,
+    Amount,
     Balance,
     Block,
     Entry,
@@ -27,12 +28,11 @@ from ledgerwood.accounting.books import (
 )
 from ledgerwood.accounting.costs import BoundedRange
 from ledgerwood.accounting.disjoint import Worst as WorstOf
-from ledgerwood.accounting.books import Amount
 from ledgerwood.accounting.filters import to_units
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.accounting.odometer import loss_curve
 from ledgerwood.accounting.plan import Plan, Run
-from ledgerwood.accounting.releases import RESERVE, InParallel, Release, small_scale_rho
+from ledgerwood.accounting.releases import RESERVE, InParallel, small_scale_rho
 from ledgerwood.errors import LedgerClosed, OffPlan
 
 
@@ -59,8 +59,8 @@ class Place(NamedTuple):
 class Order:
     """The planned order of the releases that need one, as stretches of equal costs."""
 
-    stretches: list[tuple[Cost, int]] = field(default_factory=list)
-    place: Place = Place(0, 0)
+    stretches: list[tuple[Cost, int]]
+    place: Place
 
     @classmethod
     def of(cls, runs: tuple[Run, ...]) -> Order:
@@ -73,7 +73,7 @@ class Order:
                 found[-1] = (run.cost, found[-1][1] + run.times)
             else:
                 found.append((run.cost, run.times))
-        return cls(found)
+        return cls(found, Place(0, 0))
 
     def after(self, cost: Cost) -> Place | None:
         """Return the place after one more release of that cost; None when the plan has none left."""

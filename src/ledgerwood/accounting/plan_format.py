@@ -82,15 +82,15 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
             body = {"label": item.label, "times": item.times}
             return {"sequence": {**body, "releases": [_release_to_dict(r) for r in item.members]}}
         case InParallel():
-            share = item.share if all(isinstance(release.cost, type) for release in item.members) else None
+            share = item.share if all(release.kind is not None for release in item.members) else None
             body = {"label": item.label, "times": item.times, "share": share}
             return {"parallel": {**body, "releases": [_release_to_dict(r) for r in item.members]}}
 
 
 def _release_to_dict(release: Release) -> dict[str, Any]:
-    if isinstance(release.cost, type):
-        cost: Any = release.cost.__name__
-        if serialize.KINDS.get(cost) is not release.cost:
+    if release.kind is not None:
+        cost: Any = release.kind.__name__
+        if serialize.KINDS.get(cost) is not release.kind:
             raise ParameterError("cost", "be a cost class of this library to be written as JSON", cost)
     elif isinstance(release.cost, Cost):
         cost = serialize.to_dict(release.cost)
@@ -102,7 +102,7 @@ def _release_to_dict(release: Release) -> dict[str, Any]:
         "label": release.label,
         "cost": cost,
         "times": release.times,
-        "share": release.share if isinstance(release.cost, type) else None,
+        "share": release.share if release.kind is not None else None,
         "scale": release.scale,
         "fixed": dict(release.fixed),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -86,6 +86,11 @@ class Release:
             object.__setattr__(self, name, value)
 
     @property
+    def kind(self) -> type[Atom] | None:
+        """The cost class, if the cost was given as one."""
+        return cast("type[Atom]", self.cost) if isinstance(self.cost, type) else None
+
+    @property
     def is_known(self) -> bool:
         """Whether its noise is known: fixed, or calibrated."""
         return isinstance(self.cost, Cost) or self.scale is not None
@@ -96,9 +101,10 @@ class Release:
             return self.cost
         if self.scale is None:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", self.label)
-        if isinstance(self.cost, type):
-            return _built(self.cost, self.scale, neighbours, self.fixed)
-        return self.cost(self.scale)
+        if self.kind is None:
+            return cast("Callable[[float], Cost]", self.cost)(self.scale)
+        arguments = {str(self.kind.noise_parameter): self.scale, "neighbours": neighbours, **dict(self.fixed)}
+        return self.kind(**arguments)
 
     def with_scale(self, scale: float | None) -> Release:
         """Return the same release with another noise parameter."""
@@ -110,11 +116,9 @@ class Release:
 
     def at_rho(self, rho: float, neighbours: str) -> Release:
         """Return the release with the noise at which one run has the small-scale concentrated cost ``rho``."""
-        if isinstance(self.cost, type):
-            found = scale_of(self.cost.from_rho(rho, neighbours=neighbours, **dict(self.fixed)))
-            return self.with_scale(found)
-        assert not isinstance(self.cost, Cost)
-        return self.with_scale(_scale_at_rho(self.cost, rho))
+        if self.kind is None:
+            return self.with_scale(_scale_at_rho(cast("Callable[[float], Cost]", self.cost), rho))
+        return self.with_scale(scale_of(self.kind.from_rho(rho, neighbours=neighbours, **dict(self.fixed))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +206,6 @@ def scale_of(cost: Cost) -> float | None:
         return None
     value = getattr(cost, name, None) if name != "epsilon" else None
     return float(value) if isinstance(value, float) else float(cost.parameters()[name])  # type: ignore[attr-defined]
-
-
-def _built(kind: type[Atom], scale: float, neighbours: str, fixed: tuple[tuple[str, Any], ...]) -> Cost:
-    arguments = {str(kind.noise_parameter): scale, "neighbours": neighbours, **dict(fixed)}
-    return kind(**arguments)
 
 
 def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:
