@@ -149,7 +149,7 @@ class PlanBooks:
                 self._admit_part(entry)
             case "release" if entry.label == RESERVE:
                 if self._reserve_used + posting.units > self._reserve_limit:
-                    raise OffPlan("the plan's reserve is too small for this release; nothing was released")
+                    raise OffPlan("what is left of the plan's reserve is too small; nothing was released")
             case "release":
                 self._admit_step(entry, posting.step)
                 if self._is_group(entry.label):

@@ -196,7 +196,10 @@ def check_label(label: Any) -> None:
 def small_scale_rho(cost: Cost) -> float:
     """Return the concentrated cost that shares are measured in; half the order-2 divergence where none is known."""
     rho = cost.rho()
-    return float(cost.renyi(np.array([2.0]))[0]) / 2 if rho is None else rho
+    if rho is not None:
+        return rho
+    with np.errstate(over="ignore", invalid="ignore"):  # a search may probe scales at which nothing is finite
+        return float(cost.renyi(np.array([2.0]))[0]) / 2
 
 
 def scale_of(cost: Cost) -> float | None:
