@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,66 @@ def test_noise_is_drawn_after_the_record_is_on_disk(tmp_path: Path) -> None:
 
     assert ledger.release(Looking(), None, label="look") == 1
     ledger.close()
+
+
+def test_noise_is_drawn_after_fsync_returned_and_the_anchor_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    for name in ("write", "fsync", "replace"):
+        real = getattr(os, name)
+
+        def spy(*arguments: object, name: str = name, real: Callable[..., object] = real) -> object:
+            result = real(*arguments)
+            events.append(name)
+            return result
+
+        monkeypatch.setattr(journal_module.os, name, spy)
+
+    class Drawing:
+        cost = PureDP(0.1)
+
+        def release(self, value: object, rng: object = None) -> None:
+            events.append("draw")
+
+    ledger = Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0)
+    events.clear()
+    ledger.release(Drawing(), None, label="r")
+    ledger.close()
+    assert events == ["write", "fsync", "write", "fsync", "replace", "draw"]
+
+
+def test_a_release_inside_a_release_of_the_same_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler that releases while a release is being checked would be checked against a stale sum."""
+    ledger = Ledger(1.0, 0.0)
+    admit = ledger._books.admit
+
+    def interrupted(posting: object) -> None:
+        admit(posting)
+        monkeypatch.setattr(ledger._books, "admit", admit)
+        with pytest.raises(LedgerClosed, match="interrupted"):
+            ledger.release(Silent(PureDP(0.9)), None, label="handler")
+
+    monkeypatch.setattr(ledger._books, "admit", interrupted)
+    ledger.release(Silent(PureDP(0.9)), None, label="outer")
+    assert ledger.spent().amount == 0.9
+
+
+def test_an_interrupt_between_record_and_memory_shuts_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, loud = Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0), Loud(PureDP(0.1))
+
+    def interrupt(posting: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ledger._books, "post", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.release(loud, None, label="r")
+    with pytest.raises(JournalError, match="open the ledger again"):
+        ledger.release(loud, None, label="r")
+    ledger.close()
+    assert loud.draws == [] and Ledger.open(tmp_path / "b.jsonl").spent().amount == 0.1
 
 
 @pytest.mark.parametrize("filter", ["rdp", "gdp", "zcdp", "pure"])

@@ -63,12 +63,13 @@ def spend(pipe):
         ledger.release(Drawing(pipe), 0, label='r')
 
 before, lost, most = 0, 0, 0
-for _ in range(kills):
+for i in range(kills):
     pid, reading = child(spend)
+    first = len(os.read(reading, 1)) if i % 2 else 0  # every other kill falls after the first release
     time.sleep(random.uniform(0.0, 0.02))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    out, (now, _) = drawn(reading), recorded(path)
+    out, (now, _) = first + drawn(reading), recorded(path)
     lost += out > now - before
     most = max(most, now - before - out)
     before = now
@@ -151,7 +152,7 @@ def check_kills(folder: Path, kills: int, seed: int) -> None:
     report = run_driver(_KILLED, folder, kills, seed)
     assert report["lost"] == 0
     assert report["most_overcounted"] <= 1
-    assert report["records"] > kills / 4  # the kills really fell among releases
+    assert report["records"] >= kills / 2  # the kills really fell among releases
 
 
 def test_a_process_killed_at_a_random_time_never_loses_a_record(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ledgerwood.accounting.books import (
     Balance,
     Entry,
     FilterBooks,
+    Posting,
     child_name,
     curve_to_json,
 )
@@ -119,7 +120,7 @@ class Ledger:
         kept from ``ledger.anchor``: the journal must pass through it.
         """
         wanted = None
-        if epsilon is not None or plan is not None:
+        if any(given is not None for given in (epsilon, delta, filter, order, plan)) or outright:
             wanted = _header(
                 epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
             )
@@ -159,6 +160,7 @@ class Ledger:
         self._entries: list[Entry] = []
         self._mutex = threading.RLock()
         self._process = os.getpid()
+        self._entering = False
 
     # ---- spending
 
@@ -370,14 +372,28 @@ class Ledger:
             return self._enter(entry)
 
     def _enter(self, entry: Entry) -> int:
-        books = self._books
-        posting = books.review(entry)
-        books.admit(posting)
-        if self._journal is not None:
-            self._journal.append(_to_record(entry))
-        number = books.next_number
-        books.post(posting)
-        self._entries.append(entry)
+        if self._entering:
+            raise LedgerClosed("a release was interrupted by another one in the same thread; nothing was released")
+        self._entering = True
+        try:
+            posting = self._books.review(entry)
+            self._books.admit(posting)
+            return self._commit(posting)
+        finally:
+            self._entering = False
+
+    def _commit(self, posting: Posting) -> int:
+        number = self._books.next_number
+        record = None if self._journal is None else _to_record(posting.entry)
+        try:
+            if self._journal is not None and record is not None:
+                self._journal.append(record)
+            self._books.post(posting)
+            self._entries.append(posting.entry)
+        except BaseException:  # an interrupt too: from here on the file and the memory may differ
+            if self._journal is not None:
+                self._journal.broken = True
+            raise
         return number
 
     def _apply(self, records: Sequence[Record]) -> None:
