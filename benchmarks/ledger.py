@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import Gaussian, Ledger
+from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, Ledger, Plan, PureDP, Release
 
 RESULTS = Path(__file__).parent / "results" / "ledger.json"
 
@@ -122,6 +122,29 @@ def opendp_overhead(releases: int) -> float | None:
     return (cpu_seconds(through_filter, 2) - cpu_seconds(alone, 2)) / releases * 1e6
 
 
+def calibration_seconds() -> dict[str, float]:
+    """CPU seconds to calibrate a boosting plan, the same at a neighbouring epsilon, and 10 000 releases of 20 kinds."""
+    boosting = Plan(
+        [
+            Release("split", BoundedRange, times=50 * 4, share=0.7),
+            Release("leaf", Gaussian, times=50, share=0.3),
+        ]
+    )
+    kinds = (BoundedRange, Gaussian, Laplace, PureDP)
+    large = Plan([Release(f"kind {i}", kinds[i % 4], times=500, share=1 + i % 5) for i in range(20)])
+    boosting.calibrate(epsilon=0.5, delta=1e-5)  # compiled kernels are loaded
+    found = boosting.calibrate(epsilon=1.0, delta=1 / 32561)
+    return {
+        "boosting_50_trees_depth_4": cpu_seconds(lambda: _drop(boosting.calibrate(epsilon=1.0, delta=1 / 32561))),
+        "the_same_again_at_1.02": cpu_seconds(lambda: _drop(found.calibrate(epsilon=1.02, delta=1 / 32561))),
+        "10000_releases_of_20_kinds": cpu_seconds(lambda: _drop(large.calibrate(epsilon=1.0, delta=1e-6))),
+    }
+
+
+def _drop(_: object) -> None:
+    """Make a function return nothing."""
+
+
 def main() -> None:
     ledger_overhead(100, "rdp", 1)  # warm
     report: dict[str, Any] = {
@@ -134,6 +157,7 @@ def main() -> None:
         "last_1000_of_us_with_draw": {str(n): last_thousand(n) for n in (1_000, 100_000, 1_000_000)},
         "distinct_costs_us": distinct_costs(),
         "journal": journal_wall(),
+        "calibration_cpu_seconds": calibration_seconds(),
         "opendp_overhead_us": {str(n): opendp_overhead(n) for n in (250, 1000)},
     }
     peer = report["opendp_overhead_us"]["1000"]

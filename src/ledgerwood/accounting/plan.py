@@ -221,7 +221,7 @@ class Plan:
             if self.cost.epsilon(delta, method) > epsilon:
                 raise CalibrationError(f"the fixed releases cost more than epsilon={epsilon} at delta={delta}")
             return target
-        guess = self._noise_now() or _first_noise(epsilon, delta)
+        guess = self._noise_now(epsilon, delta) or _first_noise(epsilon, delta)
         method = self._method() if method is None else method
         noise = calibrate(
             lambda x: target._with_noise(x).cost, epsilon=epsilon, delta=delta, method=method, guess=guess
@@ -292,16 +292,19 @@ class Plan:
     def _shares(self) -> float:
         return math.fsum(_share(item) for item in self.items) + (self.reserve or 0.0)
 
-    def _noise_now(self) -> float | None:
-        """Return the noise of a plan that is already calibrated, where a search may start."""
-        if not self.is_calibrated:
+    def _noise_now(self, epsilon: float, delta: float) -> float | None:
+        """Return where a search may start: the noise of a plan that is calibrated already, moved to the new target."""
+        if not self.is_calibrated or self.epsilon is None or self.delta is None:
             return None
         spends, whole, shared = self._spends(), 0.0, 0.0
         for item in self.items:
             for release in () if isinstance(item, InParallel) else _members(item):
                 if release.share is not None:
                     whole, shared = whole + spends[release.label], shared + release.share
-        return math.sqrt(shared / self._shares() / whole) if whole else None
+        if not whole:
+            return None
+        moved = _first_noise(epsilon, delta) / _first_noise(self.epsilon, self.delta)
+        return moved * math.sqrt(shared / self._shares() / whole)
 
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""
