@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ledgerwood
 from ledgerwood.accounting.algebra import Cost
 
 
@@ -25,7 +26,8 @@ class Silent:
 
 def run_driver(code: str, *arguments: object) -> Any:
     """Run code in a fresh single-threaded process (it may fork and kill) and return the JSON it prints last."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    source = str(Path(ledgerwood.__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True, text=True, env=environment, cwd=Path(__file__).parent, timeout=500, check=False,

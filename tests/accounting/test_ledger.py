@@ -17,13 +17,23 @@ from ledger_cases import Silent
 
 from ledgerwood.accounting import (
     RDP,
+    ZCDP,
     ApproxDP,
     BoundedRange,
     Cost,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     Ledger,
+    PermuteAndFlip,
+    PoissonSubsampled,
+    PrivacyLoss,
     PureDP,
+    RandomizedResponse,
+    Skellam,
+    SparseVector,
+    parallel,
 )
 from ledgerwood.accounting import journal as journal_module
 from ledgerwood.accounting.filters import to_units
@@ -152,6 +162,45 @@ def test_an_interrupt_between_record_and_memory_shuts_the_ledger(
         ledger.release(loud, None, label="r")
     ledger.close()
     assert loud.draws == [] and Ledger.open(tmp_path / "b.jsonl").spent().amount == 0.1
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        PureDP(0.1),
+        PermuteAndFlip(0.2),
+        ApproxDP(0.1, 1e-8),
+        BoundedRange(0.1),
+        BoundedRange(20.0),
+        Gaussian(sigma=1.0),
+        Gaussian(mu=0.0),
+        Laplace(scale=0.1),
+        ZCDP(0.1),
+        RDP({2.0: 0.1, 50.0: 0.3}),
+        DiscreteLaplace(scale=2.0),
+        DiscreteGaussian(sigma=10.0, dimension=3),
+        Skellam(variance=100.0, l1_sensitivity=1, l2_sensitivity=1),
+        RandomizedResponse(1.0, k=4),
+        SparseVector(0.5),
+        PoissonSubsampled(Gaussian(sigma=1.0), rate=0.01),
+        PoissonSubsampled(BoundedRange(0.5), rate=0.01),
+        PrivacyLoss([-0.1, 0.2], [0.6, 0.4]),
+        3 * BoundedRange(0.1) + Gaussian(sigma=3.0),
+        parallel(PureDP(0.1), Gaussian(sigma=9.0)),
+    ],
+    ids=repr,
+)
+def test_every_cost_can_be_released_recorded_and_replayed(cost: Cost, tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "b.jsonl", 100.0, 1e-5, outright=1e-6)
+    ledger.release(Silent(cost), None, label="r")
+    before, reading = ledger.spent(), ledger.odometer()
+    ledger.close()
+    again = Ledger.open(tmp_path / "b.jsonl")
+    assert again.spent() == before and again.odometer() == reading
+    assert again.journal()[0].cost == cost
+    assert not math.isnan(reading) and (reading > 0 or cost.rho() == 0)
+    assert reading <= cost.pure_epsilon() * (1 + 1e-9)
+    again.close()
 
 
 @pytest.mark.parametrize("filter", ["rdp", "gdp", "zcdp", "pure"])

@@ -127,7 +127,7 @@ def test_a_function_of_the_scale_is_calibrated_in_either_direction() -> None:
 
 def test_subsampled_releases_are_calibrated_through_a_function() -> None:
     plan = Plan(
-        [Release("step", lambda s: PoissonSubsampled(Gaussian(sigma=s), rate=0.01), times=50, share=1.0)]
+        [Release("step", lambda s: PoissonSubsampled(Gaussian(sigma=s), rate=0.01), times=5, share=1.0)]
     ).calibrate(epsilon=1.0, delta=DELTA, method="rdp")
     assert plan.cost.epsilon(DELTA, method="rdp") <= 1.0
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,6 @@ class Block:
     units: Worst
     outright: Worst
     parts: dict[int | str, Amount] = field(default_factory=dict)
-    open: bool = True
 
     @classmethod
     def begin(cls, label: str, *, pairs: bool) -> Block:
@@ -168,38 +167,6 @@ class Posting(NamedTuple):
     amount: Amount | None = None
     block: Block | None = None
     step: Any = None
-
-
-class Books(Protocol):
-    """What a ledger needs of its books."""
-
-    neighbours: str
-    filter: Filter | None
-    closed: bool
-
-    tally: Tally
-
-    @property
-    def next_number(self) -> int:
-        """The number the next entry will have."""
-
-    def review(self, entry: Entry) -> Posting:
-        """Return the posting; changes nothing."""
-
-    def admit(self, posting: Posting) -> None:
-        """Refuse a posting by raising; changes nothing. A replay skips this step."""
-
-    def post(self, posting: Posting) -> None:
-        """Enter a reviewed entry."""
-
-    def spent(self) -> Balance:
-        """Return what has been spent."""
-
-    def remaining(self) -> Balance:
-        """Return what is left."""
-
-    def odometer_delta(self) -> float:
-        """Return the part of delta that is the odometer's own."""
 
 
 class Tally:
@@ -304,7 +271,7 @@ class FilterBooks:
                 self.tally.watch(self._entries, block)
             case "end":
                 assert entry.block is not None
-                self._blocks.pop(entry.block).open = False
+                del self._blocks[entry.block]
                 self.tally.settle(entry.block)
             case "split":
                 for i, (units, outright) in enumerate(_shares(entry)):
@@ -324,10 +291,6 @@ class FilterBooks:
     def next_number(self) -> int:
         """The number the next entry will have."""
         return self._entries
-
-    def block(self, number: int) -> Block | None:
-        """Return an open block."""
-        return self._blocks.get(number)
 
     def spent(self) -> Balance:
         """Return what has been spent, what sub-ledgers hold included."""

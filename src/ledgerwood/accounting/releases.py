@@ -218,7 +218,7 @@ def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:
     def accept(noise: float) -> bool:
         return noise > 0 and small_scale_rho(cost(1 / noise if growing else noise)) <= rho
 
-    noise = least(accept, guess=1.0)
+    noise = least(accept, guess=1.0, tolerance=1e-10)
     if not math.isfinite(noise) or noise == 0:
         raise CalibrationError("the cost function reaches no cost that small at any scale")
     return 1 / noise if growing else noise
