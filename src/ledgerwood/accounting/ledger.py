@@ -10,32 +10,27 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from ledgerwood.accounting import checks, plan_format, serialize
-from ledgerwood.accounting.books import (
-    KINDS,
-    Balance,
-    Entry,
-    FilterBooks,
-    Posting,
-    child_name,
-    curve_to_json,
-)
-from ledgerwood.accounting.filters import make_filter, to_units
+from ledgerwood.accounting.books import Balance, Entry, FilterBooks, Posting, child_name, curve_to_json
 from ledgerwood.accounting.journal import Anchor, Journal, Record
-from ledgerwood.accounting.neighbours import as_neighbours
 from ledgerwood.accounting.plan import Plan
 from ledgerwood.accounting.plan_books import PlanBooks
-from ledgerwood.errors import FormatError, LedgerClosed, ParameterError
+from ledgerwood.accounting.records import (
+    TERMS,
+    books_for,
+    checked_opening,
+    fresh_id,
+    from_record,
+    opening,
+    to_record,
+)
+from ledgerwood.errors import LedgerClosed, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
 
-VERSION = 1
-_TERMS = ("neighbours", "filter", "epsilon", "delta", "outright", "order", "plan", "parent", "child")
 Value = TypeVar("Value", contravariant=True)
 Result = TypeVar("Result", covariant=True)
 
@@ -95,7 +90,7 @@ class Ledger:
         outright: float = 0.0,
         plan: Plan | None = None,
     ) -> None:
-        header = _header(
+        header = opening(
             epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
         )
         self._start(header, None)
@@ -121,7 +116,7 @@ class Ledger:
         """
         wanted = None
         if any(given is not None for given in (epsilon, delta, filter, order, plan)) or outright:
-            wanted = _header(
+            wanted = opening(
                 epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
             )
         elif not os.path.exists(path):
@@ -142,8 +137,8 @@ class Ledger:
                 if wanted is None:
                     raise ParameterError("epsilon", "be given: the journal is empty", None)
                 records = [journal.append(wanted)]
-            header = _checked_header(records[0])
-            different = [k for k in _TERMS if wanted is not None and header.get(k) != wanted.get(k)]
+            header = checked_opening(records[0])
+            different = [k for k in TERMS if wanted is not None and header.get(k) != wanted.get(k)]
             if different:
                 raise ParameterError(
                     "the journal's opening record", "agree with the arguments", ", ".join(different),
@@ -154,7 +149,7 @@ class Ledger:
         return self
 
     def _start(self, header: Record, journal: Journal | None) -> None:
-        self._books = _books(header)
+        self._books = books_for(header)
         self._journal = journal
         self._header = header
         self._entries: list[Entry] = []
@@ -384,7 +379,7 @@ class Ledger:
 
     def _commit(self, posting: Posting) -> int:
         number = self._books.next_number
-        record = None if self._journal is None else _to_record(posting.entry)
+        record = None if self._journal is None else to_record(posting.entry)
         try:
             if self._journal is not None and record is not None:
                 self._journal.append(record)
@@ -398,14 +393,14 @@ class Ledger:
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
-            entry = _from_record(record)
+            entry = from_record(record)
             self._books.post(self._books.review(entry))
             self._entries.append(entry)
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
         header = {
             **self._header,
-            "id": _fresh_id(),
+            "id": fresh_id(),
             "parent": self._header["id"],
             "child": name,
             "budget": [str(share[0]), str(share[1])],
@@ -455,100 +450,3 @@ def _checked_label(label: str) -> str:
     if not isinstance(label, str) or not label:
         raise ParameterError("label", "be a non-empty string", label)
     return label
-
-
-def _fresh_id() -> str:
-    return os.urandom(8).hex()
-
-
-def _header(
-    epsilon: float | None,
-    delta: float | None,
-    *,
-    neighbours: str,
-    filter: str | None,
-    order: float | None,
-    outright: float,
-    plan: Plan | None,
-) -> Record:
-    """Return the opening record: every public fact the guarantee depends on."""
-    start = {"kind": "open", "version": VERSION, "id": _fresh_id()}
-    if plan is not None:
-        if epsilon is not None or delta is not None or filter is not None or order is not None or outright:
-            raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
-        if plan.epsilon is None or not plan.is_calibrated:
-            raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
-        return {**start, "neighbours": str(plan.neighbours), "plan": plan_format.to_dict(plan)}
-    if epsilon is None or delta is None:
-        missing = "epsilon" if epsilon is None else "delta"
-        raise ParameterError(missing, "be given (or a calibrated plan)", None)
-    rule = make_filter(
-        filter,
-        checks.positive("epsilon", epsilon),
-        checks.delta_value(delta),
-        outright=checks.non_negative("outright", outright),
-        order=order,
-    )
-    budget = to_units(rule.limit, up=False), to_units(rule.outright, up=False)
-    return {
-        **start,
-        "neighbours": str(as_neighbours(neighbours)),
-        **rule.to_dict(),
-        "budget": [str(budget[0]), str(budget[1])],
-    }
-
-
-def _checked_header(record: Record) -> Record:
-    if record.get("kind") != "open":
-        raise FormatError(f"a journal begins with a record of kind 'open', not {record.get('kind')!r}")
-    if not isinstance(record.get("version"), int) or record["version"] > VERSION:
-        raise FormatError(
-            f"the journal has version {record.get('version')!r}; this library reads up to {VERSION}. Update ledgerwood"
-        )
-    return {key: value for key, value in record.items() if key != "n"}
-
-
-def _books(header: Record) -> FilterBooks | PlanBooks:
-    if "plan" in header:
-        return PlanBooks(plan_format.from_dict(header["plan"]))
-    rule = make_filter(
-        header["filter"],
-        header["epsilon"],
-        header["delta"],
-        outright=header.get("outright", 0.0),
-        order=header.get("order"),
-    )
-    units, outright = header["budget"]
-    return FilterBooks(rule, header["neighbours"], (int(units), int(outright)))
-
-
-def _to_record(entry: Entry) -> Record:
-    """Return an entry as a journal record, without what has its usual value."""
-    record: Record = {"kind": entry.kind, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    if entry.label:
-        record["label"] = entry.label
-    if entry.cost is not None:
-        record["cost"] = serialize.to_dict(entry.cost)
-        record["private"] = entry.private
-    for name in ("block", "part", "data"):
-        if (value := getattr(entry, name)) is not None:
-            record[name] = value
-    return record
-
-
-_FIELDS = {"n", "at", "kind", "label", "cost", "private", "block", "part", "data", "bytes"}
-
-
-def _from_record(record: Record) -> Entry:
-    if record.get("kind") not in KINDS or not record.keys() <= _FIELDS:
-        raise FormatError(f"record {record.get('n')} of the journal has a form this library does not know")
-    cost = record.get("cost")
-    return Entry(
-        record["kind"],
-        record.get("label", ""),
-        None if cost is None else serialize.from_dict(cost),
-        record.get("private", True),
-        record.get("block"),
-        record.get("part"),
-        {"bytes": record["bytes"]} if "bytes" in record else record.get("data"),
-    )
