@@ -265,6 +265,19 @@ def test_bad_public_facts_are_refused_with_their_name(arguments: dict, rule: str
         Ledger(**arguments)
 
 
+def test_a_mechanism_without_a_cost_is_refused() -> None:
+    for cost in (0.1, None, Gaussian):
+        with pytest.raises(ParameterError, match=r"mechanism\.cost must be a cost"):
+            Ledger(1.0, 1e-5).release(Loud(cost), None, label="r")
+
+
+def test_the_promise_of_disjoint_parts_is_on_record() -> None:
+    ledger = Ledger(1.0, 1e-5)
+    with ledger.parallel("leaves"):
+        pass
+    assert "one part" in ledger.journal()[0].data["promise"]
+
+
 def test_costs_of_other_neighbours_are_refused() -> None:
     with pytest.raises(NeighboursMismatch):
         Ledger(1.0, 1e-5).release(Silent(PureDP(0.1, neighbours="replace_one")), None, label="r")

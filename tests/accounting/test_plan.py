@@ -351,6 +351,13 @@ def test_the_plan_is_spent_exactly_and_nothing_more() -> None:
     assert "epsilon=1," in ledger.statement() and ledger.plan == plan
 
 
+def test_a_plan_that_costs_more_than_it_states_gets_no_ledger() -> None:
+    data = json.loads(boosting(2, 2).to_json())
+    data["epsilon"] = 0.9
+    with pytest.raises(ParameterError, match=r"cost at most the epsilon=0\.9 that it states"):
+        Ledger(plan=Plan.from_json(json.dumps(data)))
+
+
 def test_other_labels_and_other_costs_are_off_plan() -> None:
     plan = boosting(2, 2)
     ledger = Ledger(plan=plan)

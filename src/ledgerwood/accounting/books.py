@@ -10,11 +10,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.accounting.algebra import Cost
 from ledgerwood.accounting.filters import Filter, from_units, to_units
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.accounting.odometer import ORDERS, loss_curve, no_loss, time_uniform_epsilon
@@ -25,9 +26,6 @@ from ledgerwood.errors import (
     NeighboursMismatch,
     ParameterError,
 )
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting.algebra import Cost
 
 Curve = NDArray[np.float64]
 KINDS = frozenset({"release", "parallel", "end", "split", "merge", "closed", "torn"})
@@ -215,10 +213,13 @@ class Tally:
         return time_uniform_epsilon(self.total(), delta)
 
 
-def check_neighbours(cost: Cost, neighbours: str) -> None:
-    """Refuse a cost that speaks of other neighbours than the ledger."""
+def checked_cost(cost: Any, neighbours: str) -> Cost:
+    """Refuse what is no cost, or speaks of other neighbours than the ledger."""
+    if not isinstance(cost, Cost):
+        raise ParameterError("mechanism.cost", "be a cost", type(cost).__name__)
     if cost.neighbours != neighbours:
         raise NeighboursMismatch(neighbours, cost.neighbours)
+    return cost
 
 
 class FilterBooks:
@@ -239,7 +240,7 @@ class FilterBooks:
         self._blocks: dict[int, Block] = {}
         self._children: dict[str, tuple[int, int]] = {}
         self._entries = 1  # the opening record is number 0
-        self._prices: dict[Cost, Amount] = {}
+        self._prices: dict[Cost | None, Amount] = {}
 
     def review(self, entry: Entry) -> Posting:
         """Return what the entry takes; refuse only what cannot be entered at all (a replay must not refuse)."""
@@ -327,10 +328,10 @@ class FilterBooks:
             shares.append(share)
         return shares
 
-    def _amount(self, cost: Cost) -> Amount:
-        found = self._prices.get(cost)
+    def _amount(self, given: Cost | None) -> Amount:
+        found = self._prices.get(given)
         if found is None:
-            check_neighbours(cost, self.neighbours)
+            cost = checked_cost(given, self.neighbours)
             outright = cost.infinite_mass()
             if outright > 0 and self.outright_limit == 0:
                 raise MethodUnavailable(
@@ -345,7 +346,6 @@ class FilterBooks:
         return found
 
     def _review_release(self, entry: Entry) -> Posting:
-        assert entry.cost is not None
         amount = self._amount(entry.cost)
         if entry.block is None:
             return Posting(entry, amount.units, amount.outright, amount)

@@ -200,7 +200,8 @@ class Ledger:
         >>> ledger.spent().epsilon
         0.5
         """
-        number = self._record(Entry("parallel", _checked_label(label)))
+        promise = {"promise": "every record lies in one part, fixed before the block began"}
+        number = self._record(Entry("parallel", _checked_label(label), data=promise))
         try:
             yield Parts(self, number)
         finally:

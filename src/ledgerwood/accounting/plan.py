@@ -137,6 +137,10 @@ class Plan:
         """Return the price by every method, at the plan's delta."""
         return self.cost.account(self._target()[1])
 
+    def is_within_target(self) -> bool:
+        """Whether the noise really meets the epsilon and delta the plan states; a plan read from JSON may not."""
+        return _is_within_target(self)
+
     def table(self) -> Table:
         """Return one row per label: its kind of cost, how often, its noise, its part of the spend."""
         spends = self._spends()
@@ -384,6 +388,12 @@ def _runs(plan: Plan) -> tuple[Run, ...]:
     if plan.reserve_mu is not None:
         found.append(Run(RESERVE, Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours), 1))
     return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _is_within_target(plan: Plan) -> bool:
+    epsilon, delta = plan._target()
+    return any(plan.cost.epsilon(delta, method) <= epsilon for method in ("rdp", None))
 
 
 def _members(item: Item) -> tuple[Release, ...]:

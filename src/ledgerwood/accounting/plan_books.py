@@ -23,7 +23,7 @@ from ledgerwood.accounting.books import (
     Entry,
     Posting,
     Tally,
-    check_neighbours,
+    checked_cost,
     round_up,
 )
 from ledgerwood.accounting.costs import BoundedRange
@@ -116,7 +116,7 @@ class PlanBooks:
         self._reserve_used = 0
         self._used: Counter[str] = Counter()
         self._blocks: dict[int, PlanBlock] = {}
-        self._curves: dict[Cost, Amount] = {}
+        self._curves: dict[Cost | None, Amount] = {}
         self._entries = 1
 
     @property
@@ -132,8 +132,6 @@ class PlanBooks:
             case "release" if entry.label == RESERVE:
                 return self._review_reserve(entry)
             case "release":
-                assert entry.cost is not None
-                check_neighbours(entry.cost, self.neighbours)
                 return Posting(entry, amount=self._amount(entry.cost), step=self._step(entry))
             case "parallel":
                 return Posting(entry, step=self._step(entry))
@@ -263,11 +261,10 @@ class PlanBooks:
         self.tally.watch(self._entries, block)
 
     def _review_part(self, entry: Entry) -> Posting:
-        assert entry.block is not None and entry.part is not None and entry.cost is not None
+        assert entry.block is not None and entry.part is not None
         found = self._blocks.get(entry.block)
         if found is None:
             raise LedgerClosed("this parallel block has ended; nothing was released")
-        check_neighbours(entry.cost, self.neighbours)
         total = found.block.total_with(entry.part, self._amount(entry.cost))
         return Posting(entry, amount=total, block=found.block)
 
@@ -288,19 +285,20 @@ class PlanBooks:
             raise OffPlan(f"{entry.label!r} is planned at the cost {cost!r}, not {entry.cost!r}; nothing was released")
 
     def _review_reserve(self, entry: Entry) -> Posting:
-        assert entry.cost is not None
-        check_neighbours(entry.cost, self.neighbours)
-        mu = entry.cost.mu()
-        if mu is None or entry.cost.infinite_mass() > 0:
+        cost = checked_cost(entry.cost, self.neighbours)
+        mu = cost.mu()
+        if mu is None or cost.infinite_mass() > 0:
             raise OffPlan("the reserve takes releases of Gaussian DP only; nothing was released")
-        return Posting(entry, to_units(mu * mu * (1 + 2.0**-40)), amount=self._amount(entry.cost))
+        return Posting(entry, to_units(mu * mu * (1 + 2.0**-40)), amount=self._amount(cost))
 
-    def _amount(self, cost: Cost) -> Amount:
-        if cost not in self._curves:
+    def _amount(self, given: Cost | None) -> Amount:
+        found = self._curves.get(given)
+        if found is None:
+            found = Amount(0, 0, loss_curve(checked_cost(given, self.neighbours)))
             if len(self._curves) >= 4096:
                 self._curves.clear()
-            self._curves[cost] = Amount(0, 0, loss_curve(cost))
-        return self._curves[cost]
+            self._curves[given] = found
+        return found
 
     def _balance(self, counts: Counter[str]) -> Balance:
         assert self.plan.delta is not None

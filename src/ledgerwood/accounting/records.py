@@ -41,6 +41,8 @@ def opening(
             raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
         if plan.epsilon is None or not plan.is_calibrated:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
+        if not plan.is_within_target():
+            raise ParameterError("plan", f"cost at most the epsilon={plan.epsilon} that it states", plan)
         return {**start, "neighbours": str(plan.neighbours), "plan": plan_format.to_dict(plan)}
     if epsilon is None or delta is None:
         missing = "epsilon" if epsilon is None else "delta"
