@@ -132,6 +132,12 @@ def test_subsampled_releases_are_calibrated_through_a_function() -> None:
     assert plan.cost.epsilon(DELTA, method="rdp") <= 1.0
 
 
+@pytest.mark.parametrize("function", [lambda s: Gaussian(sigma=3.0), lambda s: PureDP(1.0) + Gaussian(sigma=s)])
+def test_a_function_that_cannot_reach_the_target_is_an_error(function: object) -> None:
+    with pytest.raises(CalibrationError):
+        Plan([Release("r", function, times=50, share=1.0)]).calibrate(epsilon=1.0, delta=DELTA)
+
+
 def test_fixed_releases_keep_their_noise_and_leave_less_to_the_others() -> None:
     alone = Plan([Release("r", Gaussian, times=10, share=1.0)]).calibrate(epsilon=1.0, delta=DELTA)
     beside = Plan(

@@ -95,7 +95,7 @@ def _order_at_least(objective: Callable[[float], float]) -> float:
 class RenyiFilter:
     r"""Rényi divergences of one fixed order add: :math:`\sum_t \tau_t(\alpha) \le B`.
 
-    Feldman & Zrnic 2021 (arXiv:2008.11193), Theorem 4.3; docs/theory/filters.md, Theorem 2. The order is fixed when the
+    Feldman & Zrnic 2021 (arXiv:2008.11193); docs/theory/filters.md, Theorem 2. The order is fixed when the
     filter is made. (Accepting when *some* order of a grid would still accept is not covered by that theorem.)
 
     >>> rule = RenyiFilter(epsilon=1.0, delta=1e-6)
@@ -198,7 +198,7 @@ class GaussianFilter:
     r"""Squares of GDP parameters add: :math:`\sum_t \mu_t^2 \le \mu^2`.
 
     Fully adaptive Gaussian composition: Smith & Thakurta 2022 (arXiv:2210.17520); Koskela, Tobaben & Honkela 2023
-    (arXiv:2209.15596), Theorem 3; docs/theory/filters.md, Theorem 4. Tighter than the Rényi filter for Gaussian noise.
+    (arXiv:2209.15596); docs/theory/filters.md, Theorem 4. Tighter than the Rényi filter for Gaussian noise.
 
     >>> round(GaussianFilter(epsilon=1.0, delta=1e-6).limit, 5)
     0.05603
@@ -240,7 +240,7 @@ class GaussianFilter:
 class PureFilter:
     r"""Epsilons add, and deltas spent outright add: :math:`\sum_t \varepsilon_t \le \varepsilon`.
 
-    Rogers, Roth, Ullman & Vadhan 2016 (arXiv:1605.08294), Theorem 3.6; docs/theory/filters.md, Theorem 1. All of delta
+    Rogers, Roth, Ullman & Vadhan 2016 (arXiv:1605.08294); docs/theory/filters.md, Theorem 1. All of delta
     is for costs that spend delta outright (``ApproxDP``).
 
     >>> PureFilter(epsilon=1.0).limit

@@ -1,6 +1,6 @@
 r"""Individual accounting: every record has a budget of its own and retires when it is used up.
 
-Feldman & Zrnic 2021 (arXiv:2008.11193), Theorem 4.5. Before each release the records' own costs are compared with what
+Feldman & Zrnic 2021 (arXiv:2008.11193). Before each release the records' own costs are compared with what
 each has left; the release is computed from the records that can pay. For add/remove neighbours only the record in
 question pays, so if no record ever pays more than :math:`B` at order :math:`\alpha` the whole interaction has Rényi
 divergence at most :math:`B`, however many releases there were (``docs/theory/filters.md``, Theorem 7).

@@ -12,7 +12,7 @@ import numpy as np
 from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Atom, Cost
 from ledgerwood.accounting.disjoint import parallel
-from ledgerwood.accounting.search import least
+from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
 RESERVE = "reserve"
@@ -215,12 +215,21 @@ def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:
     """Return the scale at which a monotone function of it has small-scale concentrated cost at most ``rho``."""
     growing = small_scale_rho(cost(2.0)) > small_scale_rho(cost(1.0))  # more scale, more cost: an epsilon
 
-    def accept(noise: float) -> bool:
-        return noise > 0 and small_scale_rho(cost(1 / noise if growing else noise)) <= rho
+    def gap(log_noise: float) -> float:
+        spend = small_scale_rho(cost(math.exp(-log_noise if growing else log_noise)))
+        return math.log(spend / rho) if 0 < spend < math.inf else math.copysign(math.inf, spend - rho)
 
-    noise = least(accept, guess=1.0, tolerance=1e-10)
-    if not math.isfinite(noise) or noise == 0:
-        raise CalibrationError("the cost function reaches no cost that small at any scale")
+    bad = good = 0.0
+    step = 0.5
+    while gap(good) > 0:
+        bad, good, step = good, good + step, 2 * step
+        if good > 600:
+            raise CalibrationError("the cost function reaches no cost that small at any scale")
+    while gap(bad) <= 0:
+        bad, step = bad - step, 2 * step
+        if bad < -600:
+            raise CalibrationError("the cost function stays that small at every scale: does it depend on the scale?")
+    noise = math.exp(boundary(gap, good=good, bad=bad, tolerance=1e-10))
     return 1 / noise if growing else noise
 
 
