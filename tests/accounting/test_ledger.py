@@ -429,6 +429,19 @@ def test_child_journals_work_in_other_processes_and_merge_by_path(tmp_path: Path
         Ledger.open(paths[0]).release(Silent(Gaussian(sigma=99.0)), None, label="late worker")
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_seeded_noise_of_a_subledger_is_in_the_parents_statement_after_the_merge(tmp_path: Path, durable: bool) -> None:
+    path = tmp_path / "b.jsonl"
+    ledger = Ledger.open(path, 1.0, 0.0) if durable else Ledger(1.0, 0.0)
+    (child,) = ledger.split(by=[0.5])
+    child.release(Silent(PureDP(0.1)), None, label="r", rng=np.random.default_rng(0))
+    ledger.merge(child)
+    assert "not private" in ledger.statement()
+    ledger.close()
+    if durable:
+        assert "not private" in Ledger.open(path).statement()
+
+
 def test_only_its_own_children_can_be_merged() -> None:
     ledger, stranger = Ledger(1.0, 0.0), Ledger(1.0, 0.0)
     (child,) = stranger.split(by=[0.5])

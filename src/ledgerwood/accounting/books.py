@@ -309,7 +309,7 @@ class FilterBooks:
         """Return the guarantee as a full sentence."""
         rule = self.filter
         return (
-            f"The {releases} releases recorded so far, and all that this ledger will still allow, are together "
+            f"The {releases} releases recorded here so far, and all that this ledger will still allow, are together "
             f"(epsilon={round_up(rule.worth(from_units(self.limit)))}, delta={round_up(rule.delta)})-differentially "
             f"private for {Neighbours(self.neighbours).sentence}, however each was chosen from earlier outputs; "
             f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the "

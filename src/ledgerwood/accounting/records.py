@@ -96,6 +96,7 @@ def to_record(entry: Entry) -> Record:
         record["label"] = entry.label
     if entry.cost is not None:
         record["cost"] = serialize.to_dict(entry.cost)
+    if entry.cost is not None or not entry.private:
         record["private"] = entry.private
     for name in ("block", "part", "data"):
         if (value := getattr(entry, name)) is not None:
