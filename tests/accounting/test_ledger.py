@@ -47,6 +47,7 @@ from ledgerwood.errors import (
     NeighboursMismatch,
     ParameterError,
 )
+from ledgerwood.mechanisms import GaussianMechanism, SeededSource, SystemSource
 
 
 class Loud:
@@ -368,6 +369,21 @@ def test_a_seeded_release_is_marked_not_private_everywhere(tmp_path: Path) -> No
     assert '"private":false' in (tmp_path / "b.jsonl").read_text()
     assert "not private" in ledger.statement()
     ledger.close()
+
+
+def test_an_explicit_source_of_true_randomness_is_private() -> None:
+    ledger = Ledger(1.0, 0.0)
+    for source in (SystemSource(), SeededSource(np.random.default_rng(0))):
+        ledger.release(Silent(PureDP(0.1)), None, label="r", rng=source)
+    assert [entry.private for entry in ledger.journal()] == [True, False]
+
+
+def test_nothing_is_spent_on_a_value_the_mechanism_cannot_release() -> None:
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ParameterError):
+        ledger.release(GaussianMechanism(sigma=50.0, sensitivity=1.0), [1.0, math.nan], label="r")
+    assert ledger.journal() == ()
+    assert len(ledger.release(GaussianMechanism(sigma=50.0, sensitivity=1.0), [1.0, 2.0], label="r")) == 2
 
 
 def test_split_gives_fractions_of_what_is_left_and_merge_returns_what_was_not_spent() -> None:

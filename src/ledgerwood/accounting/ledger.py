@@ -36,7 +36,10 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Mechanism(Protocol[Value, Result]):
-    """What a ledger knows of a mechanism: its cost, and how to draw."""
+    """What a ledger knows of a mechanism: its cost, and how to draw.
+
+    A mechanism may also have ``check(value)``, which raises on a value it cannot release: then nothing is spent on it.
+    """
 
     @property
     def cost(self) -> Cost:
@@ -171,14 +174,15 @@ class Ledger:
         label
             A public name for the journal; with a plan, the plan's label.
         rng
-            A seeded generator for tests. The release is then recorded as not private.
+            A seeded generator for tests. The release is then recorded as not private, unless ``rng.private`` is True
+            (a source of true randomness).
 
         Raises
         ------
         BudgetExceeded, OffPlan, LedgerClosed, JournalError
             Nothing was drawn and nothing released.
         """
-        self._record(Entry("release", _checked_label(label), mechanism.cost, rng is None))
+        self._record(_asked(mechanism, value, label, rng))
         return mechanism.release(value, rng)
 
     @contextlib.contextmanager
@@ -442,9 +446,18 @@ class Part:
 
     def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Like :meth:`Ledger.release`, about this part's records only."""
-        entry = Entry("release", _checked_label(label), mechanism.cost, rng is None, self._block, self._key)
-        self._ledger._record(entry)
+        asked = _asked(mechanism, value, label, rng)
+        self._ledger._record(asked._replace(block=self._block, part=self._key))
         return mechanism.release(value, rng)
+
+
+def _asked(mechanism: Mechanism[Value, Result], value: Value, label: str, rng: Any) -> Entry:
+    """Return the entry a release asks for, after the mechanism's own look at the value (its shape, its type)."""
+    check = getattr(mechanism, "check", None)
+    if check is not None:
+        check(value)
+    private = rng is None or getattr(rng, "private", False) is True
+    return Entry("release", _checked_label(label), mechanism.cost, private)
 
 
 def _checked_label(label: str) -> str:
