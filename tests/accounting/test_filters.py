@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import localcontext
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -63,6 +65,13 @@ def test_the_gaussian_limit_meets_the_target_at_fifty_digits(epsilon: float, del
 def test_units_round_up_and_down_around_the_printed_decimal(value: float) -> None:
     assert to_units(value, up=False) <= to_units(value) <= to_units(value, up=False) + 1
     assert from_units(to_units(value)) == pytest.approx(value, rel=1e-15)
+
+
+@given(st.floats(0, 1e300))
+def test_units_are_the_printed_decimal_whatever_the_callers_decimal_context(value: float) -> None:
+    exact = Fraction(repr(value)) * UNIT
+    with localcontext(prec=2):
+        assert (to_units(value, up=False), to_units(value)) == (math.floor(exact), math.ceil(exact))
 
 
 def test_units_are_exact_for_decimals() -> None:

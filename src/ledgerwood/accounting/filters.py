@@ -26,11 +26,13 @@ from ledgerwood.errors import MethodUnavailable, ParameterError
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
 
-UNIT = 10**30
+_DIGITS = 30
+UNIT: int = 10**_DIGITS
 """One is this many units: amounts are integers in steps of 1e-30."""
 
 _MARGIN = 2.0**-40
 """Relative allowance for rounding in a computed price or limit; curves are accurate to 1e-12."""
+
 
 _CONTEXT = Context(prec=400, Emax=999999, Emin=-999999)
 
@@ -41,8 +43,10 @@ def to_units(value: float, *, up: bool = True) -> int:
     >>> 10 * to_units(0.1) == to_units(1.0)
     True
     """
-    scaled = _CONTEXT.multiply(Decimal(repr(float(value))), Decimal(UNIT))
-    return int(scaled.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR, _CONTEXT))
+    if value == 0:
+        return 0
+    scaled = Decimal(repr(float(value))).scaleb(_DIGITS, _CONTEXT)  # not the caller's context, which may round
+    return int(scaled.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def from_units(units: int) -> float:

@@ -32,10 +32,12 @@ _MARGIN = 2.0**-40
 
 def loss_curve(cost: Cost) -> NDArray[np.float64]:
     """Return a release's divergence at each of :data:`ORDERS` and, last, its pure epsilon."""
+    curve = np.empty(ORDERS.size + 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = np.asarray(cost.renyi(ORDERS), dtype=np.float64)
-    values = np.where(np.isnan(values), np.inf, values)  # an order at which nothing can be computed says nothing
-    curve = np.append(values, cost.pure_epsilon()) * (1 + _MARGIN)
+        curve[:-1] = cost.renyi(ORDERS)
+    curve[-1] = cost.pure_epsilon()
+    curve[np.isnan(curve)] = np.inf  # an order at which nothing can be computed says nothing
+    curve *= 1 + _MARGIN
     curve.setflags(write=False)
     return curve
 
