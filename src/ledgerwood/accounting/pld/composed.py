@@ -280,7 +280,12 @@ class ComposedLoss:
 
 
 def compose(
-    pairs: Sequence[tuple[LossPair, int]], *, delta: float | None = None, epsilon: float | None = None
+    pairs: Sequence[tuple[LossPair, int]],
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    most_points: int = LARGEST_LENGTH,
+    largest_tilt: float = math.inf,
 ) -> ComposedLoss:
     """Compose independent pairs, each a number of times, on a grid chosen for one target.
 
@@ -290,6 +295,10 @@ def compose(
         The pairs with their counts, all in the direction (P, Q) asked about.
     delta, epsilon
         The target, exactly one of them. Answers far from it stay bounds, but are less sharp.
+    most_points
+        Grid points over the bulk of the composed loss: fewer are quicker and less sharp, still bounds.
+    largest_tilt
+        The largest tilt to be sharp for. Next to other releases the best tilt is that of all of them together.
     """
     if (delta is None) == (epsilon is None):
         raise ParameterError("delta", "be given, or epsilon, but not both", delta)
@@ -306,6 +315,7 @@ def compose(
         tilt = outline.tilt_for_epsilon(epsilon)
         log_delta = outline.log_chernoff(epsilon) - 12
         scale = abs(epsilon)
+    tilt = min(tilt, largest_tilt)
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
@@ -320,7 +330,7 @@ def compose(
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
     # page.
     step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1))) or window
-    length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
+    length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH, most_points)
     step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
