@@ -6,12 +6,14 @@ raises a false alarm less than once in 10 million runs.
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
-from exact_checks import assert_fits, counts_of
+from exact_checks import FALSE_ALARM, assert_fits, counts_of
 from scipy import stats
 
 from ledgerwood.mechanisms import (
@@ -205,6 +207,22 @@ def test_moments_agree_with_scipy() -> None:
     for x, variance, kurtosis in cases:
         assert abs(x.mean()) < 6.2 * math.sqrt(variance / n)
         assert abs(x.var() - variance) < 6.5 * variance * math.sqrt((float(kurtosis) + 2) / n)
+
+
+@pytest.mark.parametrize("case", ["laplace 1", "laplace 45", "gaussian 1", "gaussian 45"])
+def test_draws_agree_with_those_of_opendp(case: str) -> None:
+    """Two samples, one law; OpenDP's was counted once and stored."""
+    stored = json.loads((Path(__file__).parent / "opendp_counts.json").read_text())[case]
+    kind, scale = case.split()
+    sampler, parameter = (
+        (draws.discrete_laplace, Fraction(scale))
+        if kind == "laplace"
+        else (draws.discrete_gaussian, Fraction(scale) ** 2)
+    )
+    x = sampler(parameter, N, SOURCE)
+    ours = np.bincount(np.searchsorted(stored["edges"], x), minlength=len(stored["counts"]))
+    table = np.array([ours, stored["counts"]])
+    assert stats.chi2_contingency(table[:, table.sum(axis=0) > 40])[1] > FALSE_ALARM
 
 
 def test_a_sigma_wrong_by_one_percent_is_found_in_a_second() -> None:
