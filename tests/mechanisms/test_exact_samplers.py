@@ -62,7 +62,7 @@ def test_a_scale_wrong_by_one_percent_is_found_by_enumeration() -> None:
 def test_coarse_and_fine_parts_make_the_same_laws(monkeypatch, word_bits: int, depth: int) -> None:
     monkeypatch.setattr(draws, "_DIRECT_LAPLACE", 0)
     monkeypatch.setattr(draws, "_DIRECT_GAUSSIAN", 0)
-    monkeypatch.setattr(draws, "_fine_bits", lambda scale: 1)
+    monkeypatch.setattr(draws, "_fine_bits", lambda scale, coarse_bits: 1)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(Fraction(2), 1, s)[0]), word_bits, depth)
     assert_law(mass, undecided, laplace_pmf(2.0), at_most=0.4)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_gaussian(Fraction(9), 1, s)[0]), word_bits, depth)
