@@ -1,1 +1,1 @@
-"""Speed as ratios against peers, measured in the same run; reproductions of the papers."""
+"""Speed and utility, as ratios against peers in one run: `python -m benchmarks.NAME`."""

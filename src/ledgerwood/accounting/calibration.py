@@ -44,7 +44,7 @@ def calibrate(
 
     >>> from ledgerwood.accounting import Gaussian
     >>> f"{calibrate(lambda s: 1000 * Gaussian(sigma=s), epsilon=1.0, delta=1e-6):.4f}"
-    '133.5818'
+    '133.5961'
     """
     target = checks.non_negative("epsilon", epsilon)
     allowed = checks.delta_value(delta)

@@ -156,12 +156,12 @@ class DiscreteGaussian(Atom):
     """Discrete Gaussian noise, Pr[k] ∝ exp(−k²/2σ²) per coordinate, σ and ``sensitivity`` in grid units.
 
     Its Rényi curve is at most the Gaussian's (Canonne, Kamath & Steinke 2020, Prop. 5), its profile is not: at σ = 1
-    its δ is up to 1.8 times the Gaussian's. One coordinate (``dimension=1``) has its own exact profile. For more
+    its δ is up to 2.2 times the Gaussian's. One coordinate (``dimension=1``) has its own exact profile. For more
     coordinates ``sensitivity`` is the L2 norm, and for σ ≥ 3 the profile is bounded by a Gaussian with σ² replaced
     by σ² − 4 (docs/theory/discrete-gaussian.md), up to factors 1 ± 1e-33 that the outward rounding covers.
 
     >>> from ledgerwood.accounting import Gaussian
-    >>> DiscreteGaussian(sigma=1.0).delta(epsilon=0.5) > 1.1 * Gaussian(sigma=1.0).delta(epsilon=0.5)
+    >>> DiscreteGaussian(sigma=1.0).delta(epsilon=1.0) > 1.1 * Gaussian(sigma=1.0).delta(epsilon=1.0)
     True
     """
 
