@@ -5,7 +5,7 @@
 The two options name interpreters that have the peer installed (``opendp==0.16``; ``diffprivlib==0.6.6`` with
 ``scikit-learn<1.8``); a peer that is left out is not compared. Times are CPU seconds, the least of several runs.
 numpy's generators are inexact (floating-point) and not private: they are the speed to aim at, not a peer. ``--write``
-stores the results in ``benchmarks/results/mechanisms.json``.
+stores the results in ``benchmarks/results/mechanisms.json`` and ``docs/mechanisms/speed.md``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 DRAWS = 1_000_000
 PEER_DRAWS = 50_000
 RESULTS = Path(__file__).parent / "results" / "mechanisms.json"
+PAGE = Path(__file__).parent.parent / "docs" / "mechanisms" / "speed.md"
 
 OPENDP = """
 import json, time
@@ -182,6 +183,36 @@ def selection(diffprivlib: dict[str, float]) -> list[dict[str, Any]]:
     return rows
 
 
+def page(results: dict[str, Any]) -> str:
+    """The results as a page of the documentation."""
+
+    def ratio(row: dict[str, Any], name: str) -> str:
+        return f"{row[name]:.3g}" if name in row else ""
+
+    cold, warm = (results["first release, CPU seconds [import, release]"][key] for key in ("no cache", "cached"))
+    lines = [
+        "# Speed of the mechanisms",
+        "",
+        "Measured by `python -m benchmarks.mechanisms`: CPU seconds on one core, ours and the peers' in one run. All "
+        "draws",
+        "are exact and use the operating system's randomness. numpy's generators are neither exact nor private.",
+        "",
+        "| what | ms | times numpy's float generator | times faster than the peer |",
+        "|---|---|---|---|",
+    ]
+    for row in results["rows"]:
+        faster = ratio(row, "times faster than OpenDP"), ratio(row, "times faster than diffprivlib")
+        name = f"{faster[0]} (OpenDP)" if faster[0] else f"{faster[1]} (diffprivlib)" if faster[1] else ""
+        inexact = ratio(row, "times numpy's inexact float generator")
+        lines.append(f"| {row['what']} | {1000 * row['seconds']:.3g} | {inexact} | {name} |")
+    lines += [
+        "",
+        f"The first release of a process takes {warm[1]:.1f} s (numba is loaded, kernels come from the cache), and",
+        f"{cold[1]:.1f} s the very first time, when they are compiled.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--opendp", help="interpreter that has opendp")
@@ -201,6 +232,7 @@ def main() -> None:
     print(text)
     if options.write:
         RESULTS.write_text(text + "\n")
+        PAGE.write_text(page(results))
 
 
 if __name__ == "__main__":

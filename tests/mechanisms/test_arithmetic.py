@@ -3,6 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +32,15 @@ def test_exp_is_enclosed_within_two_units(x: Fraction, precision: int) -> None:
         exact = mp.exp(-real(x)) * mp.mpf(2) ** precision
         assert lo <= exact <= hi
     assert hi - lo <= 2
+
+
+def test_exp_is_enclosed_thousands_of_times() -> None:
+    """Errors below the last unit show only once in some thousand numbers."""
+    rng = np.random.default_rng(2)
+    with mp.workprec(120):
+        for a in rng.integers(1, 2**20, size=20_000).tolist():
+            lo, hi = exp_minus(Fraction(a, 1 << 17), 24)
+            assert lo <= mp.exp(-mp.mpf(a) / (1 << 17)) * (1 << 24) <= hi, a
 
 
 def weights_of(law: Law) -> list[mp.mpf]:

@@ -30,7 +30,7 @@ def reals(parts: list[tuple[bool, int, int]], extra: list[int]) -> draws.LazyRea
 extras = st.lists(st.sampled_from([0, 2**64 - 1]), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(pieces, extras, st.sampled_from([1.0, 0.5, 512.0, 2.0**40]), st.floats(-8, 8), st.integers(-3, 3))
 def test_rounding_is_certified(part, extra, scale: float, value: float, exponent: int) -> None:
     noise = reals([part], extra)
@@ -50,7 +50,7 @@ def arrival(scores: list[float], c: float, times: draws.LazyReals, i: int) -> tu
     return mp.mpf(lo.numerator) / lo.denominator * slow, mp.mpf(hi.numerator) / hi.denominator * slow
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(pieces, min_size=2, max_size=5), extras, st.data())
 def test_races_are_certified(parts, extra, data) -> None:
     times = reals(parts, extra)
@@ -65,7 +65,7 @@ def test_races_are_certified(parts, extra, data) -> None:
             )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(pieces, min_size=2, max_size=5), extras, st.data())
 def test_the_largest_noisy_score_is_certified(parts, extra, data) -> None:
     noise = reals(parts, extra)
@@ -82,7 +82,7 @@ def test_the_largest_noisy_score_is_certified(parts, extra, data) -> None:
     assert all(Fraction(scores[i]) + noise.enclosure(i)[1] <= lowest for i in range(len(parts)) if i != winner)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pieces, pieces, extras, st.floats(-2, 2))
 def test_sparse_vector_answers_are_certified(threshold_part, query_part, extra, q: float) -> None:
     m = SparseVectorMechanism(epsilon=3.0, threshold=0.25)

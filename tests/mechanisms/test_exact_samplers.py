@@ -58,15 +58,15 @@ def test_a_scale_wrong_by_one_percent_is_found_by_enumeration() -> None:
         assert_law(mass, undecided, laplace_pmf(1.0), at_most=0.004)
 
 
-@pytest.mark.parametrize(("word_bits", "depth"), [(1, 12), (3, 12)])
+@pytest.mark.parametrize(("word_bits", "depth"), [(1, 14), (3, 12)])
 def test_coarse_and_fine_parts_make_the_same_laws(monkeypatch, word_bits: int, depth: int) -> None:
     monkeypatch.setattr(draws, "_DIRECT_LAPLACE", 0)
     monkeypatch.setattr(draws, "_DIRECT_GAUSSIAN", 0)
-    monkeypatch.setattr(draws, "_fine_bits", lambda scale: 1)
+    monkeypatch.setattr(draws, "_fine_bits", lambda scale, coarse_bits: 1)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(Fraction(2), 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, laplace_pmf(2.0), at_most=0.5)
+    assert_law(mass, undecided, laplace_pmf(2.0), at_most=0.4)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_gaussian(Fraction(9), 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, gaussian_pmf(9.0), at_most=0.5)
+    assert_law(mass, undecided, gaussian_pmf(9.0), at_most=0.4)
 
 
 @pytest.mark.parametrize("variance", [Fraction(1), Fraction(3)])
@@ -76,17 +76,17 @@ def test_skellam_by_enumeration(variance: Fraction) -> None:
     assert_law(mass, undecided, lambda k: float(stats.skellam.pmf(k, half, half)), at_most=0.03)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.3125, -0.75])
+@pytest.mark.parametrize("value", [0.3125, -0.75])
 def test_rounded_noise_by_enumeration(monkeypatch, value: float) -> None:
     monkeypatch.setattr(draws, "_COARSE", 2)  # a coarse part of few bits, to finish within the depth
     gauss = GaussianMechanism(sigma=0.75, sensitivity=1.0, grid=1.0)
-    mass, undecided = enumerate_bits(lambda s: gauss.release(value, s), 1, 11)
+    mass, undecided = enumerate_bits(lambda s: gauss.release(value, s), 1, 13)
     cdf = stats.norm(loc=value, scale=0.75).cdf
-    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.5)
+    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
     laplace = LaplaceMechanism(scale=0.75, sensitivity=1.0, grid=1.0)
-    mass, undecided = enumerate_bits(lambda s: laplace.release(value, s), 1, 11)
+    mass, undecided = enumerate_bits(lambda s: laplace.release(value, s), 1, 13)
     cdf = stats.laplace(loc=value, scale=0.75).cdf
-    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.5)
+    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
 
 
 SCORES = [0.0, 1.0, 2.5]
@@ -116,7 +116,7 @@ def test_quantiles_by_enumeration() -> None:
 def test_bounded_discrete_laplace_by_enumeration(scale: float) -> None:
     m = BoundedDiscreteLaplaceMechanism(scale=scale, lower=-1, upper=3)
     mass, undecided = enumerate_bits(lambda s: m.release(2, s), 3, 12)
-    assert_law(mass, undecided, lambda z: m.probabilities(2)[z + 1], at_most=0.3)
+    assert_law(mass, undecided, lambda z: m.probabilities(2)[z + 1], at_most=0.4)
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5, 1.0, 2.0**-5])
@@ -148,7 +148,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_direct_kernel_equals_plain_integers(name: str, data: st.DataObject) -> None:
     law, signed, sampler = CASES[name]
@@ -160,7 +160,7 @@ def test_direct_kernel_equals_plain_integers(name: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("which", ["normal", "exponential", "gaussian", "laplace"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -> None:
     v, r = Fraction(256**2), Fraction(1, 256)
@@ -187,6 +187,26 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
     assert (bool(reals.negative[0]), int(reals.coarse[0])) == (negative, coarse)
     assert int(reals.fine[0]) == fine.prefix >> (fine.bits - m)
     assert fast.position == plain.position
+
+
+def test_digits_of_u_that_are_not_yet_known_leave_the_acceptance_undecided() -> None:
+    """Where exp(-x) lies above a multiple of 2**-32 by less than the unknown digits of u are worth."""
+    shape = _normal_shape()
+    offset, table = thresholds(shape.law, 63)
+    i = 1000
+    first = (int(table[i - 1 - offset]) + 2**20) << 1
+    u = np.arange(1, 2**32, 99_991, dtype=np.uint64)
+    x = (2 * i * (u / 2**32) + (u / 2**32) ** 2) / 2**17
+    above = (np.exp(-x) * 2**32) % 1  # to about 2**-21
+    close = np.flatnonzero((above > 2.0**-12) & (above < 0.9 * 2 * i / 2**17))
+    assert len(close) > 100
+    for j in close[:50]:
+        words = [first, (int(np.exp(-x[j]) * 2**32) - 1) << 32 | int(u[j]), *WORDS[:8]]
+        fast, plain = ReplaySource(words), ReplaySource(words)
+        reals = draws._refined(shape, 1, fast)
+        _, coarse, _ = exact.refined(shape, exact.Reader(plain))
+        assert int(reals.coarse[0]) == coarse
+        assert fast.position == plain.position > 2
 
 
 def test_a_draw_cut_by_the_end_of_a_block_is_continued_not_restarted(monkeypatch) -> None:

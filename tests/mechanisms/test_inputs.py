@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
+import os
+import pickle
 import subprocess
 import sys
 
@@ -213,6 +216,16 @@ def test_a_finished_run_answers_no_more() -> None:
         run.ask(0.0)
     gauss = GaussianSparseVectorMechanism(1.0, 1.0, max_queries=2, threshold=0.0, cutoff=2)
     assert gauss.release([-1e6, 1e6, -1e6, -1e6, 1e6]).tolist() == [False, True, False, False]
+
+
+def test_a_run_cannot_be_copied_or_carried_into_a_fork(monkeypatch) -> None:
+    run = SparseVectorMechanism(epsilon=1.0, threshold=0.0).start()
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            attempt(run)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ReleaseRefused, match="another process"):
+        run.ask(0.0)
 
 
 def test_the_coefficient_is_rounded_down() -> None:

@@ -325,6 +325,24 @@ def test_sparse_vector_keeps_epsilon(queries, monotone: bool, cutoff: int) -> No
         assert abs(math.log(a) - math.log(b)) <= 1.0 + 1e-3
 
 
+@pytest.mark.parametrize(("monotone", "move"), [(False, -1.0), (True, 0.0)])
+@pytest.mark.parametrize("cutoff", [1, 3])
+def test_sparse_vector_attains_epsilon(monotone: bool, move: float, cutoff: int) -> None:
+    """Many negative answers use up the threshold's share, positive ones that move against it the queries' share."""
+    m = SparseVectorMechanism(epsilon=1.0, threshold=0.0, cutoff=cutoff, monotone=monotone)
+    s, t = (float(scale) for scale in m.scales)
+    x = np.linspace(-60 * s, 200 * s, 100_001)
+
+    def log_probability(rise: float, fall: float) -> float:
+        below, above = stats.laplace.logcdf(x - rise, scale=t), stats.laplace.logsf(x + 10 * t - fall, scale=t)
+        exponent = -np.abs(x) / s + 10_000 * below + cutoff * above
+        top = exponent.max()
+        return float(top + np.log(np.trapezoid(np.exp(exponent - top), x)))
+
+    worst = abs(log_probability(0.0, 0.0) - log_probability(1.0, move))
+    assert 0.99 <= worst <= 1.0 + 1e-6
+
+
 @pytest.mark.parametrize(
     "kind", [GaussianMechanism, DiscreteGaussianMechanism, SkellamMechanism, LaplaceMechanism, DiscreteLaplaceMechanism]
 )

@@ -32,7 +32,7 @@ from ledgerwood.mechanisms.sampling import draws
 __all__ = ["DiscreteGaussianMechanism", "DiscreteLaplaceMechanism", "SkellamMechanism"]
 
 Released = NDArray[np.int64] | int
-_LARGEST_VARIANCE = 2**39
+_LARGEST_VARIANCE = 2**36
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class SkellamMechanism:
     Parameters
     ----------
     variance : float
-        Variance of the (whole) noise, at most 2**39.
+        Variance of the (whole) noise, at most 2**36.
     sensitivity : int or Sensitivity
         How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`; the L1
         and the L2 bound both count.
@@ -203,7 +203,7 @@ class SkellamMechanism:
 
     def __post_init__(self) -> None:
         if positive("variance", self.variance) > _LARGEST_VARIANCE:
-            raise ParameterError("variance", "be at most 2**39", self.variance, "Take a coarser grid")
+            raise ParameterError("variance", "be at most 2**36", self.variance, "Take a coarser grid")
         _check_sensitivity(self.sensitivity, self.bounds)
         _ = self.cost
 

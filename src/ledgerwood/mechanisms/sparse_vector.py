@@ -14,9 +14,11 @@ answers one query at a time, which may depend on earlier answers; ``release(valu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +33,10 @@ __all__ = ["GaussianSparseVectorMechanism", "SparseVectorMechanism", "SparseVect
 
 
 class SparseVectorRun:
-    """One run: answers whether noisy query values exceed the noisy threshold, until it must stop."""
+    """One run: answers whether noisy query values exceed the noisy threshold, until it must stop.
+
+    It was paid for once, so there is only one: it cannot be copied or pickled, and refuses to answer in a forked child.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,10 @@ class SparseVectorRun:
         self._draw, self._source = draw, source
         self._noise = draw(1, source)
         self._queries_left = queries
+        self._process = os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a SparseVectorRun cannot be copied: every copy would answer again for the same price")
 
     @property
     def finished(self) -> bool:
@@ -59,6 +68,8 @@ class SparseVectorRun:
         """Is value + noise >= threshold + noise?"""
         if self.finished:
             raise ReleaseRefused("this sparse vector run is finished: it gave all the answers that were paid for")
+        if os.getpid() != self._process:
+            raise ReleaseRefused("this sparse vector run belongs to another process: start a run of your own")
         q = float(finite_floats("value", value))
         above = self._compare(q, self._draw(1, self._source))
         if self._queries_left is not None:

@@ -5,7 +5,7 @@ function of an integer law. The output is the k with F(k-1) <= U < F(k): inversi
 number of bits of U and no rounded F is ever *trusted*: a comparison is made with an enclosure of both sides, and if
 the enclosures overlap the comparison is *undecided*: more bits of U are drawn and F is enclosed more closely, with
 integers (:mod:`.arithmetic`), until it is decided. As the boundaries have no preferred digits this ends with
-probability one, after 64 bits in all but about one of 10^13 cases.
+probability one, after the first word or two in all but about one of 10^9 cases.
 
 **Two programmes, one law.** :mod:`.exact` is the sampler in plain Python integers, word by word. :mod:`._kernels` is a
 numba kernel that reads the same words and either returns the same answer or gives up ("undecided"), and then the plain

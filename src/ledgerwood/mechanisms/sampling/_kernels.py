@@ -1,7 +1,7 @@
 """Numba kernels: the programmes of :mod:`.exact` on a block of words, giving up where a comparison is undecided.
 
-Both return (draws done, words used by them, status). They never write half a draw: ``used`` counts the words of
-finished draws, so that the unfinished one can be read again from its first word.
+``direct`` and ``refined`` return (draws done, words used by them, status). They never write half a draw: ``used``
+counts the words of finished draws, so that the unfinished one can be read again from its first word.
 
 Rounding in ``refined``: x is computed with at most eight roundings, so it is off by less than 2**-49 x; x <= 1/8; the
 alternating series is cut after x**10 / 10! and off by less than (1/8)**11 / 11! < 2**-58; its evaluation has 20

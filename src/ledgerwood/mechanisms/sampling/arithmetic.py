@@ -88,12 +88,11 @@ class HalfGaussian:
         while True:
             w_lo, w_hi = w_lo * ratio_lo >> p, -(-w_hi * ratio_hi >> p)
             ratio_lo, ratio_hi = ratio_lo * step_lo >> p, -(-ratio_hi * step_hi >> p)
-            above = -(-(w_hi << p) // (one - ratio_hi)) if ratio_hi < one else one * one
-            if above >> (p - precision - 1) == 0:
+            if w_hi << precision + 1 < one - ratio_hi:  # all that follows is below 2**-(precision + 1)
                 break
             lo.append(w_lo)
             hi.append(w_hi)
-        return _fold(Weights(0, lo, hi, 0, above), self.folded)
+        return _fold(Weights(0, lo, hi, 0, one >> precision + 1), self.folded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +112,11 @@ class Geometric:
         w_lo, w_hi = one, one
         while True:
             w_lo, w_hi = w_lo * q_lo >> p, -(-w_hi * q_hi >> p)
-            above = -(-(w_hi << p) // (one - q_hi)) if q_hi < one else one * one
-            if above >> (p - precision - 1) == 0:
+            if w_hi << precision + 1 < one - q_hi:  # all that follows is below 2**-(precision + 1)
                 break
             lo.append(w_lo)
             hi.append(w_hi)
-        return _fold(Weights(0, lo, hi, 0, above), self.folded)
+        return _fold(Weights(0, lo, hi, 0, one >> precision + 1), self.folded)
 
 
 def _fold(weights: Weights, folded: bool) -> Weights:

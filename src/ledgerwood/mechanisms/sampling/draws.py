@@ -19,9 +19,11 @@ __all__ = ["LARGEST_SCALE", "LazyReals", "discrete_gaussian", "discrete_laplace"
 LARGEST_SCALE = 2**50
 """Largest sigma or scale, in units of the grid: noise then stays below 2**57."""
 
-_DIRECT_GAUSSIAN = 1024  # up to here a table of all magnitudes: at most about 10 000 entries
-_DIRECT_LAPLACE = 256
-_POISSON_PART = 2**28  # largest mean of one table: about 300 000 entries
+# Up to these scales one table holds all magnitudes, some 2500 entries made in a few milliseconds. Above them the
+# coarse part has a scale in [64, 128) or [16, 32): a smaller table, and one proposal in 200 or 50 rejected.
+_DIRECT_GAUSSIAN, _COARSE_GAUSSIAN = 256, 7
+_DIRECT_LAPLACE, _COARSE_LAPLACE = 64, 5
+_POISSON_PART = 2**24  # largest mean of one table: about 80 000 entries
 _COARSE = 256  # steps of a lazy real per unit
 
 
@@ -190,7 +192,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> N
     """Integers with probability proportional to exp(-k^2 / (2 variance))."""
     if variance <= _DIRECT_GAUSSIAN**2:
         return _direct(HalfGaussian(variance, True), True, count, source)
-    m = _fine_bits(float(variance) ** 0.5)
+    m = _fine_bits(float(variance) ** 0.5, _COARSE_GAUSSIAN)
     v = variance / 4**m
     shape = exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
     return _whole(_refined(shape, count, source), m)
@@ -200,14 +202,13 @@ def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArr
     """Integers with probability proportional to exp(-|k| / scale)."""
     if scale <= _DIRECT_LAPLACE:
         return _direct(Geometric(1 / scale, True), True, count, source)
-    m = _fine_bits(float(scale))
+    m = _fine_bits(float(scale), _COARSE_LAPLACE)
     r = 2**m / scale
     return _whole(_refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m), count, source), m)
 
 
-def _fine_bits(scale: float) -> int:
-    # The scale of the coarse part lies in [128, 256): about one proposal in 300 is rejected, and the table is small.
-    return max(0, int(np.frexp(scale)[1]) - 8)
+def _fine_bits(scale: float, coarse_bits: int) -> int:
+    return max(0, int(np.frexp(scale)[1]) - coarse_bits)
 
 
 def skellam(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
