@@ -69,10 +69,7 @@ class Cell:
         """Enclosure of the privacy loss on the cell."""
         if self.loss is not None:
             return self.loss
-        p, q = interval(self.p), interval(self.q)
-        if q.surely_at_most(0):
-            return INFINITY
-        return logarithm(p) - logarithm(q)
+        return _log_ratio(interval(self.p), interval(self.q))
 
     def swapped(self) -> Cell:
         return Cell(self.outcome, self.q, self.p, None if self.loss is None else -self.loss)
@@ -156,7 +153,7 @@ class Pair:
         return Pair(tuple(cell.swapped() for cell in self.cells), (self.tails[1], self.tails[0]))
 
     def max_ratio(self) -> Fraction | None:
-        """The exact sup of P(o)/Q(o) if both laws are rational, else None; infinite is ``ParameterError``-free None."""
+        """The exact largest P(o)/Q(o), or None if it is infinite or the laws are not rational."""
         rational = all(isinstance(c.p, Fraction) and isinstance(c.q, Fraction) and c.loss is None for c in self.cells)
         if not rational or any(self.tails) or any(cell.q == 0 for cell in self.cells):
             return None
@@ -164,12 +161,10 @@ class Pair:
 
     def max_divergence(self) -> Bounds:
         """Bounds on the largest privacy loss, the pure epsilon of P against Q."""
-        upper = maximum(cell.losses() for cell in self.cells if not _is_zero(cell.p))
         tail_p, tail_q = (interval(tail) for tail in self.tails)
+        upper = maximum(cell.losses() for cell in self.cells if not _is_zero(cell.p))
         lower = maximum(
-            logarithm(interval(cell.p).lower_end()) - logarithm(interval(cell.q) + tail_q)
-            if _has_mass(interval(cell.q) + tail_q)
-            else INFINITY
+            _log_ratio(interval(cell.p), interval(cell.q) + tail_q)
             for cell in self.cells
             if _has_mass(interval(cell.p))
         )
@@ -215,8 +210,7 @@ class Pair:
             p, q = p + interval(cell.p), q + interval(cell.q)
             gain = p - goal
             if gain.surely_above(0):
-                found = logarithm(gain) - logarithm(q) if _has_mass(q) else INFINITY
-                best = maximum([best, found.lower_end()])
+                best = maximum([best, _log_ratio(gain, q).lower_end()])
         lower = best.bounds().lower
         return Bounds(lower, self._least_epsilon_above(lower, goal))
 
@@ -251,8 +245,7 @@ class Pair:
             p, q = p + interval(cell.p), q + interval(cell.q)
             chosen.append(cell.outcome)
             if (p - x * q).surely_above(goal):
-                certified = logarithm(p - goal) - logarithm(q) if _has_mass(q) else INFINITY
-                return Event(tuple(chosen), p.bounds(), q.bounds(), certified.bounds().lower)
+                return Event(tuple(chosen), p.bounds(), q.bounds(), _log_ratio(p - goal, q).bounds().lower)
         return None
 
     def _delta(self, x: Interval) -> Interval:
@@ -320,11 +313,14 @@ def _renyi_term(cell: Cell, order: float) -> Interval:
     return hull(jensen, chord)
 
 
+def _log_ratio(p: Interval, q: Interval) -> Interval:
+    """Enclosure of log p/q; infinite only if q is surely zero."""
+    return INFINITY if q.surely_at_most(0) else logarithm(p) - logarithm(q)
+
+
 def _certain_loss(cell: Cell, tail: Fraction | Interval) -> float:
     p, q = interval(cell.p), interval(cell.q) + tail
-    if not _has_mass(p):
-        return -math.inf
-    return (logarithm(p.lower_end()) - logarithm(q.upper_end())).midpoint() if _has_mass(q) else math.inf
+    return _log_ratio(p.lower_end(), q.upper_end()).midpoint() if _has_mass(p) else -math.inf
 
 
 def _check_law(name: str, law: Mapping[Hashable, Number], tail: Number) -> None:

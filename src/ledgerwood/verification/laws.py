@@ -167,29 +167,71 @@ def laplace_pair(first: Rational, second: Rational, scale: Rational, *, cells: i
     return Pair(tuple(found))
 
 
+def laplace_vector_pair(first: Sequence[Rational], second: Sequence[Rational], scale: Rational) -> Pair:
+    """Independent Laplace noise on every coordinate; coordinates that agree cancel.
+
+    >>> laplace_vector_pair([1, 1, 1], [0, 1, 2], scale=2).max_divergence().upper
+    1.0
+    """
+    gaps = Counter(abs(Fraction(a) - Fraction(b)) for a, b in zip(first, second, strict=True) if a != b)
+    if not gaps:
+        return laplace_pair(0, 0, scale)
+    return independent(*(repeated(laplace_pair(0, gap, scale), times) for gap, times in gaps.items()))
+
+
+def discrete_laplace_pair(first: int, second: int, rate: Rational) -> Pair:
+    """first + two-sided geometric noise, P(k) ∝ exp(-rate |k|), against second + the same: a finite partition.
+
+    Beyond the two centres the loss is constant, so the whole of either tail is one outcome.
+    """
+    gap, c = abs(second - first), Fraction(rate)
+    if gap == 0:
+        return Pair((Cell("anything", Fraction(1), Fraction(1)),))
+    r = exponential(-c)
+    far, near = exponential(-c * gap) / (ONE + r), ONE / (ONE + r)
+    cells = [Cell("beyond first", near, far, interval(c * gap))]
+    for j in range(1, gap):
+        p, q = ((ONE - r) / (ONE + r) * exponential(-c * k) for k in (j, gap - j))
+        cells.append(Cell(("between", j), p, q, interval(c * (gap - 2 * j))))
+    return Pair((*cells, Cell("beyond second", far, near, interval(-c * gap))))
+
+
+def largest_noisy_value_pair(first: Sequence[Rational], second: Sequence[Rational], scale: Rational) -> Pair:
+    """The largest of several values with Laplace noise, released as a number.
+
+    Its density is a sum of products of densities and distribution functions, one factor per value, and each factor moves by
+    at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every centre each factor is
+    ½ exp((x - centre)/scale) up to a constant, so there the loss is the signed sum, exactly.
+    """
+    a, b = [Fraction(x) for x in first], [Fraction(x) for x in second]
+    s, edge = Fraction(scale), min([*a, *b])
+    bound = sum((abs(x - y) for x, y in zip(a, b)), Fraction(0)) / s
+    p, q = (exponential(sum(edge - x for x in v) / s) / 2 ** len(v) for v in (a, b))
+    left = Cell(f"below {float(edge):g}", p, q, interval(sum(y - x for x, y in zip(a, b)) / s))
+    return Pair((left, Cell(f"above {float(edge):g}", ONE - p, ONE - q, hull(-bound, bound))))
+
+
 def subsampled_laplace_pair(rate: Rational, scale: Rational) -> Pair:
     """Poisson-subsampled Laplace: (1-rate) Lap(0) + rate Lap(1) against Lap(0), noise of the given scale."""
-    q, gap = Fraction(rate), 1 / Fraction(scale)
-    base = laplace_pair(1, 0, scale)
+    q, base = Fraction(rate), laplace_pair(1, 0, scale)
     cells = []
     for cell in base.cells:
         # loss of the mixture: log(1 - q + q e^l), increasing in the loss l of the plain pair
-        assert cell.loss is not None
-        losses = [logarithm((1 - q) + q * exponential(end)) for end in (cell.loss.lower_end(), cell.loss.upper_end())]
+        plain = cell.losses()
+        losses = [logarithm((1 - q) + q * exponential(end)) for end in (plain.lower_end(), plain.upper_end())]
         p = (1 - q) * interval(cell.q) + q * interval(cell.p)
         cells.append(Cell(cell.outcome, p, cell.q, hull(*losses)))
-    assert gap > 0
     return Pair(tuple(cells))
 
 
 def gaussian_pair(shift_over_sigma: Number, *, knots: Sequence[Rational]) -> Pair:
-    """N(mu, 1) against N(0, 1), cut where the privacy loss crosses the given values.
+    """N(mu, 1) against N(0, 1), cut where the privacy loss crosses a knot or minus a knot.
 
-    delta is exact at every knot: the loss exceeds e under P iff Z > e/mu - mu/2, Z standard normal, and under Q iff
+    delta is exact at every knot, in both directions: the loss exceeds e under P iff Z > e/mu - mu/2, Z standard normal, and under Q iff
     Z > e/mu + mu/2 (arXiv:1805.06530, Lemma 3).
     """
     mu = interval(shift_over_sigma)
-    edges = sorted(Fraction(knot) for knot in knots)
+    edges = sorted({sign * Fraction(knot) for knot in knots for sign in (-1, 1)})
     p_above = [ONE, *(normal_cdf(mu / 2 - e / mu) for e in edges), ZERO]
     q_above = [ONE, *(normal_cdf(-mu / 2 - e / mu) for e in edges), ZERO]
     ends = [-INFINITY, *(interval(e) for e in edges), INFINITY]
