@@ -1,0 +1,1 @@
+"""Compiled kernels of the accountants; numba is imported with the first kernel used, never before."""

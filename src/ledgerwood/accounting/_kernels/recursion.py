@@ -1,0 +1,166 @@
+"""One bounded-range step on a uniform grid of gamma: both certified ends.
+
+The formulas, the layout of the arrays and the rounding are derived in ``docs/theory/optimal-composition.md``.
+A state is an array of four rows over gamma = 0, h, ..., n h: an upper value, a lower value, and the
+intercept and (scaled) slope of a line below the profile. ``load`` pads the rows on both sides so that the
+loops read without a branch; ``raise_upper`` and ``raise_lower`` merge one step into a destination by maximum,
+which is what the lattice of unknown orders needs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+UPPER, LOWER, INTERCEPT, SLOPE = 0, 1, 2, 3
+_BLOCK = 1024  # grid points per block: the rows of one block stay in the first-level cache
+_ULP = 2.0**-52
+_TINY = 1e-307  # floor of second differences: their inverse must not overflow
+_FLOOR = 1e-305  # floor of positive upper values, ceiling of lower values set to 0: keeps clear of underflow
+_UNDERFLOW = 1e-320  # more than all roundings of a step to subnormal numbers together
+
+
+@njit(cache=True, nogil=True)
+def load(state, reach_index, one_minus, exponential, pad, work):  # type: ignore[no-untyped-def]
+    """Pad a state: V(-g) = 1 - exp(-g) + exp(-g) V(g) on the left, the constant tail on the right.
+
+    ``one_minus`` and ``exponential`` hold 1 - exp(-i h) and exp(-i h), each within 4 ulp.
+    """
+    size = state.shape[1]
+    last = size - 1
+    up, down = 1.0 + 8.0 * _ULP, 1.0 - 8.0 * _ULP
+    for row in range(4):
+        for i in range(size):
+            work[row, pad + i] = state[row, i]
+        # To the right an upper value may only be continued as a constant, or as 0 beyond the reach.
+        tail = state[UPPER, last] if row == UPPER and last < reach_index else 0.0
+        for i in range(pad):
+            work[row, pad + size + i] = tail
+    for i in range(1, pad + 1):
+        upper, lower, intercept, slope = work[UPPER, pad + size], 0.0, 0.0, 0.0
+        if i < size:
+            upper, lower = state[UPPER, i], state[LOWER, i]
+            intercept, slope = state[INTERCEPT, i], state[SLOPE, i]
+        work[UPPER, pad - i] = (one_minus[i] + exponential[i] * upper) * up
+        work[LOWER, pad - i] = (one_minus[i] + exponential[i] * lower) * down
+        # The mirror of the line (a, b) is (1 - b, 1 - a).
+        work[INTERCEPT, pad - i] = max(1.0 - slope * exponential[i] * up, 0.0) * down
+        work[SLOPE, pad - i] = (1.0 - intercept) * exponential[i] * up
+
+
+@njit(cache=True, nogil=True)
+def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratch, target):  # type: ignore[no-untyped-def]
+    """``target[i] = max(target[i], sup_t q_t V(g_i - t) + (1 - q_t) V(g_i - t + epsilon))``, rounded up.
+
+    ``shape`` = (cells, chord of V(. + epsilon) to the left and right node, 1/(e^h - 1),
+    then for the last, partial cell of width r: chord of V(. - r) to the right and left node, 1/(e^r - 1), its
+    bend and inverse bend; bend = 0 when epsilon is a multiple of h).
+    """
+    cells = int(shape[0])
+    left, right, inverse = shape[1], shape[2], shape[3]
+    near, far, inverse_r, bend_r, inverse_bend_r = shape[4], shape[5], shape[6], shape[7], shape[8]
+    values = work[UPPER]
+    shifted, second, inverse_second, best = scratch[0], scratch[1], scratch[2], scratch[3]
+    start = pad - cells - 1
+    count = limit + 1 + cells + 1  # nodes -cells-1 .. limit
+    tiny = 4.0 * _ULP
+    here = values[start + cells : start + cells + count + 1]
+    for i in range(count):
+        shifted[start + i] = left * here[i] + right * here[i + 1]
+    a = values[start : start + count]
+    b = shifted[start : start + count]
+    for i in range(1, count):
+        above = a[i - 1] + (a[i - 1] - a[i]) * inverse
+        below = b[i - 1] + (b[i - 1] - b[i]) * inverse
+        difference = (above - below) + tiny * (abs(above) + abs(below))
+        difference = difference if difference > _TINY else _TINY
+        second[start + i] = difference
+        inverse_second[start + i] = 1.0 / difference
+    for block in range(0, limit + 1, _BLOCK):
+        width = min(_BLOCK, limit + 1 - block)
+        top = best[:width]
+        for i in range(width):
+            top[i] = 0.0
+        for j in range(cells):
+            s = pad + block - j
+            a0, a1 = values[s : s + width], values[s - 1 : s - 1 + width]
+            b0, b1 = shifted[s : s + width], shifted[s - 1 : s - 1 + width]
+            e, f = second[s : s + width], inverse_second[s : s + width]
+            q0, p0, q1, p1, k, c = q[j], p[j], q[j + 1], p[j + 1], bend[j], inverse_bend[j]
+            for i in range(width):
+                at0 = q0 * a0[i] + p0 * b0[i]
+                at1 = q1 * a1[i] + p1 * b1[i]
+                ends = at0 if at0 > at1 else at1
+                z = k * e[i] - abs(at0 - at1)
+                z = z if z > 0.0 else 0.0
+                value = ends + z * (z * f[i] * c)
+                top[i] = value if value > top[i] else top[i]
+        s = pad + block
+        a0 = values[s - cells : s - cells + width]
+        b0 = shifted[s - cells : s - cells + width]
+        a1, b1 = values[s - cells - 1 : s - cells - 1 + width], values[s : s + width]
+        if bend_r > 0.0:
+            q0, p0 = q[cells], p[cells]
+            for i in range(width):
+                behind = near * a0[i] + far * a1[i]
+                at0 = q0 * a0[i] + p0 * b0[i]
+                at1 = b1[i]
+                ends = at0 if at0 > at1 else at1
+                above = behind + (behind - a0[i]) * inverse_r
+                below = b1[i] + (b1[i] - b0[i]) * inverse_r
+                e1 = (above - below) + tiny * (abs(above) + abs(below))
+                e1 = e1 if e1 > _TINY else _TINY
+                z = bend_r * e1 - abs(at0 - at1)
+                z = z if z > 0.0 else 0.0
+                value = ends + z * (z / e1 * inverse_bend_r)
+                top[i] = value if value > top[i] else top[i]
+        goal = target[block : block + width]
+        for i in range(width):
+            value = top[i] * slack
+            value = value if value > _FLOOR else _FLOOR
+            goal[i] = value if value > goal[i] else goal[i]
+
+
+@njit(cache=True, nogil=True)
+def raise_lower(work, pad, limit, q, p, shift, scale, slack, scratch, chosen, target):  # type: ignore[no-untyped-def]
+    """Merge the best grid strategy of one step into the rows LOWER, INTERCEPT, SLOPE of ``target``.
+
+    ``V(. + epsilon)`` is read from the line of the nearest node, ``shift`` nodes to the right, whose slope
+    (scaled by its own exp(gamma)) is multiplied by ``scale = exp(epsilon - shift h)``.
+    """
+    cells = q.shape[0] - 1
+    down, up = 1.0 / slack, slack
+    lower, intercept, slope = work[LOWER], work[INTERCEPT], work[SLOPE]
+    ahead, best = scratch[0], scratch[3]
+    start = pad - cells
+    count = limit + 1 + cells
+    if scale == 1.0:
+        for i in range(count):
+            ahead[start + i] = lower[start + i + shift]
+    else:
+        for i in range(count):
+            value = intercept[start + i + shift] - slope[start + i + shift] * scale * up
+            ahead[start + i] = max(value - 4.0 * _ULP * intercept[start + i + shift], 0.0)
+    for block in range(0, limit + 1, _BLOCK):
+        width = min(_BLOCK, limit + 1 - block)
+        top, choice = best[:width], chosen[:width]
+        for i in range(width):
+            top[i] = -1.0
+            choice[i] = 0
+        for j in range(cells + 1):
+            s = pad + block - j
+            a, b = lower[s : s + width], ahead[s : s + width]
+            q0, p0 = q[j], p[j]
+            for i in range(width):
+                value = q0 * a[i] + p0 * b[i]
+                better = value > top[i]
+                top[i] = value if better else top[i]
+                choice[i] = j if better else choice[i]
+        for i in range(width):
+            value = top[i] * down
+            if value > _FLOOR and value > target[LOWER, block + i]:
+                j = choice[i]
+                s = pad + block + i - j
+                target[LOWER, block + i] = value
+                target[INTERCEPT, block + i] = (q[j] * intercept[s] + p[j] * intercept[s + shift]) * down
+                target[SLOPE, block + i] = (q[j] * slope[s] + p[j] * slope[s + shift] * scale) * up + _UNDERFLOW

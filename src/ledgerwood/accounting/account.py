@@ -1,0 +1,143 @@
+"""Accountants: the price of a cost by a named method, or by the tightest certified one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting.methods import CLOSED_FORMS, Method, Price
+from ledgerwood.accounting.optimal import CERTIFIED, optimal_lower
+from ledgerwood.errors import MethodUnavailable, ParameterError
+
+METHODS: dict[str, Method] = {method.name: method for method in (*CLOSED_FORMS, *CERTIFIED)}
+SMALLEST = 5e-324
+
+
+def _method(name: str) -> Method:
+    if name not in METHODS:
+        raise ParameterError("method", f"be one of {', '.join(METHODS)}, or None for the tightest", name)
+    return METHODS[name]
+
+
+def _candidates(cost: Cost) -> tuple[str, ...]:
+    """The methods that can be the tightest for this cost (zcdp, advanced, kov and pld never beat these)."""
+    if cost.mu() is not None:
+        return ("gdp",)
+    return ("optimal", "pure", "rdp")
+
+
+def _priced(cost: Cost, name: str, argument: float, what: str) -> Price:
+    method = _method(name)
+    return method.epsilon(cost, argument) if what == "epsilon" else method.log_delta(cost, argument)
+
+
+def _tightest(cost: Cost, argument: float, what: str) -> tuple[str, Price]:
+    best: tuple[str, Price] | None = None
+    reasons = []
+    for name in _candidates(cost):
+        try:
+            price = _priced(cost, name, argument, what)
+        except MethodUnavailable as error:
+            reasons.append(str(error))
+            continue
+        if best is None or price.value < best[1].value:
+            best = name, price
+    if best is None:
+        raise MethodUnavailable("optimal", "; ".join(reasons))
+    return best
+
+
+def delta(cost: Cost, epsilon: float, method: str | None = None) -> float:
+    """δ at ε: an upper bound, never 0 where the truth is positive."""
+    price = _tightest(cost, epsilon, "delta")[1] if method is None else _priced(cost, method, epsilon, "delta")
+    if price.value == -math.inf:
+        return 0.0
+    return min(1.0, max(math.exp(price.value), SMALLEST))
+
+
+def epsilon(cost: Cost, delta_target: float, method: str | None = None) -> float:
+    """ε at δ: an upper bound with ``delta(cost, epsilon(cost, d)) <= d``, ``inf`` where no finite ε exists."""
+    return _price_epsilon(cost, delta_target, method)[1].value
+
+
+def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple[str, Price]:
+    name, price = (
+        _tightest(cost, delta_target, "epsilon")
+        if method is None
+        else (method, _priced(cost, method, delta_target, "epsilon"))
+    )
+    value, step = price.value, 1e-15
+    # ε and δ are found by different routes; make them agree on the safe side.
+    while math.isfinite(value) and delta(cost, value, method) > delta_target:
+        value = value * (1 + step) + step * 1e-300
+        step *= 4
+    return name, Price(value, price.order)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The price of a cost at δ by every method.
+
+    Attributes
+    ----------
+    epsilon
+        The smallest certified upper bound.
+    lower
+        A certified lower end: no valid accountant can report less for this class of mechanisms (0 if none is known).
+    method, order
+        The method that gives ``epsilon``; the Rényi order where it is ``rdp``.
+    table
+        Every method's ε, or why it cannot price the cost.
+    """
+
+    epsilon: float
+    lower: float
+    delta: float
+    method: str
+    order: float | None
+    table: dict[str, float | str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "lower": self.lower,
+            "delta": self.delta,
+            "method": self.method,
+            "order": self.order,
+            "table": dict(self.table),
+        }
+
+    def __repr__(self) -> str:
+        order = f", order {self.order:.4g}" if self.order is not None else ""
+        lines = [f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g} (by {self.method}{order})"]
+        if self.lower > 0:
+            lines.append(f"certified: the truth lies in [{self.lower:.6g}, {self.epsilon:.6g}]")
+        for name, value in self.table.items():
+            mark = "*" if name == self.method else " "
+            shown = f"{value:.6g}" if isinstance(value, float) else f"-  ({value})"
+            lines.append(f" {mark} {name:<9} {shown}")
+        return "\n".join(lines)
+
+
+def account(cost: Cost, delta_target: float) -> Account:
+    """Price a cost by every method at δ."""
+    name, price = _price_epsilon(cost, delta_target, None)
+    table: dict[str, float | str] = {}
+    try:
+        lower = optimal_lower(cost, delta_target)
+    except MethodUnavailable:
+        lower = 0.0
+    order = price.order
+    for other in METHODS:
+        try:
+            found = price if other == name else _price_epsilon(cost, delta_target, other)[1]
+        except MethodUnavailable as error:
+            table[other] = error.reason
+            continue
+        table[other] = found.value
+        if other == "rdp" and order is None:
+            order = found.order
+    return Account(price.value, min(lower, price.value), delta_target, name, order, table)

@@ -1,0 +1,33 @@
+"""Neighbouring relations: which two datasets a guarantee compares."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ledgerwood.errors import ParameterError
+
+
+class Neighbours(StrEnum):
+    """The relation a cost speaks of. Costs under different relations cannot be added.
+
+    >>> Neighbours("replace_one").sentence
+    'one record replaced by another'
+    """
+
+    ADD_REMOVE = "add_remove"
+    REPLACE_ONE = "replace_one"
+
+    @property
+    def sentence(self) -> str:
+        """The relation in words, for statements."""
+        if self is Neighbours.ADD_REMOVE:
+            return "one record added or removed"
+        return "one record replaced by another"
+
+
+def as_neighbours(value: str) -> Neighbours:
+    """Read a relation, with a clear error for anything else."""
+    try:
+        return Neighbours(value)
+    except ValueError:
+        raise ParameterError("neighbours", "be 'add_remove' or 'replace_one'", value) from None

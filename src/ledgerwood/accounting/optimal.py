@@ -1,0 +1,303 @@
+"""The tightest certified accountants: privacy-loss distributions, and the optimal adaptive recursion.
+
+``optimal`` looks at what the cost is made of:
+
+- only Gaussian releases: the exact Gaussian profile;
+- one release with a dominating pair: its exact profile;
+- equal pure steps: the exact composition of Kairouz, Oh & Viswanath;
+- bounded-range steps (selections) next to anything that has a dominating pair: the recursion of
+  :mod:`~ledgerwood.accounting.recursion` for the selections, convolved with the rest
+  (docs/theory/optimal-composition.md);
+- otherwise: privacy-loss distributions (``pld``).
+
+Every answer is an upper bound in floating point, and a certified lower end comes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ledgerwood.accounting.algebra import Composition, Cost, compose
+from ledgerwood.accounting.conversion import epsilon_from_rdp, log_delta_from_rdp
+from ledgerwood.accounting.costs import BoundedRange, PureDP
+from ledgerwood.accounting.methods import CLOSED_FORMS, Method, Price
+from ledgerwood.accounting.search import boundary, least
+from ledgerwood.errors import MethodUnavailable
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.pairs import LossPair
+    from ledgerwood.accounting.pld import ComposedLoss, LossPmf
+    from ledgerwood.accounting.recursion import RangeProfile
+
+_CLOSED = {method.name: method for method in CLOSED_FORMS}
+#: Relative rounding of a pair's closed-form profile, added to log δ.
+_PROFILE_ROUNDING = 1e-10
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
+
+
+def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[tuple[LossPair, int]]]:
+    """The (pair, count) lists to compose: one if everything is symmetric, else both directions."""
+    found: list[tuple[tuple[LossPair, ...], int]] = []
+    for part, n in terms:
+        pairs = part.pairs()
+        if pairs is None:
+            reason = f"{part!r} is known only by its Rényi curve, which has no dominating pair; use 'rdp'"
+            raise MethodUnavailable(method, reason)
+        found.append((pairs, n))
+    if all(len(pairs) == 1 for pairs, _ in found):
+        return [[(pairs[0], n) for pairs, n in found]]
+    return [[(pairs[0], n) for pairs, n in found], [(pairs[-1], n) for pairs, n in found]]
+
+
+# -- privacy-loss distributions -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def _losses(cost: Cost, *, epsilon: float | None = None, delta: float | None = None) -> tuple[ComposedLoss, ...]:
+    from ledgerwood.accounting.pld import compose as compose_losses
+
+    directions = _directions(cost.priced_terms(), "pld")
+    return tuple(compose_losses(pairs, epsilon=epsilon, delta=delta) for pairs in directions)
+
+
+def _pld_epsilon(cost: Cost, delta: float) -> Price:
+    if not cost.priced_terms():
+        return Price(0.0)
+    if delta == 0.0 or delta < cost.infinite_mass():
+        _directions(cost.priced_terms(), "pld")
+        return Price(cost.pure_epsilon() if cost.infinite_mass() <= delta else math.inf)
+    value = max(losses.epsilon_upper(delta) for losses in _losses(cost, delta=delta))
+    return Price(max(0.0, min(value, cost.pure_epsilon())))
+
+
+def _pld_lower(cost: Cost, delta: float) -> float:
+    if not cost.priced_terms() or delta == 0.0:
+        return 0.0
+    return max(0.0, max(losses.epsilon_lower(delta) for losses in _losses(cost, delta=delta)))
+
+
+def _pld_log_delta(cost: Cost, epsilon: float) -> Price:
+    if not cost.priced_terms():
+        return Price(-math.inf)
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    return Price(max(losses.log_delta_upper(epsilon) for losses in _losses(cost, epsilon=epsilon)))
+
+
+# -- the recursion, convolved with the rest ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """Selections by the recursion, then the rest by convolution: nothing, a Gaussian, or loss distributions."""
+
+    profile: RangeProfile
+    mu: float
+    upper_losses: tuple[LossPmf, ...]
+    lower_losses: tuple[LossPmf, ...]
+
+    def log_upper(self, gamma: float) -> float:
+        if self.upper_losses:
+            values = [
+                float(self.profile.pmf_upper(pmf.losses, pmf.probabilities, pmf.infinite_mass, gamma))
+                for pmf in self.upper_losses
+            ]
+        elif self.mu:
+            values = [float(self.profile.gaussian_upper(self.mu, gamma))]
+        else:
+            values = [float(self.profile.upper(gamma))]
+        return min(0.0, _log(max(values)))
+
+    def log_lower(self, gamma: float) -> float:
+        if self.lower_losses:
+            values = [
+                float(self.profile.pmf_lower(pmf.losses, pmf.probabilities, pmf.infinite_mass, gamma))
+                for pmf in self.lower_losses
+            ]
+        elif self.mu:
+            values = [float(self.profile.gaussian_lower(self.mu, gamma))]
+        else:
+            values = [float(self.profile.lower(gamma))]
+        return _log(max(values))
+
+
+def _parts(cost: Cost) -> tuple[list[tuple[float, int]], Cost]:
+    """The selections in their order, and everything else."""
+    steps = [(part.size, n) for part, n in cost.priced_terms() if isinstance(part, BoundedRange) and part.size > 0]
+    rest = [(part, n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
+    return steps, compose(rest, neighbours=cost.neighbours)
+
+
+#: (grid cells per ε, most cell evaluations): the finest grid that fits is used; about 1e9 evaluations take a second.
+_GRIDS = ((64, 6e7), (32, 9e8), (16, 1.2e9), (8, 1.5e9), (4, 2e9))
+
+
+@lru_cache(maxsize=16)
+def _range_profile(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float) -> RangeProfile:
+    from ledgerwood.accounting.recursion import TooLarge, bounded_range_profile, estimated_work
+
+    for cells, most in _GRIDS:
+        try:
+            if estimated_work(steps, ordered=ordered, gamma_max=gamma_max, cells=cells) <= most:
+                return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=cells)
+        except TooLarge:
+            continue
+    reason = "the recursion over so many selections would take too long; use 'rdp', or merge selections of equal size"
+    raise MethodUnavailable("optimal", reason)
+
+
+@lru_cache(maxsize=16)
+def _mixed(cost: Cost, log_floor: float) -> _Mixed:
+    """The composition, sharp for δ down to e^log_floor."""
+    steps, rest = _parts(cost)
+    selections = compose([(BoundedRange(e), n) for e, n in steps])
+    # Beyond gamma_max the profile is bounded by its value there, which Theorem 1 puts below the floor.
+    gamma_max = min(_epsilon_at(selections, log_floor), selections.pure_epsilon())
+    ordered = isinstance(cost, Composition) and cost.ordered
+    profile = _range_profile(tuple(steps), ordered, gamma_max)
+    mu = rest.mu()
+    if mu is not None:
+        return _Mixed(profile, mu, (), ())
+    losses = _losses(rest, delta=math.exp(max(log_floor, -730.0)))
+    return _Mixed(profile, 0.0, tuple(x.pmf() for x in losses), tuple(x.pmf(upper=False) for x in losses))
+
+
+def _epsilon_at(cost: Cost, log_delta: float) -> float:
+    """ε by Theorem 1 at a δ that may be too small for a float."""
+    if log_delta > -690:
+        return epsilon_from_rdp(cost.renyi, math.exp(log_delta))[0]
+    return least(lambda e: log_delta_from_rdp(cost.renyi, e)[0] <= log_delta, guess=1.0, tolerance=1e-3)
+
+
+def _floor(log_delta: float) -> float:
+    """How far below log δ the profile stays sharp; in coarse steps, so that neighbouring questions share it."""
+    return 7.0 * math.floor((log_delta - 7.0) / 7.0)
+
+
+def _recursion_epsilon(cost: Cost, delta: float) -> Price:
+    target = math.log(delta)
+    top = min(_CLOSED["rdp"].epsilon(cost, delta).value, cost.pure_epsilon())
+    if delta <= cost.infinite_mass() or not math.isfinite(top):
+        return Price(top)
+    mixed = _mixed(cost, _floor(target))
+
+    def gap(gamma: float) -> float:
+        return mixed.log_upper(gamma) - target
+
+    if gap(0.0) <= 0:
+        return Price(0.0)
+    if gap(top) > 0:
+        return Price(top)
+    good, bad = top, 0.0
+    trial = 0.85 * top
+    if gap(trial) > 0:
+        bad = trial
+    else:
+        good = trial
+    return Price(boundary(gap, good=good, bad=bad, tolerance=1e-9 * top))
+
+
+def _recursion_lower(cost: Cost, delta: float) -> float:
+    if delta <= cost.infinite_mass():
+        return 0.0
+    target = math.log(delta)
+    top = _recursion_epsilon(cost, delta).value
+    mixed = _mixed(cost, _floor(target))
+
+    def gap(gamma: float) -> float:  # accepted where even the lower end of δ exceeds the target
+        return target - mixed.log_lower(gamma)
+
+    if top == 0 or gap(0.0) > 0:
+        return 0.0
+    if gap(top) <= 0:
+        return top
+    return boundary(gap, good=0.0, bad=top, tolerance=1e-9 * top)
+
+
+def _recursion_log_delta(cost: Cost, epsilon: float) -> Price:
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
+    return Price(min(bound, _mixed(cost, _floor(bound)).log_upper(epsilon)))
+
+
+# -- the choice -----------------------------------------------------------------------------------------------------
+
+
+def _route(cost: Cost) -> str:
+    terms = cost.priced_terms()
+    if cost.mu() is not None:
+        return "gdp"
+    if len(terms) == 1 and terms[0][1] == 1 and terms[0][0].pairs() is not None:
+        return "profile"
+    if all(isinstance(part, PureDP) for part, _ in terms) and len({part.pure_epsilon() for part, _ in terms}) == 1:
+        return "kov"
+    if any(isinstance(part, BoundedRange) and part.size > 0 for part, _ in terms):
+        _directions(terms, "optimal")
+        return "recursion"
+    return "pld"
+
+
+def _profile_log_delta(cost: Cost, epsilon: float) -> Price:
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    pairs = cost.priced_terms()[0][0].pairs()
+    assert pairs is not None
+    both = (*pairs, *(pair.reversed() for pair in pairs if len(pairs) == 1 and not pair.symmetric))
+    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in both) + _PROFILE_ROUNDING))
+
+
+def _profile_epsilon(cost: Cost, delta: float) -> Price:
+    if delta <= cost.infinite_mass():
+        return Price(cost.pure_epsilon() if delta == cost.infinite_mass() else math.inf)
+    target, top = math.log(delta), cost.pure_epsilon()
+    guess = top if math.isfinite(top) else 1.0
+    value = least(lambda e: e >= top or _profile_log_delta(cost, e).value <= target, guess=guess)
+    return Price(min(value, top))
+
+
+def _profile_lower(cost: Cost, delta: float) -> float:
+    return _profile_epsilon(cost, delta).value * (1 - 1e-8)
+
+
+def _optimal_epsilon(cost: Cost, delta: float) -> Price:
+    if delta < cost.infinite_mass():
+        return Price(math.inf)
+    if delta == 0.0 or cost.pure_epsilon() == 0:
+        return Price(cost.pure_epsilon())
+    route = _route(cost)
+    if route in _CLOSED:
+        return _CLOSED[route].epsilon(cost, delta)
+    return {"profile": _profile_epsilon, "recursion": _recursion_epsilon, "pld": _pld_epsilon}[route](cost, delta)
+
+
+def _optimal_log_delta(cost: Cost, epsilon: float) -> Price:
+    route = _route(cost)
+    if cost.pure_epsilon() == 0:
+        return Price(_log(cost.infinite_mass()))
+    if route in _CLOSED:
+        return _CLOSED[route].log_delta(cost, epsilon)
+    routes = {"profile": _profile_log_delta, "recursion": _recursion_log_delta, "pld": _pld_log_delta}
+    return routes[route](cost, epsilon)
+
+
+def optimal_lower(cost: Cost, delta: float) -> float:
+    """A certified lower end of ε: no valid accountant can report less for this class of mechanisms."""
+    if delta == 0.0 or cost.pure_epsilon() == 0 or delta < cost.infinite_mass():
+        return 0.0
+    route = _route(cost)
+    if route in ("gdp", "kov"):
+        return _CLOSED[route].epsilon(cost, delta).value * (1 - 1e-8)
+    return {"profile": _profile_lower, "recursion": _recursion_lower, "pld": _pld_lower}[route](cost, delta)
+
+
+CERTIFIED = (
+    Method("pld", "privacy-loss distributions, connect-the-dots", _pld_epsilon, _pld_log_delta),
+    Method("optimal", "the tightest certified: exact or optimal adaptive", _optimal_epsilon, _optimal_log_delta),
+)

@@ -1,0 +1,289 @@
+"""Choosing the grid and the tilt, and reading answers off the composed loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ledgerwood.accounting.pairs import Array, LossPair
+from ledgerwood.accounting.pld.discretise import GridLoss, from_above, from_below
+from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
+from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
+from ledgerwood.errors import MethodUnavailable, ParameterError
+
+__all__ = ["ComposedLoss", "LossPmf", "compose"]
+
+SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
+"""Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
+LONGEST_PAIR = 2**19
+"""Grid points of one pair."""
+VARIANCE_TOLERANCE = 1e-6
+"""The part of the composed variance that connecting the dots may add (about step^2 / 6 per release)."""
+
+
+@dataclass(frozen=True)
+class LossPmf:
+    """A composed loss as a pmf on a uniform grid of losses, with the mass at infinite loss."""
+
+    losses: Array
+    probabilities: Array
+    infinite_mass: float
+
+
+@dataclass(frozen=True)
+class ComposedLoss:
+    """The composed loss of one direction, bracketed from above and below; made by :func:`compose`.
+
+    The tilt follows each question; the grid was chosen for the target given to :func:`compose`.
+    """
+
+    pairs: tuple[tuple[LossPair, int], ...]
+    step: float
+    ranges: tuple[tuple[int, int], ...]
+    outline: Sketch = field(repr=False)
+    tilt: float
+    _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _laws(self) -> dict[bool, tuple[GridLoss, ...]]:
+        return {}
+
+    def _grid(self, upper: bool) -> tuple[GridLoss, ...]:
+        if upper not in self._laws:
+            rule = from_above if upper else from_below
+            each = zip(self.pairs, self.ranges, strict=True)
+            self._laws[upper] = tuple(rule(pair, first, last, self.step) for (pair, _), (first, last) in each)
+        return self._laws[upper]
+
+    def _parts(self, upper: bool) -> list[GridPart]:
+        return [
+            (law.first, law.log_mass, count)
+            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+        ]
+
+    def _shift(self, upper: bool) -> float:
+        """How far the composed grid may be off; a safe move to the right (left from below)."""
+        total = sum(law.shift * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True))
+        return total if upper else -total
+
+    def _infinite(self, upper: bool) -> float:
+        log_finite = math.fsum(
+            count * math.log1p(-law.infinite_mass) if law.infinite_mass < 1 else -math.inf
+            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+        )
+        return -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
+
+    def _highest(self, upper: bool) -> float:
+        return self.step * sum((part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper))
+
+    def _sum(self, upper: bool, tilt: float) -> TiltedSum:
+        kept = self._sums.get(upper)
+        if kept is None or kept.tilt != tilt:
+            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT)
+            if isinstance(result, int):
+                reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
+                raise MethodUnavailable("pld", reason)
+            self._sums[upper] = kept = result
+        return kept
+
+    def _saddle(self, epsilon: float, start: float) -> float:
+        """The tilt under which the mean of the sum is epsilon, to two standard deviations; 0 below the mean."""
+        parts, tilt = self._parts(True), start
+        for _ in range(12):
+            mean, variance = tilted_moments(parts, self.step, tilt)
+            if (
+                variance <= 0
+                or abs(mean - epsilon) <= 2 * math.sqrt(variance)
+                or (tilt == 0 and mean > epsilon)
+            ):
+                break
+            # At most a doubling: beyond it the second-order picture of the cumulants says little.
+            tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
+            tilt = min(tilt if tilt * math.sqrt(variance) > 1e-3 else 0.0, LARGEST_TILT)
+        return tilt
+
+    def _log_delta(self, epsilon: float, upper: bool, tilt: float) -> float:
+        infinite = self._infinite(upper)
+        log_infinite = math.log(infinite) if infinite > 0 else -math.inf
+        at = epsilon - self._shift(upper)
+        if at >= self._highest(upper) + self.step * 2.0**-20:
+            return log_infinite
+        bounds = self._sum(upper, tilt).log_hockey_stick(at)
+        return float(np.logaddexp(bounds[upper], log_infinite))
+
+    def _tilt_at(self, epsilon: float) -> float:
+        return self._saddle(epsilon, self.outline.tilt_for_epsilon(epsilon))
+
+    def log_delta_upper(self, epsilon: float) -> float:
+        """Log of an upper bound of delta at epsilon."""
+        return min(0.0, self._log_delta(epsilon, True, self._tilt_at(epsilon)))
+
+    def log_delta_lower(self, epsilon: float) -> float:
+        """Log of a lower bound of delta at epsilon (no less than that of 1 - e^epsilon)."""
+        value = self._log_delta(epsilon, False, self._tilt_at(epsilon))
+        return max(value, math.log(-math.expm1(epsilon)) - 2.0**-40 if epsilon < 0 else -math.inf)
+
+    def delta_upper(self, epsilon: float) -> float:
+        """An upper bound of delta at epsilon."""
+        return min(1.0, math.exp(self.log_delta_upper(epsilon)) * (1 + 2.0**-50) + 2.0**-1074)
+
+    def delta_lower(self, epsilon: float) -> float:
+        """A lower bound of delta at epsilon."""
+        return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
+
+    def epsilon_upper(self, delta: float) -> float:
+        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` if infinite loss weighs more."""
+        return self._solve(delta, upper=True)
+
+    def epsilon_lower(self, delta: float) -> float:
+        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does)."""
+        return self._solve(delta, upper=False)
+
+    def _solve(self, delta: float, *, upper: bool) -> float:
+        if not 0 < delta < 1:
+            raise ParameterError("delta", "lie in (0, 1)", delta)
+        goal = math.log(delta) + (-1 if upper else 1) * 2.0**-45
+        if self._infinite(upper) >= math.exp(goal):
+            return math.inf
+        answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
+        for _ in range(4):
+            answer = self._root(goal, upper, tilt)
+            better = self._saddle(answer, tilt)
+            if better == tilt:
+                break
+            tilt = better
+        return answer
+
+    def _root(self, goal: float, upper: bool, tilt: float) -> float:
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
+        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
+
+        def excess(epsilon: float) -> float:
+            return max(self._log_delta(epsilon, upper, tilt), goal - 1e3) - goal
+
+        mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
+        low, high = 0.0, top
+        x = last = min(max(mean, 0.0), top)
+        value = last_value = excess(x)
+        move = 0.3 * math.sqrt(variance) + self.step
+        proposal = x + math.copysign(move, value)
+        for turn in range(100):
+            low, high = (x, high) if value > 0 else (low, x)
+            if not low < proposal < high or turn % 8 == 7:
+                if low == 0 and excess(0.0) <= 0:
+                    return 0.0
+                proposal = (low + high) / 2
+            if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
+                break
+            last, last_value, x, value = x, value, proposal, excess(proposal)
+            proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
+        move = 1e-11 * max(x, self.step * 1e-6)
+        while 0 < x < top and (excess(x) > 0) == upper:
+            x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
+        return x
+
+    def pmf(self, *, upper: bool = True) -> LossPmf:
+        """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
+
+        Each mass is the best of the bounds under several tilts between 0 and the target's, so that the far tail is right
+        relative to itself; what lies beyond the grid is at its first point or at infinite loss (from below: dropped).
+        """
+        sums = [
+            result
+            for part in (0.0, 1 / 3, 2 / 3, 1.0)
+            if isinstance(
+                result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum
+            )
+        ]
+        first = min(s.first for s in sums)
+        last = max(s.first + len(s.mass) for s in sums)
+        losses = np.arange(first, last) * self.step
+        mass = np.full(len(losses), np.inf if upper else 0.0)
+        for s in sums:
+            where = slice(s.first - first, s.first - first + len(s.mass))
+            factor = np.exp(np.minimum(s.log_scale - s.tilt * losses[where], 700.0))
+            if upper:
+                bound = (
+                    (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                )
+                mass[where] = np.minimum(mass[where], bound)
+            else:
+                bound = (s.mass - s.norm_error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
+                mass[where] = np.maximum(mass[where], bound)
+        infinite = self._infinite(upper)
+        if upper:
+            mass[0] += 2 * TAIL
+            infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
+        return LossPmf(losses + self._shift(upper), mass, infinite)
+
+
+def compose(
+    pairs: Sequence[tuple[LossPair, int]], *, delta: float | None = None, epsilon: float | None = None
+) -> ComposedLoss:
+    """Compose independent pairs, each a number of times, on a grid chosen for one target.
+
+    Parameters
+    ----------
+    pairs
+        The pairs with their counts, all in the direction (P, Q) asked about.
+    delta, epsilon
+        The target, exactly one of them. Answers far from it stay bounds, but are less sharp.
+    """
+    if (delta is None) == (epsilon is None):
+        raise ParameterError("delta", "be given, or epsilon, but not both", delta)
+    kept = tuple((pair, count) for pair, count in pairs if count)
+    if any(count < 0 or count != int(count) for _, count in kept):
+        raise ParameterError("count", "be a non-negative integer", [count for _, count in kept])
+    outline = sketch(kept)
+    if delta is not None:
+        log_delta = math.log(delta) if delta > 0 else -735.0
+        tilt = outline.tilt_for_delta(log_delta)
+    else:
+        assert epsilon is not None
+        tilt = outline.tilt_for_epsilon(epsilon)
+        log_delta = outline.log_chernoff(epsilon) - 12
+    total = sum(count for _, count in kept)
+    reaches = []
+    for index, (pair, _) in enumerate(kept):
+        low, high = outline.reach(
+            index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20
+        )
+        least, greatest = pair.support()
+        reaches.append((max(low, least), min(high, greatest)))
+    width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
+    spread = outline.spread(tilt)
+    window = min(22 * spread, width) or 1.0
+    step = math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread
+    length = min(max(window / max(step, 1e-300), SMALLEST_LENGTH), LARGEST_LENGTH)
+    step = window / 2 ** math.ceil(math.log2(length))
+    step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
+    while True:
+        grid = _align(kept, step)
+        ranges = tuple(
+            (math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches
+        )
+        ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
+        composed = ComposedLoss(kept, grid, ranges, outline, tilt)
+        result = tilted_sum(composed._parts(True), grid, tilt, HARD_LIMIT)
+        if isinstance(result, TiltedSum):
+            composed._sums[True] = result
+            return composed
+        step = max(2 * step, 1.5 * grid)
+
+
+def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:
+    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else the coarsest's."""
+    lattices = [pair.lattice for pair, _ in pairs]
+    known = [lattice for lattice in lattices if lattice is not None]
+    if not known:
+        return step
+    finest = min(size for size, _ in known)
+    multiples = all(abs(size / finest - round(size / finest)) < 1e-12 for size, _ in known)
+    if len(known) == len(lattices) and multiples and all(only for _, only in known):
+        return finest if finest >= step else finest * math.ceil(step / finest)
+    anchor = finest if multiples else max(size for size, _ in known)
+    return anchor / math.ceil(anchor / step) if anchor > step else step

@@ -1,0 +1,124 @@
+r"""One pair on a uniform grid of losses: from above (connect-the-dots) and from below (fusion).
+
+Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing and convex in
+:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence, for every V:
+
+* moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
+* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
+
+Both discretisations use only these two facts, and both operators are monotone, so the order survives any composition.
+Proofs and the allowance for rounding: ``docs/theory/privacy-loss-distributions.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ledgerwood.accounting.pairs import Array, LossPair
+
+__all__ = ["GridLoss", "from_above", "from_below"]
+
+EDGE_ERROR = 2.0**-47
+"""How far rounding may move an edge of a cell, per unit of max(1, |edge|)."""
+
+ATOM_MARGIN = 2.0**-44
+"""How far before a grid point the cells from below end, per unit of max(1, |loss|)."""
+
+
+@dataclass(frozen=True)
+class GridLoss:
+    """Log masses at the losses ``(first + i) * step``, the mass at infinite loss, and how far the grid may be off.
+
+    The bound holds for the grid moved by ``shift`` (upwards from above, downwards from below).
+    """
+
+    first: int
+    log_mass: Array
+    infinite_mass: float
+    shift: float
+
+
+def _cells(
+    pair: LossPair, first: int, last: int, step: float, early: float = 0.0
+) -> tuple[Array, Array, Array, Array]:
+    """Grid points, log P-masses, log(Q-mass / P-mass) and the error of the latter for the cells that end ``early``."""
+    edges = np.arange(first, last + 1) * step
+    log_p, log_q = pair.log_cells(edges - early)
+    some = log_p > -np.inf
+    ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
+    error = pair.rounding * (
+        16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0)
+    )
+    return edges, log_p, ratio, error
+
+
+def from_above(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
+    r"""The tightest grid law that dominates the pair: each cell's mass goes to the cell's two ends.
+
+    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r at a: P- and
+    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last point and the
+    rest, the pair's delta there, becomes infinite loss.
+    """
+    edges, log_p, ratio, error = _cells(pair, first, last, step)
+    with np.errstate(divide="ignore"):
+        inner = np.minimum(ratio[1:-1] - 2 * error[1:-1] + edges[:-1], 0.0)
+        up = np.clip(np.expm1(inner) / math.expm1(-step), 0.0, 1.0)
+        to_right = log_p[1:-1] + np.log(up)
+        to_left = log_p[1:-1] + np.log1p(-up)
+        kept = min(float(ratio[-1] - 2 * error[-1] + edges[-1]), 0.0)
+        left = np.append(to_left, log_p[-1] + kept)
+    right = np.concatenate((log_p[:1], to_right))
+    infinite = math.exp(float(log_p[-1])) * -math.expm1(kept)
+    inflate = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
+    return GridLoss(
+        first,
+        np.logaddexp(left, right) + inflate,
+        infinite * math.exp(inflate) + 2.0**-1060,
+        EDGE_ERROR * max(1.0, abs(edges[0]), abs(edges[-1])),
+    )
+
+
+def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
+    r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
+
+    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused with the part
+    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above it. Run from the top:
+    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and
+    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the points, so that an atom on a point
+    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is lowered to the
+    last point, infinite loss stays.
+    """
+    far = max(1.0, abs(first * step), abs(last * step))
+    early = min(ATOM_MARGIN * far, step / 4)
+    edges, log_p, ratio, error = _cells(pair, first, last, step, early)
+    cells = np.flatnonzero(
+        log_p[1:-1] > -np.inf
+    )  # the cells that hold something; a share rises to the next of them
+    p, d, left = log_p[1:-1][cells], ratio[1:-1][cells], edges[cells]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surplus = p + np.log(-np.expm1(np.minimum(d + left, 0.0)))
+        deficit = p[:-1] + np.log(np.expm1(np.clip(d[:-1] + left[1:], 0.0, 700.0)))
+        quotient = np.nan_to_num(np.exp(np.minimum(surplus[1:] - deficit, 50.0)), nan=0.0)
+    rest = 1.0
+    shares = [rest]
+    for value in quotient[::-1].tolist():
+        rest = max(0.0, 1.0 - rest * value)
+        shares.append(rest)
+    alpha = np.array(shares[: len(cells)])[::-1]
+    infinite = pair.infinite_mass
+    top = math.exp(float(log_p[-1])) - infinite
+    mass = np.full(len(edges), -np.inf)
+    mass[-1] = math.log(top) if top > 0 else -math.inf
+    with np.errstate(divide="ignore"):
+        mass[cells] = np.logaddexp(mass[cells], p + np.log(alpha))
+        mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
+    worst = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
+    return GridLoss(
+        first,
+        mass - worst,
+        infinite * math.exp(-worst),
+        4 * worst + early + EDGE_ERROR * far,
+    )

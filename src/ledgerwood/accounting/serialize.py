@@ -1,0 +1,114 @@
+"""Costs as plain JSON values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ledgerwood.accounting.algebra import Atom, Composition, Cost, compose, sequence
+from ledgerwood.accounting.costs import (
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    PureDP,
+)
+from ledgerwood.accounting.discrete import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
+from ledgerwood.accounting.disjoint import Parallel, Worst, parallel, worst
+from ledgerwood.accounting.privacy_loss import PrivacyLoss
+from ledgerwood.accounting.sparse import SparseVector
+from ledgerwood.accounting.subsampling import PoissonSubsampled
+from ledgerwood.errors import FormatError, ParameterError
+
+KINDS: dict[str, Callable[..., Atom]] = {
+    kind.__name__: kind
+    for kind in (
+        PureDP,
+        ApproxDP,
+        BoundedRange,
+        PermuteAndFlip,
+        Gaussian,
+        Laplace,
+        ZCDP,
+        RDP,
+        DiscreteLaplace,
+        DiscreteGaussian,
+        Skellam,
+        RandomizedResponse,
+        SparseVector,
+        PrivacyLoss,
+        PoissonSubsampled,
+    )
+}
+
+
+def to_dict(cost: Cost) -> dict[str, Any]:
+    """A cost as plain values; floats survive exactly.
+
+    >>> to_dict(2 * PureDP(0.5))
+    {'kind': 'sum', 'parts': [[{'kind': 'PureDP', 'epsilon': 0.5}, 2]]}
+    """
+    found = _body(cost)
+    if str(cost.neighbours) != "add_remove":
+        found["neighbours"] = str(cost.neighbours)
+    return found
+
+
+def _body(cost: Cost) -> dict[str, Any]:
+    if isinstance(cost, Composition):
+        kind = "sequence" if cost.ordered else "sum"
+        return {"kind": kind, "parts": [[to_dict(part), n] for part, n in cost.parts]}
+    if isinstance(cost, Parallel):
+        return {"kind": "parallel", "parts": [[to_dict(part), n] for part, n in cost.parts]}
+    if isinstance(cost, Worst):
+        return {"kind": "worst", "parts": [to_dict(part) for part in cost.options]}
+    if isinstance(cost, PoissonSubsampled):
+        return {"kind": "PoissonSubsampled", "cost": to_dict(cost.cost), "rate": cost.rate}
+    if isinstance(cost, RDP):
+        if not isinstance(cost.curve, tuple):
+            hint = "Give the curve as a table {order: value}"
+            raise ParameterError("cost", "be free of Python functions to be written as JSON", "RDP(function)", hint)
+        return {"kind": "RDP", "curve": [list(row) for row in cost.curve]}
+    if isinstance(cost, Atom) and type(cost).__name__ in KINDS:
+        return {"kind": type(cost).__name__, **cost.parameters()}
+    raise ParameterError("cost", "be a cost of this library to be written as JSON", type(cost).__name__)
+
+
+def from_dict(data: Any) -> Cost:
+    """The cost that :func:`to_dict` wrote.
+
+    >>> from_dict({"kind": "Gaussian", "sigma": 45.0, "sensitivity": 1.0})
+    Gaussian(sigma=45.0, sensitivity=1.0)
+    """
+    if not isinstance(data, dict) or "kind" not in data:
+        raise FormatError("a cost must be an object with the field 'kind'")
+    fields = dict(data)
+    kind = fields.pop("kind")
+    relation = fields.pop("neighbours", "add_remove")
+    try:
+        if kind in ("sum", "sequence", "parallel", "worst"):
+            parts = fields.pop("parts")
+            if fields:
+                raise FormatError(f"unknown field {next(iter(fields))!r} in a cost of kind {kind!r}")
+            return _composite(kind, parts, relation)
+        if kind not in KINDS:
+            raise FormatError(f"unknown cost kind {kind!r}; this version knows {', '.join(sorted(KINDS))}")
+        if kind == "PoissonSubsampled":
+            fields["cost"] = from_dict(fields["cost"])
+        if kind == "RDP":
+            fields["curve"] = [tuple(row) for row in fields["curve"]]
+        return KINDS[kind](**fields, neighbours=relation)
+    except (TypeError, KeyError) as error:
+        raise FormatError(f"a cost of kind {kind!r} has a missing or unknown field: {error}") from None
+
+
+def _composite(kind: str, parts: Any, relation: str) -> Cost:
+    if kind == "worst":
+        return worst(from_dict(part) for part in parts)
+    counted = [(from_dict(part), n) for part, n in parts]
+    if kind == "parallel":
+        return parallel(*(part for part, n in counted for _ in range(n)))
+    return (sequence if kind == "sequence" else compose)(counted, neighbours=relation)
