@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Cost, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.exact import Event, Pair
 from ledgerwood.verification.intervals import Bounds, interval

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis.strategies import SearchStrategy
 
-from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting import Cost
 from ledgerwood.errors import ParameterError, PrivacyViolation
 from ledgerwood.verification.check import check
 from ledgerwood.verification.enumerate import pair_of

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import ApproxDP
-from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting import ApproxDP, Cost
 from ledgerwood.verification.check import Verdict, check
 from ledgerwood.verification.exact import Pair
 from ledgerwood.verification.intervals import Bounds, Number
