@@ -1,8 +1,8 @@
 """From a sampler's code to its law: feed it every bit string.
 
-A sampler that reads its randomness as words from a source is a function of a bit string. :func:`law_of_sampler` runs it on
-longer and longer strings; a run that ends after b bits has probability exactly 2^-b. What has not ended at the depth limit is the
-unresolved mass, which bounds the distance of the found law to the true one from above.
+A sampler that reads its randomness as words from a source is a function of a bit string. :func:`law_of_sampler` runs
+it on longer and longer strings; a run that ends after b bits has probability exactly 2^-b. What has not ended at the
+depth limit is the unresolved mass, which bounds the distance of the found law to the true one from above.
 
 >>> def die(source):
 ...     while True:

@@ -83,9 +83,9 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
     pair : Pair
         The exact laws on the two inputs.
     claim : Cost
-        PureDP, ApproxDP and BoundedRange are decided at their point. ZCDP and RDP are decided over all orders, any other
-        cost over its whole profile ``claim.delta(epsilon)``, by covering the axis with cells on which monotonicity
-        gives the proof.
+        PureDP, ApproxDP and BoundedRange are decided at their point. ZCDP and RDP are decided over all orders, any
+        other cost over its whole profile ``claim.delta(epsilon)``, by covering the axis with cells on which
+        monotonicity gives the proof.
     tolerance : float
         Slack in epsilon (relative in delta) granted to the claim as a rounded number; 0 is allowed.
     """

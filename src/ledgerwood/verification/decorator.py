@@ -10,7 +10,7 @@
 >>> verify(two_to_the_score)
 Traceback (most recent call last):
 ...
-ledgerwood.errors.PrivacyViolation: two_to_the_score: PureDP(epsilon=1.0) is violated at this pair: epsilon is at least 1...
+ledgerwood.errors.PrivacyViolation: two_to_the_score: PureDP(epsilon=1.0) is violated at this pair: ...
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ def verify_mechanism(
     claim : Cost
         The claim, for instance ``PureDP(1.0)``.
     pairs : strategy or iterable of pairs
-        Neighbouring inputs: a Hypothesis strategy (see :mod:`ledgerwood.verification.strategies`) or a list. The audit may do
-        without and search from ``schema=...``.
+        Neighbouring inputs: a Hypothesis strategy (see :mod:`ledgerwood.verification.strategies`) or a list. The audit
+        may do without and search from ``schema=...``.
     method : "law", "program" or "audit"
         "law": ``f(data)`` returns its output law, a mapping from outcome to probability, verified exactly. "program":
-        ``f(data, source)`` draws from ``source`` (:class:`ledgerwood.verification.enumerate.Choices`), verified exactly by
-        enumeration. "audit": ``f(data, rng)`` returns one output, judged by :func:`ledgerwood.verification.audit`.
+        ``f(data, source)`` draws from ``source`` (:class:`ledgerwood.verification.enumerate.Choices`), verified
+        exactly by enumeration. "audit": ``f(data, rng)`` returns one output, judged by
+        :func:`ledgerwood.verification.audit`.
     examples : int
         Most pairs to draw from a strategy.
     **audit_options
@@ -73,7 +74,9 @@ def verify_mechanism(
     if method not in ("law", "program", "audit"):
         raise ParameterError("method", "be 'law', 'program' or 'audit'", method)
     if audit_options and method != "audit":
-        raise ParameterError("method", "be 'audit' when audit options are given", method, f"Drop {sorted(audit_options)}.")
+        raise ParameterError(
+            "method", "be 'audit' when audit options are given", method, f"Drop {sorted(audit_options)}."
+        )
     if pairs is None and "schema" not in audit_options:
         raise ParameterError("pairs", "be given (an audit may search them from schema= instead)", pairs)
     inputs = pairs if pairs is None or isinstance(pairs, SearchStrategy) else tuple(pairs)
@@ -95,8 +98,9 @@ def verification_of(mechanism: Any) -> Verification | None:
 def verify(mechanism: Callable[..., Any]) -> None:
     """Put a decorated mechanism to the test; :class:`~ledgerwood.errors.PrivacyViolation` is the counterexample.
 
-    Exact methods fail unless the claim is *proved* at every pair tried; Hypothesis climbs towards larger epsilons and shrinks
-    what it finds. The search is deterministic. An audit fails if it certifies a violation, or could not be completed.
+    Exact methods fail unless the claim is *proved* at every pair tried; Hypothesis climbs towards larger epsilons and
+    shrinks what it finds. The search is deterministic. An audit fails if it certifies a violation, or could not be
+    completed.
     """
     plan = verification_of(mechanism)
     if plan is None:

@@ -1,9 +1,9 @@
 """Whole programs by enumeration: replace the random source by one that tries every noise outcome.
 
 A program ``f(data, source)`` draws its noise from ``source``. :func:`law_of` runs it once for every sequence of
-outcomes, by replaying a prefix and branching at the first new draw, and adds up the exact probabilities of its outputs.
-What a run may depend on is its data and its draws, nothing else. Laws with infinite support are cut at a chosen reach;
-the mass cut off is reported and widens every later answer.
+outcomes, by replaying a prefix and branching at the first new draw, and adds up the exact probabilities of its
+outputs. What a run may depend on is its data and its draws, nothing else. Laws with infinite support are cut at a
+chosen reach; the mass cut off is reported and widens every later answer.
 
 >>> from fractions import Fraction
 >>> def two_coins(data, source):
@@ -15,6 +15,7 @@ the mass cut off is reported and widens every later answer.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def clamped_discrete_laplace(value: int, ratio: Fraction, low: int, high: int) -
         return r ** (-k) / (1 + r) if k < 0 else 1 - r ** (k + 1) / (1 + r)
 
     cumulative = [at_most(z) for z in range(low, high)] + [Fraction(1)]
-    masses = [cumulative[0], *(b - a for a, b in zip(cumulative, cumulative[1:]))]
+    masses = [cumulative[0], *(b - a for a, b in itertools.pairwise(cumulative))]
     return DiscreteLaw(tuple(range(low, high + 1)), tuple(masses))
 
 
@@ -187,8 +188,8 @@ class DomainVerdict(Generic[Data]):
 def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> DomainVerdict[Data]:
     """The exact epsilon of a program over **all** given neighbouring pairs, both directions.
 
-    Each data set is enumerated once. Logarithms in double precision rank the pairs; those within 1e-9 of the largest are
-    compared as rationals, so the answer is the exact maximum.
+    Each data set is enumerated once. Logarithms in double precision rank the pairs; those within 1e-9 of the largest
+    are compared as rationals, so the answer is the exact maximum.
     """
     pairs = list(neighbours)
     if not pairs:
@@ -218,19 +219,14 @@ def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> 
         delta[start : start + len(block)] = lost * (1 + 1e-9) + tails[[row[pair[0]] for pair in block]]
 
     runs = sum(law.runs for law in laws.values())
-    exact = [
-        (*_largest_ratio(laws[a], laws[b]), a, b)
-        for (a, b), loss in zip(both, best)
-        if loss >= best.max() - 1e-9 or loss == best.max()
-    ]
-    infinite = [found for found in exact if found[0] is None]
-    ratio, outcome, a, b = infinite[0] if infinite else max(exact, key=lambda found: found[0])
+    exact = [(*_largest_ratio(laws[a], laws[b]), a, b) for (a, b), loss in zip(both, best) if loss >= best.max() - 1e-9]
+    ratio, outcome, a, b = max(exact, key=lambda found: (found[0] is None, found[0] or 0))
     if ratio is None:
         bounds = Bounds(math.inf, math.inf)
     else:
-        p, q = laws[a].probabilities[outcome], laws[b].probabilities[outcome] + laws[b].tail
-        lower = logarithm(p / q).bounds().lower
-        bounds = Bounds(lower, logarithm(ratio).bounds().upper if delta.max() == 0 else math.inf)
+        surely = laws[a].probabilities[outcome] / (laws[b].probabilities[outcome] + laws[b].tail)
+        upper = logarithm(ratio).bounds().upper if delta.max() == 0 else math.inf
+        bounds = Bounds(logarithm(surely).bounds().lower, upper)
     return DomainVerdict(ratio, float(delta.max()), bounds, (a, b), outcome, len(pairs), runs)
 
 

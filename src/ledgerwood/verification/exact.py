@@ -154,10 +154,14 @@ class Pair:
 
     def max_ratio(self) -> Fraction | None:
         """The exact largest P(o)/Q(o), or None if it is infinite or the laws are not rational."""
-        rational = all(isinstance(c.p, Fraction) and isinstance(c.q, Fraction) and c.loss is None for c in self.cells)
-        if not rational or any(self.tails) or any(cell.q == 0 for cell in self.cells):
+        if not all(_is_zero(tail) for tail in self.tails):
             return None
-        return max(Fraction(cell.p) / Fraction(cell.q) for cell in self.cells)
+        best = Fraction(0)
+        for cell in self.cells:
+            if not isinstance(cell.p, Fraction) or not isinstance(cell.q, Fraction) or cell.q == 0:
+                return None
+            best = max(best, cell.p / cell.q)
+        return best
 
     def max_divergence(self) -> Bounds:
         """Bounds on the largest privacy loss, the pure epsilon of P against Q."""
@@ -171,7 +175,9 @@ class Pair:
         top = math.inf if _has_mass(tail_p.upper_end()) else upper.bounds().upper
         if not any(_has_mass(interval(tail)) for tail in self.tails):
             # A cell's own mass ratio never exceeds its largest loss; a single outcome attains it.
-            exact = [c.losses() for c in self.cells if _has_mass(interval(c.p)) and (c.loss is None or _is_narrow(c.loss))]
+            exact = [
+                c.losses() for c in self.cells if _has_mass(interval(c.p)) and (c.loss is None or _is_narrow(c.loss))
+            ]
             lower = maximum([lower, *exact])
         return Bounds(lower.bounds().lower, top)
 
@@ -183,8 +189,8 @@ class Pair:
     def delta(self, epsilon: Number) -> Bounds:
         """Bounds on the hockey-stick divergence at ``epsilon`` (any real number).
 
-        Lower: the event "every cell where P exceeds e^epsilon Q". Upper: inside a cell (1 - e^epsilon dQ/dP)+ is convex
-        in dQ/dP, so its mean is at most the chord between the ends of the cell's loss range. Unresolved mass is
+        Lower: the event "every cell where P exceeds e^epsilon Q". Upper: inside a cell (1 - e^epsilon dQ/dP)+ is
+        convex in dQ/dP, so its mean is at most the chord between the ends of the cell's loss range. Unresolved mass is
         charged in full to P above and to Q below.
         """
         return self._delta(exponential(epsilon)).bounds()

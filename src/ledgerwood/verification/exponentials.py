@@ -1,8 +1,8 @@
 r"""Piecewise sums of exponentials, multiplied and integrated in closed form with certified rounding.
 
 Densities and distribution functions of Laplace and exponential noise are, between rational break points, sums
-:math:`\sum_r c_r e^{r z}` with rational rates. Products of such functions are again of that form, so the one-dimensional
-integrals behind noisy-max and sparse-vector probabilities need no quadrature:
+:math:`\sum_r c_r e^{r z}` with rational rates. Products of such functions are again of that form, so the
+one-dimensional integrals behind noisy-max and sparse-vector probabilities need no quadrature:
 
 >>> from fractions import Fraction
 >>> density = laplace_density(Fraction(0), scale=Fraction(10))

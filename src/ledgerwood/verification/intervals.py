@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 from typing import Any, TypeAlias
 
 from ledgerwood.errors import MissingDependency, ParameterError
@@ -142,8 +141,8 @@ def interval(value: Number) -> Interval:
             for rounding in (_ROUND_DOWN, _ROUND_UP)
         )
         return Interval(*ends)
-    if isinstance(value, Integral):
-        ends = (libmp.from_int(int(value), _PRECISION, rounding) for rounding in (_ROUND_DOWN, _ROUND_UP))
+    if isinstance(value, int):
+        ends = (libmp.from_int(value, _PRECISION, rounding) for rounding in (_ROUND_DOWN, _ROUND_UP))
         return Interval(*ends)
     number = float(value)
     if math.isnan(number):

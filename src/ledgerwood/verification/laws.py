@@ -1,6 +1,7 @@
 """Output laws of the textbook mechanisms, in closed form, as pairs for the exact verifier.
 
-Inputs are rationals (floats are taken at their exact binary value), so each loss that is rational on paper is exact here.
+Inputs are rationals (floats are taken at their exact binary value), so each loss that is rational on paper is exact
+here.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def above_threshold_value_law(
 
 
 def laplace_pair(first: Rational, second: Rational, scale: Rational, *, cells: int = 1) -> Pair:
-    """first + Laplace(scale) against second + Laplace(scale); the stretch between them is cut into ``cells``.
+    """First + Laplace(scale) against second + Laplace(scale); the stretch between them is cut into ``cells``.
 
     >>> laplace_pair(0, 1, 10).max_divergence().upper
     0.1
@@ -180,7 +181,7 @@ def laplace_vector_pair(first: Sequence[Rational], second: Sequence[Rational], s
 
 
 def discrete_laplace_pair(first: int, second: int, rate: Rational) -> Pair:
-    """first + two-sided geometric noise, P(k) ∝ exp(-rate |k|), against second + the same: a finite partition.
+    """First + two-sided geometric noise, P(k) ∝ exp(-rate |k|), against second + the same: a finite partition.
 
     Beyond the two centres the loss is constant, so the whole of either tail is one outcome.
     """
@@ -199,9 +200,9 @@ def discrete_laplace_pair(first: int, second: int, rate: Rational) -> Pair:
 def largest_noisy_value_pair(first: Sequence[Rational], second: Sequence[Rational], scale: Rational) -> Pair:
     """The largest of several values with Laplace noise, released as a number.
 
-    Its density is a sum of products of densities and distribution functions, one factor per value, and each factor moves by
-    at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every centre each factor is
-    ½ exp((x - centre)/scale) up to a constant, so there the loss is the signed sum, exactly.
+    Its density is a sum of products of densities and distribution functions, one factor per value, and each factor
+    moves by at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every centre each
+    factor is ½ exp((x - centre)/scale) up to a constant, so there the loss is the signed sum, exactly.
     """
     a, b = [Fraction(x) for x in first], [Fraction(x) for x in second]
     s, edge = Fraction(scale), min([*a, *b])
@@ -227,8 +228,8 @@ def subsampled_laplace_pair(rate: Rational, scale: Rational) -> Pair:
 def gaussian_pair(shift_over_sigma: Number, *, knots: Sequence[Rational]) -> Pair:
     """N(mu, 1) against N(0, 1), cut where the privacy loss crosses a knot or minus a knot.
 
-    delta is exact at every knot, in both directions: the loss exceeds e under P iff Z > e/mu - mu/2, Z standard normal, and under Q iff
-    Z > e/mu + mu/2 (arXiv:1805.06530, Lemma 3).
+    delta is exact at every knot, in both directions: the loss exceeds e under P iff Z > e/mu - mu/2, Z standard
+    normal, and under Q iff Z > e/mu + mu/2 (arXiv:1805.06530, Lemma 3).
     """
     mu = interval(shift_over_sigma)
     edges = sorted({sign * Fraction(knot) for knot in knots for sign in (-1, 1)})
@@ -293,7 +294,7 @@ def repeated(pair: Pair, times: int) -> Pair:
 
 
 def _below(query: Rational, threshold: Rational, scale: Rational) -> PiecewiseExponential:
-    """r -> P(query + noise < threshold + r)."""
+    """The function r -> P(query + noise < threshold + r)."""
     return shifted(laplace_cdf(Fraction(query), scale=Fraction(scale)), Fraction(threshold))
 
 
@@ -308,6 +309,4 @@ def _cell_name(low: Fraction | None, high: Fraction | None) -> str:
 
 def _compositions(total_count: int, parts: int) -> list[tuple[int, ...]]:
     bars = itertools.combinations(range(total_count + parts - 1), parts - 1)
-    return [
-        tuple(b - a - 1 for a, b in itertools.pairwise((-1, *bar, total_count + parts - 1))) for bar in bars
-    ]
+    return [tuple(b - a - 1 for a, b in itertools.pairwise((-1, *bar, total_count + parts - 1))) for bar in bars]

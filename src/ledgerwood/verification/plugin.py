@@ -1,6 +1,7 @@
 """The pytest plug-in: ``pytest --dp-audit`` turns every decorated mechanism of a test module into a test.
 
-A mechanism is anything that carries :func:`ledgerwood.verification.verify_mechanism`, defined in the module or imported into it.
+A mechanism is anything that carries :func:`ledgerwood.verification.verify_mechanism`, defined in the module or
+imported into it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A short private tree learner, written for enumeration: every probability in it is rational.
 
-The tree is symmetric: one threshold per level, the same in all nodes. A row is (bin, label) with label -1 or +1. A level's
-threshold is chosen with probability ∝ base^score, where the score is the sum over the children of |sum of labels|: one row
-more moves every score by -1 or +1, so a level costs at most 2 log(base). A leaf releases
-clamp(sum of labels + two-sided geometric noise): rows fall into one leaf, so all leaves together cost log(1/ratio).
+The tree is symmetric: one threshold per level, the same in all nodes. A row is (bin, label) with label -1 or +1. A
+level's threshold is chosen with probability ∝ base^score, where the score is the sum over the children of |sum of
+labels|: one row more moves every score by -1 or +1, so a level costs at most 2 log(base). A leaf releases clamp(sum of
+labels + two-sided geometric noise): rows fall into one leaf, so all leaves together cost log(1/ratio).
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def add_remove_pairs(domain: Sequence[Row], most_rows: int) -> Iterator[tuple[Ro
 
 
 def _split(nodes: Sequence[Rows], threshold: int) -> list[Rows]:
-    return [
-        tuple(row for row in node if (row[0] < threshold) == left) for node in nodes for left in (True, False)
-    ]
+    return [tuple(row for row in node if (row[0] < threshold) == left) for node in nodes for left in (True, False)]
 
 
 def _sum(rows: Rows) -> int:

@@ -1,7 +1,8 @@
 """Hypothesis strategies for differential privacy: neighbouring inputs that tend to break things.
 
-A strategy for pairs yields ``(first, second)``. All of them shrink to small, readable examples, and all are biased to where
-mechanisms fail: ties, empty leaves, values exactly on a threshold or one float beside it, nan, -0.0, huge labels.
+A strategy for pairs yields ``(first, second)``. All of them shrink to small, readable examples, and all are biased to
+where mechanisms fail: ties, empty leaves, values exactly on a threshold or one float beside it, nan, -0.0, huge
+labels.
 
 >>> from hypothesis import find
 >>> first, second = find(score_pairs(k=2, range=2), lambda pair: pair[0] != pair[1])
@@ -11,6 +12,7 @@ mechanisms fail: ties, empty leaves, values exactly on a threshold or one float 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,9 +56,9 @@ def neighbouring_datasets(
     relation : "add_remove" or "replace_one"
         The second table lacks one row of the first, or has another row in its place (or the other way round).
     schema : mapping
-        Public facts, as for :func:`ledgerwood.verification.audit`: ``columns`` (a (low, high) for each), ``rows`` (the most to
-        make, 8 if absent), ``edges`` (bin edges and clip bounds of each column) and ``thresholds`` (numbers of rows at which
-        the mechanism changes its mind, such as a least leaf size).
+        Public facts, as for :func:`ledgerwood.verification.audit`: ``columns`` (a (low, high) for each), ``rows`` (the
+        most to make, 8 if absent), ``edges`` (bin edges and clip bounds of each column) and ``thresholds`` (numbers of
+        rows at which the mechanism changes its mind, such as a least leaf size).
     hostile : bool
         Also yield what the schema forbids but private data may hold: nan, infinities, subnormal and huge values.
 
@@ -102,8 +104,8 @@ def score_pairs(
     k : int or (int, int)
         Number of candidates, or its least and largest value.
     range : Fraction or float
-        Range sensitivity: the largest minus the least change of a score is at most this. For the textbook sensitivity Delta
-        pass 2 * Delta.
+        Range sensitivity: the largest minus the least change of a score is at most this. For the textbook sensitivity
+        Delta pass 2 * Delta.
     monotone : bool
         All scores move the same way, by at most ``range``; else each moves by at most ``range/2`` either way.
     """
@@ -140,7 +142,7 @@ def gradient_histograms(clip: float, *, bins: int = 4, rows: int = 12) -> Search
     gradient = (st.sampled_from([8, -8]) | st.integers(-8, 8)).map(lambda n: n * clip / 8)
     row = st.tuples(st.integers(0, bins - 1), gradient)
     packed = st.tuples(row, st.integers(1, rows)).map(lambda t: [t[0]] * t[1])
-    blocks = st.lists(packed | row.map(lambda r: [r]), max_size=4).map(lambda parts: sum(parts, []))
+    blocks = st.lists(packed | row.map(lambda r: [r]), max_size=4).map(_joined)
 
     def histograms(drawn: tuple[list[tuple[int, float]], tuple[int, float]]) -> tuple[Floats, Floats]:
         data, extra = drawn
@@ -211,10 +213,14 @@ def _cell(low: float, high: float, edges: list[float], hostile: bool) -> SearchS
     return special | finite | st.sampled_from(_HOSTILE) if hostile else special | finite
 
 
+def _joined(blocks: list[list[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(blocks))
+
+
 def _tied(row: SearchStrategy[Any], most: int) -> SearchStrategy[list[Any]]:
     """Few distinct rows, repeated."""
     block = st.tuples(row, st.integers(1, max(1, most // 2))).map(lambda t: [t[0]] * t[1])
-    return st.lists(block, min_size=1, max_size=2).map(lambda blocks: sum(blocks, []))
+    return st.lists(block, min_size=1, max_size=2).map(_joined)
 
 
 def _at_threshold(row: SearchStrategy[Any], count: int) -> SearchStrategy[list[Any]]:

@@ -24,13 +24,16 @@ _SPLIT_ROWS = ((0, 1.0, 0.25), (3, -1.0, 0.25), (5, 1.0, 0.25))
 _TREE_ROWS = ((0.2, 1.0), (0.6, -1.0), (0.9, 1.0))
 
 
+def _clip(gradient: float) -> Fraction:
+    return max(min(Fraction(gradient), Fraction(1)), Fraction(-1))
+
+
 def _clipped_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.clip(data, -1, 1).sum() + rng.laplace(size=n)
+    return np.asarray(np.clip(data, -1, 1).sum() + rng.laplace(size=n))
 
 
 def _clipped_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
-    sums = [sum((max(min(Fraction(g), Fraction(1)), Fraction(-1)) for g in data), Fraction(0)) for data in (first, second)]
-    return laws.laplace_pair(sums[0], sums[1], 1)
+    return laws.laplace_pair(sum(map(_clip, first)), sum(map(_clip, second)), 1)
 
 
 def _raw_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
@@ -57,13 +60,16 @@ def _histogram_then_split(data: Rows, n: int, rng: np.random.Generator) -> Array
     noisy_h = np.cumsum(np.maximum(h + rng.laplace(scale=0.5, size=(n, 8)), 0.0), axis=1)
     right_g, right_h = noisy_g[:, -1:] - noisy_g, noisy_h[:, -1:] - noisy_h
     gain = noisy_g**2 / (noisy_h + 1) + right_g**2 / (right_h + 1)
-    return np.argmax(gain[:, :-1], axis=1)
+    return np.asarray(np.argmax(gain[:, :-1], axis=1))
 
 
 def _histogram_exact(first: Rows, second: Rows) -> Pair:
     """The noisy histograms themselves, of which the split is a post-processing."""
     (g1, h1), (g2, h2) = _histograms(first), _histograms(second)
-    return laws.independent(laws.laplace_vector_pair(g1, g2, 2), laws.laplace_vector_pair(h1, h2, Fraction(1, 2)))
+    return laws.independent(
+        laws.laplace_vector_pair(g1.tolist(), g2.tolist(), 2),
+        laws.laplace_vector_pair(h1.tolist(), h2.tolist(), Fraction(1, 2)),
+    )
 
 
 def _random_tree(data: Rows, n: int, rng: np.random.Generator) -> Array:
@@ -83,7 +89,7 @@ def _random_tree_exact(first: Rows, second: Rows) -> Pair:
     """Given the thresholds (same law on both sides) a row sits in one leaf: the loss is that of its clipped gradient."""
     moved = [g for _, g in ((Counter(first) - Counter(second)) + (Counter(second) - Counter(first))).elements()]
     (g,) = moved
-    return laws.laplace_pair(0, max(min(Fraction(g), Fraction(1)), Fraction(-1)), 1)
+    return laws.laplace_pair(0, _clip(g), 1)
 
 
 def _gaussian_histogram(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
@@ -120,8 +126,8 @@ ENTRIES = (
         pair=(_SPLIT_ROWS, _SPLIT_ROWS[1:]),
         sampler=_histogram_then_split,
         exact=_histogram_exact,
-        reason="Proof: a row moves one gradient bin by |g| <= 1 (noise scale 2) and one Hessian bin by h <= 1/4 (noise scale 1/2): "
-        "loss at most 1/2 + 1/2. The split is a function of the noisy histograms.",
+        reason="Proof: a row moves one gradient bin by |g| <= 1 (noise scale 2) and one Hessian bin by h <= 1/4 "
+        "(noise scale 1/2): loss at most 1/2 + 1/2. The split is a function of the noisy histograms.",
         known_epsilon=1.0,
     ),
     Entry(
@@ -147,7 +153,8 @@ ENTRIES = (
         pair=(_TREE_ROWS, _TREE_ROWS[1:]),
         sampler=_random_tree,
         exact=_random_tree_exact,
-        reason="Proof: the thresholds have the same law on all inputs; given them, one row moves one leaf by at most 1.",
+        reason="Proof: the thresholds have the same law on all inputs; given them, one row moves one leaf by at most "
+        "1.",
         known_epsilon=1.0,
     ),
     Entry(

@@ -29,10 +29,10 @@ def _mean_with_noised_count(data: Sequence[float], n: int, rng: np.random.Genera
 def _near_zero(data: Sequence[float]) -> Interval:
     r"""Enclosure of P(|mean| < 1e-9).
 
-    A negative noisy count c (probability ½ exp(-n/2)) floors the scale: the output is sum/c + Lap(1e-12). If the sum is 0 that is
-    inside with probability at least 1 - exp(-1000); if the sum is at least ½, it is inside only for c < -1e8 or noise beyond
-    1e-9, together less than exp(-900). A positive count has density at most c/4 near 0, so it adds at most
-    1e-9 E[c+]/2 <= 1e-9 (n + 2)/2.
+    A negative noisy count c (probability ½ exp(-n/2)) floors the scale: the output is sum/c + Lap(1e-12). If the sum
+    is 0 that is inside with probability at least 1 - exp(-1000); if the sum is at least ½, it is inside only for c <
+    -1e8 or noise beyond 1e-9, together less than exp(-900). A positive count has density at most c/4 near 0, so it
+    adds at most 1e-9 E[c+]/2 <= 1e-9 (n + 2)/2.
     """
     n, total = len(data), math.fsum(data)
     assert total == 0 or total >= 0.5
@@ -55,8 +55,8 @@ def _float_laplace(data: Sequence[float], n: int, rng: np.random.Generator) -> A
 def grid_preimages(output: float, centre: float, scale: float) -> int:
     """How many points of numpy's uniform grid make ``centre + laplace(scale)`` equal to ``output``.
 
-    numpy draws U = k 2^-53 and returns scale*log(2U) for U < ½, -scale*log(2-2U) above. Both branches are monotone in k
-    up to an error of a few units in the last place, so all solutions lie in a short window around the real one.
+    numpy draws U = k 2^-53 and returns scale*log(2U) for U < ½, -scale*log(2-2U) above. Both branches are monotone in
+    k up to an error of a few units in the last place, so all solutions lie in a short window around the real one.
 
     >>> y = 1.0 + 10.0 * math.log(2 * (123456789 * 2.0**-30))
     >>> grid_preimages(y, 1.0, 10.0) > 0, grid_preimages(y, 0.0, 10.0)
@@ -103,8 +103,9 @@ def _float_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
     return laws.laplace_pair(sums[0], sums[1], 1)
 
 
-#: 2048 rows of 0.5 make 1024, where the spacing of float16 goes from 0.5 to 1. The next row lifts the sum to 1025, but without
-#: the first row only to 1024. Then each row of -0.49976 is rounded away in the first case and counts for 0.5 in the second.
+#: 2048 rows of 0.5 make 1024, where the spacing of float16 goes from 0.5 to 1. The next row lifts the sum to 1025, but
+#: without the first row only to 1024. Then each row of -0.49976 is rounded away in the first case and counts for 0.5
+#: in the second.
 _ROWS = (*(2048 * (0.5,)), 0.50048828125, *(40 * (-0.499755859375,)))
 
 
@@ -151,7 +152,8 @@ ENTRIES = (
         pair=((0.0,), (0.0, 1.0)),
         sampler=_mean_with_noised_count,
         exact=_mean_exact,
-        reason="A negative noisy count makes the scale negative and it is floored at 1e-12: sum/count is released all but exactly.",
+        reason="A negative noisy count makes the scale negative and it is floored at 1e-12: sum/count is released all "
+        "but exactly.",
         known_epsilon=None,
     ),
     Entry(
@@ -164,7 +166,8 @@ ENTRIES = (
         pair=((0.0,), (1.0,)),
         sampler=_float_laplace,
         exact=_float_laplace_exact,
-        reason="The noise takes values on a grid, so that most outputs of one input cannot come from the other (Mironov 2012).",
+        reason="The noise takes values on a grid, so that most outputs of one input cannot come from the other "
+        "(Mironov 2012).",
         known_epsilon=math.inf,
     ),
     Entry(
@@ -177,7 +180,8 @@ ENTRIES = (
         pair=(_ROWS, _ROWS[1:]),
         sampler=_float_sum,
         exact=_float_sum_exact,
-        reason="Rounding makes the sum move by more than the clip bound, the more the longer the data (Casacuberta et al. 2022).",
+        reason="Rounding makes the sum move by more than the clip bound, the more the longer the data (Casacuberta et "
+        "al. 2022).",
         known_epsilon=21.0,
     ),
     Entry(

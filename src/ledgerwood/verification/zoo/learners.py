@@ -108,7 +108,7 @@ def _binned(edges: Callable[[Sequence[float]], tuple[float, ...]]) -> Callable[.
 
 def _same_noise_twice(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
     up, down = rng.geometric(-math.expm1(-1.0), size=(2, n))
-    return np.asarray(data) + (up - down)[:, None]
+    return np.asarray(np.asarray(data) + (up - down)[:, None])
 
 
 @lru_cache(maxsize=1)

@@ -23,8 +23,8 @@ SIGMA = Fraction("3.730632")
 
 _MOVES_BY_ONE = "each query moves by at most 1"
 _DENSITY_RATIO = (
-    "Proof: log of the density ratio is (|x - b| - |x - a|)/scale per coordinate, at most |a - b|/scale by the triangle "
-    "inequality, and the L1 distance of neighbours is at most 1."
+    "Proof: log of the density ratio is (|x - b| - |x - a|)/scale per coordinate, at most |a - b|/scale by the "
+    "triangle inequality, and the L1 distance of neighbours is at most 1."
 )
 
 
@@ -61,7 +61,7 @@ def _truncated_geometric(data: Sequence[int], n: int, rng: np.random.Generator) 
 
 def _discrete_laplace(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
     up, down = rng.geometric(-math.expm1(-1.0), size=(2, n))
-    return data[0] + up - down
+    return np.asarray(data[0] + up - down)
 
 
 def _discrete_gaussian(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
@@ -81,15 +81,15 @@ def _gaussian_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
 
 
 def _noisy_max(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.argmax(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1)
+    return np.asarray(np.argmax(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1))
 
 
 def _noisy_max_exponential(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.argmax(np.asarray(data) + rng.exponential(scale=20.0, size=(n, len(data))), axis=1)
+    return np.asarray(np.argmax(np.asarray(data) + rng.exponential(scale=20.0, size=(n, len(data))), axis=1))
 
 
 def _largest_noisy_value(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.max(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1)
+    return np.asarray(np.max(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1))
 
 
 def _noisy_max_law(data: Sequence[int]) -> Law:
@@ -125,7 +125,8 @@ ENTRIES = (
         pair=((2,), (1,)),
         sampler=_truncated_geometric,
         exact=from_law(_truncated_geometric_law),
-        reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are sums.",
+        reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are "
+        "sums.",
         known_epsilon=0.11778,
         law=_truncated_geometric_law,
     ),
@@ -152,8 +153,8 @@ ENTRIES = (
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max,
         exact=from_law(_noisy_max_law),
-        reason="Proof: fix the other noises; index i wins iff its noise exceeds a threshold that moves by at most 2, and the "
-        "Laplace tail of scale 2/eps changes by at most exp(eps). Exactly integrated at every pair tested.",
+        reason="Proof: fix the other noises; index i wins iff its noise exceeds a threshold that moves by at most 2, "
+        "and the Laplace tail of scale 2/eps changes by at most exp(eps). Exactly integrated at every pair tested.",
         known_epsilon=0.09461,
         law=_noisy_max_law,
     ),
@@ -167,8 +168,8 @@ ENTRIES = (
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max_exponential,
         exact=from_law(_noisy_max_exponential_law),
-        reason="Proof: fix the other noises; the threshold for index i moves by at most 2 and P(Exp > t) = exp(-max(t, 0) eps/2) "
-        "changes by at most exp(eps).",
+        reason="Proof: fix the other noises; the threshold for index i moves by at most 2 and P(Exp > t) = "
+        "exp(-max(t, 0) eps/2) changes by at most exp(eps).",
         known_epsilon=0.1,
         law=_noisy_max_exponential_law,
     ),
@@ -182,7 +183,8 @@ ENTRIES = (
         pair=((0,), (1,)),
         sampler=_discrete_laplace,
         exact=lambda first, second: laws.discrete_laplace_pair(first[0], second[0], 1),
-        reason="Proof: the probability ratio at z is exp(|z - b| - |z - a|), at most e for |a - b| <= 1; finite partition.",
+        reason="Proof: the probability ratio at z is exp(|z - b| - |z - a|), at most e for |a - b| <= 1; finite "
+        "partition.",
         known_epsilon=1.0,
     ),
     Entry(
@@ -195,8 +197,8 @@ ENTRIES = (
         pair=((0,), (1,)),
         sampler=_discrete_gaussian,
         exact=lambda first, second: laws.discrete_gaussian_pair(second[0] - first[0], SIGMA),
-        reason="Exact check: for integers the only neighbours are shifts by one, all equivalent to this pair; the hockey stick "
-        "is a sum of 150 terms and a geometric tail, enclosed.",
+        reason="Exact check: for integers the only neighbours are shifts by one, all equivalent to this pair; the "
+        "hockey stick is a sum of 150 terms and a geometric tail, enclosed.",
         known_epsilon=1.00262,
     ),
     Entry(

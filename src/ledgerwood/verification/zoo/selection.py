@@ -27,7 +27,7 @@ def gumbel_sampler(rate: Fraction) -> Callable[[Sequence[float], int, np.random.
     """Exponential mechanism with weights exp(rate * score), by the Gumbel-max trick."""
 
     def sample(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-        return np.argmax(float(rate) * np.asarray(data) + rng.gumbel(size=(n, len(data))), axis=1)
+        return np.asarray(np.argmax(float(rate) * np.asarray(data) + rng.gumbel(size=(n, len(data))), axis=1))
 
     return sample
 
@@ -39,9 +39,7 @@ def exponential_exact(rate: Fraction) -> Callable[[Sequence[int], Sequence[int]]
 
 def exponential_law(rate: Fraction) -> Callable[[Sequence[int]], Law]:
     """The exact law of :func:`gumbel_sampler`."""
-    return lambda scores: {
-        cell.outcome: cell.p for cell in laws.exponential_mechanism_pair(scores, scores, rate).cells
-    }
+    return lambda scores: {cell.outcome: cell.p for cell in laws.exponential_mechanism_pair(scores, scores, rate).cells}
 
 
 def permute_and_flip_sampler(rate: Fraction) -> Callable[[Sequence[float], int, np.random.Generator], Array]:
@@ -51,7 +49,7 @@ def permute_and_flip_sampler(rate: Fraction) -> Callable[[Sequence[float], int, 
         scores = np.asarray(data, dtype=float)
         accepted = rng.random((n, len(data))) < np.exp(float(rate) * (scores - scores.max()))
         place = np.where(accepted, rng.random((n, len(data))), np.inf)  # the best candidate is always accepted
-        return np.argmin(place, axis=1)
+        return np.asarray(np.argmin(place, axis=1))
 
     return sample
 
@@ -115,8 +113,8 @@ ENTRIES = (
         pair=((1,), (0,)),
         sampler=_rappor,
         exact=_rappor_exact,
-        reason="Proof: a report bit is 1 with probability 0.5125 or 0.4875 by its filter bit, independently; two filters of four "
-        "bits differ in at most 8 places, so epsilon <= 8 log(0.5125/0.4875) = 0.40009.",
+        reason="Proof: a report bit is 1 with probability 0.5125 or 0.4875 by its filter bit, independently; two "
+        "filters of four bits differ in at most 8 places, so epsilon <= 8 log(0.5125/0.4875) = 0.40009.",
         known_epsilon=0.3001,
     ),
     Entry(
@@ -129,7 +127,8 @@ ENTRIES = (
         pair=(0, 1),
         sampler=_randomised_response,
         exact=lambda first, second: laws.exponential_mechanism_pair(_one_hot(first), _one_hot(second), 1),
-        reason="Proof: probabilities e/(e+7) and 1/(e+7), the normaliser is the same for every input: losses -1, 0, 1 exactly.",
+        reason="Proof: probabilities e/(e+7) and 1/(e+7), the normaliser is the same for every input: losses -1, 0, 1 "
+        "exactly.",
         known_epsilon=1.0,
         law=lambda data: exponential_law(Fraction(1))(_one_hot(data)),
     ),
@@ -157,8 +156,8 @@ ENTRIES = (
         pair=_FIVE,
         sampler=permute_and_flip_sampler(HALF),
         exact=from_law(permute_and_flip_law(HALF)),
-        reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. Checked "
-        "exactly against that law, and at every pair tested.",
+        reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. "
+        "Checked exactly against that law, and at every pair tested.",
         known_epsilon=0.99052,
         law=permute_and_flip_law(HALF),
     ),

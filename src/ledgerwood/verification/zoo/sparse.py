@@ -23,12 +23,15 @@ _MOVES_BY_ONE = "each query moves by at most 1"
 _HALVES = (5 * (0,) + 5 * (1,), 5 * (1,) + 5 * (0,))
 _ONES = (10 * (1,), 5 * (2,) + 5 * (0,))
 _SVT_PROOF = (
-    "Proof (Lyu et al., Theorem 2, c = 1): shift the threshold noise by 1 (cost eps/2): all rejections become easier. Shift "
-    "the noise of the accepted query by 2 (cost 2 * eps/4): it is still accepted. Total eps. Exactly integrated at the pair."
+    "Proof (Lyu et al., Theorem 2, c = 1): shift the threshold noise by 1 (cost eps/2): all rejections become easier. "
+    "Shift the noise of the accepted query by 2 (cost 2 * eps/4): it is still accepted. Total eps. Exactly integrated "
+    "at the pair."
 )
 
 
-def _above(data: Sequence[float], n: int, rng: np.random.Generator, threshold: float, scales: tuple[float, float]) -> Array:
+def _above(
+    data: Sequence[float], n: int, rng: np.random.Generator, threshold: float, scales: tuple[float, float]
+) -> Array:
     """Stopping times: how many queries were rejected before the first accepted one (all of them: len(data))."""
     noisy_threshold = threshold + rng.laplace(scale=scales[0], size=(n, 1))
     accepted = np.asarray(data) + rng.laplace(scale=scales[1], size=(n, len(data))) >= noisy_threshold
@@ -98,12 +101,12 @@ def _laplace_parallel(data: Sequence[float], n: int, rng: np.random.Generator) -
 
 
 def _laplace_parallel_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
-    return laws.laplace_vector_pair(20 * first, 20 * second, 200)
+    return laws.laplace_vector_pair(20 * tuple(first), 20 * tuple(second), 200)
 
 
 def _subsampled_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
     kept = rng.random((n, len(data))) < 0.1
-    return kept @ np.asarray(data, dtype=float) + rng.laplace(size=n)
+    return np.asarray(kept @ np.asarray(data, dtype=float) + rng.laplace(size=n))
 
 
 def _subsampled_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -179,8 +182,8 @@ ENTRIES = (
         pair=((0, 0, 1), (0, 0)),
         sampler=_subsampled_sum,
         exact=_subsampled_exact,
-        reason="Proof: given the other kept rows the two laws are (1-q) L0 + q L1 and L0 with L1 <= e L0, so the ratio is at most "
-        "1 - q + q e = exp(0.158565); mixing over the other rows keeps it.",
+        reason="Proof: given the other kept rows the two laws are (1-q) L0 + q L1 and L0 with L1 <= e L0, so the "
+        "ratio is at most 1 - q + q e = exp(0.158565); mixing over the other rows keeps it.",
         known_epsilon=0.15857,
     ),
     Entry(
@@ -193,8 +196,8 @@ ENTRIES = (
         pair=_HALVES,
         sampler=_svt_3,
         exact=_svt_3_exact,
-        reason="The released value reuses the noise of the comparison: it bounds the threshold noise, and every rejected query then "
-        "costs on its own; no finite epsilon holds for all numbers of queries.",
+        reason="The released value reuses the noise of the comparison: it bounds the threshold noise, and every "
+        "rejected query then costs on its own; no finite epsilon holds for all numbers of queries.",
         known_epsilon=None,
     ),
     Entry(
@@ -221,7 +224,8 @@ ENTRIES = (
         pair=((0,) + 9 * (2,), 10 * (1,)),
         sampler=_svt_5,
         exact=from_law(_svt_5_law),
-        reason="Queries are compared with one threshold without noise of their own: 0111111111 has probability 0.0488 against 0.",
+        reason="Queries are compared with one threshold without noise of their own: 0111111111 has probability 0.0488 "
+        "against 0.",
         known_epsilon=float("inf"),
         law=_svt_5_law,
     ),
