@@ -166,20 +166,20 @@ class Pair:
     def max_divergence(self) -> Bounds:
         """Bounds on the largest privacy loss, the pure epsilon of P against Q."""
         tail_p, tail_q = (interval(tail) for tail in self.tails)
-        upper = maximum(cell.losses() for cell in self.cells if not _is_zero(cell.p))
-        lower = maximum(
-            _log_ratio(interval(cell.p), interval(cell.q) + tail_q)
-            for cell in self.cells
-            if _has_mass(interval(cell.p))
-        )
-        top = math.inf if _has_mass(tail_p.upper_end()) else upper.bounds().upper
-        if not any(_has_mass(interval(tail)) for tail in self.tails):
-            # A cell's own mass ratio never exceeds its largest loss; a single outcome attains it.
-            exact = [
-                c.losses() for c in self.cells if _has_mass(interval(c.p)) and (c.loss is None or _is_narrow(c.loss))
-            ]
-            lower = maximum([lower, *exact])
-        return Bounds(lower.bounds().lower, top)
+        closed = _is_zero(tail_p) and _is_zero(tail_q)
+        lower, upper = [-INFINITY], [-INFINITY]
+        for cell in self.cells:
+            p = interval(cell.p)
+            if _is_zero(p):
+                continue
+            loss = cell.losses()
+            upper.append(loss)
+            if _has_mass(p):
+                # A single outcome attains its loss; a cell's mass ratio is one of a post-processing.
+                attained = closed and (cell.loss is None or _is_narrow(loss))
+                lower.append(loss if attained else _log_ratio(p.lower_end(), interval(cell.q) + tail_q))
+        top = maximum(upper).bounds().upper if _is_zero(tail_p) else math.inf
+        return Bounds(maximum(lower).bounds().lower, top)
 
     def min_loss(self) -> Bounds:
         """Bounds on the least privacy loss (minus the max-divergence of Q against P)."""

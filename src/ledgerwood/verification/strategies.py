@@ -118,7 +118,7 @@ def score_pairs(
     low, high = (Fraction(0), width) if monotone else (-width / 2, width / 2)
     near = st.integers(-4, 4).map(lambda n: n * width / 2)
     far = st.integers(-100, 100).map(lambda n: n * width / 2)
-    between = st.fractions(low, high, max_denominator=12)
+    between = st.integers(0, 12).map(lambda n: low + n * (high - low) / 12)
     move = st.sampled_from([Fraction(0), low, high]) | between
 
     def vectors(size: int) -> SearchStrategy[tuple[list[Fraction], list[Fraction]]]:
