@@ -27,7 +27,7 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import Bounds, logarithm
+from ledgerwood.verification.intervals import INFINITY, Bounds, logarithm, maximum
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Data = TypeVar("Data", bound=Hashable)
@@ -173,7 +173,8 @@ class DomainVerdict(Generic[Data]):
     delta : float
         Largest mass that the ratio does not cover: the tail, and outputs resolved on one side only.
     epsilon : Bounds
-        Enclosure of the pure epsilon over the domain; the upper end is infinite when ``delta`` is positive.
+        Enclosure of the pure epsilon over the domain; the upper end is infinite when ``delta`` is positive, and then
+        the proved statement is the one with ``ratio`` and ``delta``.
     """
 
     ratio: Fraction | None
@@ -206,27 +207,25 @@ def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> 
     tails = np.array([float(law.tail) * (1 + 1e-15) for law in laws.values()])
 
     both = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
-    best, delta = np.empty(len(both)), np.empty(len(both))
+    best, sure, delta = (np.empty(len(both)) for _ in range(3))
     for start in range(0, len(both), 1024):
         block = both[start : start + 1024]
         p, q = (logs[[row[pair[side]] for pair in block]] for side in (0, 1))
-        open_tail = tails[[row[pair[1]] for pair in block]] > 0
-        uncovered = np.isneginf(q) & open_tail[:, None]
-        with np.errstate(invalid="ignore"):
+        tail_p, tail_q = (tails[[row[pair[side]] for pair in block]] for side in (0, 1))
+        uncovered = np.isneginf(q) & (tail_q > 0)[:, None]
+        with np.errstate(invalid="ignore", divide="ignore"):
             loss = np.where(uncovered | np.isneginf(p), -np.inf, p - q)
+            low = np.where(np.isneginf(p), -np.inf, p - np.logaddexp(q, np.log(tail_q)[:, None]))
         best[start : start + len(block)] = loss.max(axis=1)
+        sure[start : start + len(block)] = low.max(axis=1)
         lost = np.where(uncovered, np.exp(p), 0.0).sum(axis=1)
-        delta[start : start + len(block)] = lost * (1 + 1e-9) + tails[[row[pair[0]] for pair in block]]
+        delta[start : start + len(block)] = lost * (1 + 1e-9) + tail_p
 
     runs = sum(law.runs for law in laws.values())
     exact = [(*_largest_ratio(laws[a], laws[b]), a, b) for (a, b), loss in zip(both, best) if loss >= best.max() - 1e-9]
     ratio, outcome, a, b = max(exact, key=lambda found: (found[0] is None, found[0] or 0))
-    if ratio is None:
-        bounds = Bounds(math.inf, math.inf)
-    else:
-        surely = laws[a].probabilities[outcome] / (laws[b].probabilities[outcome] + laws[b].tail)
-        upper = logarithm(ratio).bounds().upper if delta.max() == 0 else math.inf
-        bounds = Bounds(logarithm(surely).bounds().lower, upper)
+    upper = math.inf if ratio is None or delta.max() > 0 else logarithm(ratio).bounds().upper
+    bounds = Bounds(_sure_epsilon(*(laws[data] for data in both[int(np.argmax(sure))])), upper)
     return DomainVerdict(ratio, float(delta.max()), bounds, (a, b), outcome, len(pairs), runs)
 
 
@@ -241,6 +240,16 @@ def _largest_ratio(first: ProgramLaw, second: ProgramLaw) -> tuple[Fraction | No
         elif p / q > best[0]:
             best = (p / q, outcome)
     return best
+
+
+def _sure_epsilon(first: ProgramLaw, second: ProgramLaw) -> float:
+    """The epsilon that some outcome certifies even if all of Q's unresolved mass falls on it."""
+    ratios = [
+        INFINITY if q == 0 else logarithm(p / q)
+        for outcome, p in first.probabilities.items()
+        for q in [second.probabilities.get(outcome, Fraction(0)) + second.tail]
+    ]
+    return maximum(ratios).bounds().lower
 
 
 def _log(p: Fraction) -> float:

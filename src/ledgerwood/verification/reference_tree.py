@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from ledgerwood.accounting import PureDP
@@ -54,11 +55,11 @@ class ReferenceTree:
         return PureDP(self.depth * 2 * math.log(self.base) - math.log(self.ratio))
 
     def __call__(self, rows: Rows, source: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        nodes, thresholds = [rows], []
+        nodes: tuple[Rows, ...] = (rows,)
+        thresholds = []
         for _ in range(self.depth):
-            options = [_split(nodes, t) for t in range(1, self.bins)]
-            weights = [self.base ** sum(abs(_sum(child)) for child in option) for option in options]
-            chosen = source.select(weights)
+            options, scores = _candidates(nodes, self.bins)
+            chosen = source.select(tuple(self.base**score for score in scores))
             thresholds.append(chosen + 1)
             nodes = options[chosen]
         return tuple(thresholds), tuple(self._leaf(node, source) for node in nodes)
@@ -81,8 +82,14 @@ def add_remove_pairs(domain: Sequence[Row], most_rows: int) -> Iterator[tuple[Ro
                 yield rows, tuple(sorted((*rows, row), key=domain.index))
 
 
-def _split(nodes: Sequence[Rows], threshold: int) -> list[Rows]:
-    return [tuple(row for row in node if (row[0] < threshold) == left) for node in nodes for left in (True, False)]
+@lru_cache(maxsize=1 << 16)
+def _candidates(nodes: tuple[Rows, ...], bins: int) -> tuple[tuple[tuple[Rows, ...], ...], tuple[int, ...]]:
+    """The children of every threshold, and their scores; remembered because an enumeration asks many times."""
+    options = tuple(
+        tuple(tuple(row for row in node if (row[0] < t) == left) for node in nodes for left in (True, False))
+        for t in range(1, bins)
+    )
+    return options, tuple(sum(abs(_sum(child)) for child in option) for option in options)
 
 
 def _sum(rows: Rows) -> int:

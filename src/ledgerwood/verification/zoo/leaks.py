@@ -55,34 +55,35 @@ def _float_laplace(data: Sequence[float], n: int, rng: np.random.Generator) -> A
 def grid_preimages(output: float, centre: float, scale: float) -> int:
     """How many points of numpy's uniform grid make ``centre + laplace(scale)`` equal to ``output``.
 
-    numpy draws U = k 2^-53 and returns scale*log(2U) for U < ½, -scale*log(2-2U) above. Both branches are monotone in
-    k up to an error of a few units in the last place, so all solutions lie in a short window around the real one.
+    numpy draws U = k 2^-53 and returns scale*log(U+U) for U < ½, -scale*log(2-U-U) above, in floats. Both branches are
+    monotone in k up to a few units in the last place, so all solutions lie in a short window around the real one.
 
     >>> y = 1.0 + 10.0 * math.log(2 * (123456789 * 2.0**-30))
     >>> grid_preimages(y, 1.0, 10.0) > 0, grid_preimages(y, 0.0, 10.0)
     (True, 0)
     """
     noise = output - centre
-    step = 2.0**-52  # both branches take the logarithm of a multiple of 2^-52 in (0, 1]
-    middle = math.exp(-abs(noise) / scale) / step
+    below = math.exp(-abs(noise) / scale) * 2.0**52  # k of the lower branch; the upper branch mirrors it
     blur = 4 * (math.ulp(output) + math.ulp(centre) + math.ulp(noise))
-    reach = math.ceil(middle * blur / scale) + 16
-    found = 0
-    for sign in (-1.0, 1.0):
-        if sign * noise < -blur:
-            continue
-        for k in range(max(1, int(middle) - reach), min(2**52, int(middle) + reach) + 1):
-            # The upper branch also holds U = ½ itself (logarithm 0).
-            if sign < 0 and k == 2**52:
-                continue
-            found += centre - sign * (scale * math.log(k * step)) == output
-    return found
+    reach = math.ceil(below * blur / scale) + 16
+    points: set[int] = set()
+    if noise <= blur:
+        points |= set(range(max(1, int(below) - reach), min(2**52 - 1, int(below) + reach) + 1))
+    if noise >= -blur:
+        mirrored = 2**53 - int(below)
+        points |= set(range(max(2**52, mirrored - reach), min(2**53 - 1, mirrored + reach) + 1))
+    return sum(centre + _numpy_laplace(k * 2.0**-53, scale) == output for k in points)
+
+
+def _numpy_laplace(u: float, scale: float) -> float:
+    """The operations of numpy's sampler on its uniform, for location 0."""
+    return -(scale * math.log(2.0 - u - u)) if u >= 0.5 else scale * math.log(u + u)
 
 
 def _float_laplace_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
     """A witness: an output of the second input that no point of the grid gives under the first."""
     for k in range(3 * 10**15, 3 * 10**15 + 1000):
-        output = second[0] + 10.0 * math.log(2 * (k * 2.0**-53))
+        output = second[0] + _numpy_laplace(k * 2.0**-53, 10.0)
         if grid_preimages(output, first[0], 10.0) == 0:
             q = Fraction(grid_preimages(output, second[0], 10.0), 2**53)
             return Pair.from_laws({"another": 1}, {output.hex(): q, "another": 1 - q})
