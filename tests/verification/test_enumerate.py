@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.bits import law_of_sampler, sampler_pair
-from ledgerwood.verification.check import check
+from ledgerwood.verification.claims import check
 from ledgerwood.verification.enumerate import (
     DiscreteLaw,
     clamped_discrete_laplace,

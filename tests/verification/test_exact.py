@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import laws
-from ledgerwood.verification.check import check
+from ledgerwood.verification.claims import check
 from ledgerwood.verification.exact import Cell, Pair
 from ledgerwood.verification.intervals import ONE, hull, interval, logarithm, normal_cdf, total
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ledgerwood.accounting import PureDP
 from ledgerwood.errors import ParameterError, PrivacyViolation
 from ledgerwood.verification import laws
-from ledgerwood.verification.check import check
+from ledgerwood.verification.claims import check
 from ledgerwood.verification.decorator import verify, verify_mechanism
 from ledgerwood.verification.strategies import (
     Leaf,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ledgerwood.verification.check import check
+from ledgerwood.verification.claims import check
 from ledgerwood.verification.strategies import gradient_histograms, score_pairs
 from ledgerwood.verification.zoo import ZOO
 from ledgerwood.verification.zoo.__main__ import main

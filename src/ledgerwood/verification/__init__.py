@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.verification.check import Verdict, check
+    from ledgerwood.verification.claims import Verdict, check
     from ledgerwood.verification.decorator import verify, verify_mechanism
     from ledgerwood.verification.enumerate import Choices, law_of, pair_of, verify_domain
     from ledgerwood.verification.exact import Event, Pair
@@ -21,8 +21,8 @@ _HOME = {
     "Event": "exact",
     "Interval": "intervals",
     "Pair": "exact",
-    "Verdict": "check",
-    "check": "check",
+    "Verdict": "claims",
+    "check": "claims",
     "law_of": "enumerate",
     "pair_of": "enumerate",
     "verify": "decorator",

@@ -59,7 +59,7 @@ class Interval:
 
     def bounds(self) -> Bounds:
         """Both ends as floats, rounded outwards."""
-        return Bounds(_to_float_down(self.low), -_to_float_down(libmp.mpf_neg(self.high)))
+        return Bounds(_to_float_down(self.low), 0.0 - _to_float_down(libmp.mpf_neg(self.high)))
 
     def __repr__(self) -> str:
         return f"Interval({self.bounds().lower!r}, {self.bounds().upper!r})"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Cost
-from ledgerwood.verification.check import Verdict, check
+from ledgerwood.verification.claims import Verdict, check
 from ledgerwood.verification.exact import Pair
 from ledgerwood.verification.intervals import Bounds, Number
 
