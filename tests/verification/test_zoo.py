@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,6 +215,18 @@ def test_the_rounded_parameters_of_the_literature_are_refuted_by_a_hair():
     assert check(geometric.exact(*geometric.pair), PureDP(0.11778)).violated
     gaussian = laws.gaussian_pair(interval(1) / Fraction("3.7306"), knots=[1])
     assert check(gaussian, ApproxDP(1.0, 1e-5)).violated
+    one_less = laws.gaussian_pair(interval(1) / (SIGMA - Fraction(1, 10**6)), knots=[1])
+    assert check(one_less, ApproxDP(1.0, 1e-5)).violated  # SIGMA is the least with six decimals
+
+
+def test_the_reference_page_lists_every_entry_with_its_number():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "zoo.md").read_text(encoding="utf-8")
+    for entry in ZOO.values():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{entry.name}` |")]
+        found = entry.exact_epsilon()
+        assert row.endswith(
+            ("| infinite |" if found.lower == math.inf else f"{found.lower:.5g} |", f"{found.upper:.5g} |")
+        )
 
 
 def test_the_scoreboard_prints_and_succeeds(capsys):

@@ -15,7 +15,7 @@ from ledgerwood.verification import laws
 from ledgerwood.verification.exact import Pair
 from ledgerwood.verification.intervals import square_root
 from ledgerwood.verification.zoo.entry import Entry
-from ledgerwood.verification.zoo.noise import SIGMA, laplace_exact, laplace_sampler
+from ledgerwood.verification.zoo.noise import SIGMA, laplace_exact, laplace_sampler, on_grid
 
 Array = NDArray[Any]
 Rows = Sequence[tuple[Any, ...]]
@@ -29,7 +29,7 @@ def _clip(gradient: float) -> Fraction:
 
 
 def _clipped_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.asarray(np.clip(data, -1, 1).sum() + rng.laplace(size=n))
+    return on_grid(np.clip(data, -1, 1).sum() + rng.laplace(size=n))
 
 
 def _clipped_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -37,7 +37,7 @@ def _clipped_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
 
 
 def _raw_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return float(sum(data)) + rng.laplace(size=n)
+    return on_grid(float(sum(data)) + rng.laplace(size=n))
 
 
 def _raw_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -82,7 +82,7 @@ def _random_tree(data: Rows, n: int, rng: np.random.Generator) -> Array:
         for _ in range(3):
             node = 2 * node + 1 + (x >= thresholds[trees, node])
         np.add.at(leaves, (trees, node - 7), np.clip(g, -1, 1))
-    return np.hstack([thresholds, leaves])
+    return np.hstack([thresholds, on_grid(leaves)])
 
 
 def _random_tree_exact(first: Rows, second: Rows) -> Pair:
@@ -93,7 +93,7 @@ def _random_tree_exact(first: Rows, second: Rows) -> Pair:
 
 
 def _gaussian_histogram(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
-    return np.asarray(data) + rng.normal(scale=float(SIGMA), size=(n, len(data)))
+    return on_grid(np.asarray(data) + rng.normal(scale=float(SIGMA), size=(n, len(data))))
 
 
 def _gaussian_histogram_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
@@ -174,7 +174,7 @@ ENTRIES = (
         name="boost_leaf_unclipped",
         family="boosting",
         correct=False,
-        summary="leaf: sum of g without clipping, noise for |g| <= 1",
+        summary="leaf: sum of g without clipping, noise for g in [-1, 1]",
         claim=PureDP(1.0),
         relation=_ADD_REMOVE,
         pair=((0.5, -1.0, 100.0), (0.5, -1.0)),

@@ -15,6 +15,7 @@ from ledgerwood.verification import laws
 from ledgerwood.verification.exact import Cell, Pair
 from ledgerwood.verification.intervals import ONE, Interval, exponential, hull, interval
 from ledgerwood.verification.zoo.entry import Entry
+from ledgerwood.verification.zoo.noise import on_grid
 
 Array = NDArray[Any]
 
@@ -96,7 +97,7 @@ def _half_precision_sum(data: Sequence[float]) -> float:
 
 
 def _float_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return _half_precision_sum(np.clip(data, -1, 1).tolist()) + rng.laplace(size=n)
+    return on_grid(_half_precision_sum(np.clip(data, -1, 1).tolist()) + rng.laplace(size=n))
 
 
 def _float_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -195,7 +196,8 @@ ENTRIES = (
         pair=((0,), (1,)),
         sampler=_timed_discrete_laplace,
         exact=_timed_exact,
-        reason="The time is |noise| + 1, so value and time together leave two candidates for the input.",
+        reason="The time is the size of the noise plus one, so value and time together leave two candidates for the "
+        "input.",
         known_epsilon=math.inf,
     ),
 )

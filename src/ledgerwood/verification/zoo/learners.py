@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.zoo.entry import Entry, Law, deterministic, from_law
+from ledgerwood.verification.zoo.noise import on_grid
 
 Array = NDArray[Any]
 Rows = Sequence[tuple[Any, Any]]
@@ -63,7 +64,7 @@ def _tree(nodes: Callable[[Rows], int], scale: float) -> Callable[[Rows, int, np
         split = nodes(data) == 3
         sums = [float(sum(side)) for side in _sides(data, 0.5)] if split else [float(sum(v for _, v in data)), 0.0]
         leaves = np.asarray(sums) + rng.laplace(scale=scale, size=(n, 2)) * [1.0, split]
-        return np.column_stack([np.full(n, nodes(data)), leaves])
+        return np.column_stack([np.full(n, nodes(data)), on_grid(leaves)])
 
     return sample
 
@@ -76,7 +77,7 @@ def _exact_covers(rows: Rows) -> tuple[int, int]:
 def _model_with_covers(data: Rows, n: int, rng: np.random.Generator) -> Array:
     """(sum_hessian left, right, noisy leaf left, right)."""
     leaves = [float(sum(side)) for side in _sides(data, 0.5)] + rng.laplace(scale=10.0, size=(n, 2))
-    return np.hstack([np.tile(_exact_covers(data), (n, 1)), leaves])
+    return np.hstack([np.tile(_exact_covers(data), (n, 1)), on_grid(leaves)])
 
 
 def _mean_label(labels: Sequence[float]) -> float:
@@ -85,7 +86,7 @@ def _mean_label(labels: Sequence[float]) -> float:
 
 def _initial_score(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
     """(F0, noisy sum of residuals)."""
-    return np.column_stack([np.full(n, _mean_label(data)), rng.laplace(size=n)])
+    return np.column_stack([np.full(n, _mean_label(data)), on_grid(rng.laplace(size=n))])
 
 
 def _quantile_edges(data: Sequence[float]) -> tuple[float, ...]:
@@ -101,7 +102,7 @@ def _binned(edges: Callable[[Sequence[float]], tuple[float, ...]]) -> Callable[.
 
     def sample(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
         counts = np.bincount(np.searchsorted(edges(data), data, side="right"), minlength=4)
-        return np.hstack([np.tile(edges(data), (n, 1)), counts + rng.laplace(size=(n, 4))])
+        return np.hstack([np.tile(edges(data), (n, 1)), on_grid(counts + rng.laplace(size=(n, 4)))])
 
     return sample
 

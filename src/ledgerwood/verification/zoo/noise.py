@@ -21,6 +21,9 @@ TENTH = Fraction(1, 10)
 #: Standard deviation of the Gaussian entries: the least with six decimals whose delta(1) is at most 1e-5.
 SIGMA = Fraction("3.730632")
 
+#: Released numbers are rounded down to multiples of this: a post-processing, which hides the lattice of float64 noise.
+GRID = 2.0**-10
+
 _MOVES_BY_ONE = "each query moves by at most 1"
 _DENSITY_RATIO = (
     "Proof: log of the density ratio is (|x - b| - |x - a|)/scale per coordinate, at most |a - b|/scale by the "
@@ -28,11 +31,16 @@ _DENSITY_RATIO = (
 )
 
 
+def on_grid(values: Array) -> Array:
+    """Round down to the grid, so that an entry is as good or as bad as its mathematics says, not as its floats."""
+    return np.asarray(np.floor(values / GRID) * GRID)
+
+
 def laplace_sampler(scale: float) -> Callable[[Sequence[float], int, np.random.Generator], Array]:
     """Laplace noise on every coordinate of the data; a single coordinate gives a flat array."""
 
     def sample(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-        noisy = np.asarray(data, dtype=float) + rng.laplace(scale=scale, size=(n, len(data)))
+        noisy = on_grid(np.asarray(data, dtype=float) + rng.laplace(scale=scale, size=(n, len(data))))
         return noisy[:, 0] if len(data) == 1 else noisy
 
     return sample
@@ -72,7 +80,7 @@ def _discrete_gaussian(data: Sequence[int], n: int, rng: np.random.Generator) ->
 
 
 def _gaussian(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return data[0] + rng.normal(scale=float(SIGMA), size=n)
+    return on_grid(data[0] + rng.normal(scale=float(SIGMA), size=n))
 
 
 def _gaussian_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -89,7 +97,7 @@ def _noisy_max_exponential(data: Sequence[float], n: int, rng: np.random.Generat
 
 
 def _largest_noisy_value(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.asarray(np.max(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1))
+    return on_grid(np.max(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1))
 
 
 def _noisy_max_law(data: Sequence[int]) -> Law:

@@ -16,7 +16,7 @@ from ledgerwood.verification.exact import Pair
 from ledgerwood.verification.exponentials import laplace_density
 from ledgerwood.verification.intervals import Interval
 from ledgerwood.verification.zoo.entry import Entry, Law, from_law
-from ledgerwood.verification.zoo.noise import TENTH, laplace_exact
+from ledgerwood.verification.zoo.noise import TENTH, laplace_exact, on_grid
 
 Array = NDArray[Any]
 _MOVES_BY_ONE = "each query moves by at most 1"
@@ -62,7 +62,7 @@ def _svt_3(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
     accepted = noisy >= 1.0 + rng.laplace(scale=20.0, size=(n, 1))
     stop = np.where(accepted.any(axis=1), accepted.argmax(axis=1), len(data))
     value = np.where(stop < len(data), noisy[np.arange(n), np.minimum(stop, len(data) - 1)], 0.0)
-    return np.column_stack([stop, value])
+    return np.column_stack([stop, on_grid(value)])
 
 
 def _svt_3_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
@@ -93,11 +93,11 @@ def _svt_5_law(data: Sequence[int]) -> Law:
 
 
 def _prefix_sums(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return np.cumsum(np.asarray(data) + rng.laplace(scale=10.0, size=(n, len(data))), axis=1)
+    return np.cumsum(on_grid(np.asarray(data) + rng.laplace(scale=10.0, size=(n, len(data)))), axis=1)
 
 
 def _laplace_parallel(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
-    return data[0] + rng.laplace(scale=200.0, size=(n, 20))
+    return on_grid(data[0] + rng.laplace(scale=200.0, size=(n, 20)))
 
 
 def _laplace_parallel_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
@@ -106,7 +106,7 @@ def _laplace_parallel_exact(first: Sequence[float], second: Sequence[float]) -> 
 
 def _subsampled_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
     kept = rng.random((n, len(data))) < 0.1
-    return np.asarray(kept @ np.asarray(data, dtype=float) + rng.laplace(size=n))
+    return on_grid(kept @ np.asarray(data, dtype=float) + rng.laplace(size=n))
 
 
 def _subsampled_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
