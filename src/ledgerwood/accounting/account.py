@@ -68,11 +68,11 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
         if method is None
         else (method, _priced(cost, method, delta_target, "epsilon"))
     )
-    value, step = price.value, 1e-15
+    value, step = price.value, 1e-12
     # ε and δ are found by different routes; make them agree on the safe side.
     while math.isfinite(value) and delta(cost, value, method) > delta_target:
-        value = value * (1 + step) + step * 1e-300
-        step *= 4
+        value = value * (1 + step) + step * 1e-290
+        step *= 8
     return name, Price(value, price.order)
 
 

@@ -58,7 +58,7 @@ def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[t
 # -- privacy-loss distributions -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _losses(cost: Cost, *, epsilon: float | None = None, delta: float | None = None) -> tuple[ComposedLoss, ...]:
     from ledgerwood.accounting.pld import compose as compose_losses
 

@@ -6,7 +6,7 @@ The smallest profile that holds for every :math:`\varepsilon`-bounded-range mech
           \qquad -\varepsilon \le \gamma \le \varepsilon,
 
 :math:`1 - e^\gamma` to the left and 0 to the right (``docs/theory/bounded-range-profile.md``).
-:class:`RangeProfile` holds the profile of a composition as computed by :mod:`ledgerwood.accounting.recursion`:
+:class:`RangeProfile` holds the profile of a composition computed by :mod:`ledgerwood.accounting.recursion`:
 an upper end (chords of upper values, linear in :math:`e^\gamma`) and a lower end (lines below the profile).
 Every number it returns is rounded outwards. Elementary functions are taken to be right to 8 ulp,
 ``scipy.special.erfcx`` and ``ndtr`` to 32 ulp.
@@ -51,7 +51,7 @@ def bounded_range_log_delta(epsilon: float, gamma: ArrayLike) -> Array:
     """Logarithm of the exact profile, for values too small for floating point; -inf beyond epsilon.
 
     >>> print(f"{bounded_range_log_delta(1.0, 0.0):.6f}")
-    -1.406827
+    -1.406829
     """
     _check_size(epsilon)
     g = np.asarray(gamma, dtype=np.float64)
@@ -113,17 +113,18 @@ class RangeProfile:
     @classmethod
     def from_state(cls, *, h: float, reach: float, state: Array) -> Self:
         """Finish the four rows (upper, lower, intercept, slope) computed by the recursion."""
-        upper = np.minimum(state[0], 1.0)
+        upper = np.minimum.accumulate(np.minimum(state[0], 1.0))  # V decreases and is at most 1
         after = np.append(upper[1:], upper[-1])
         before = np.concatenate([upper[:1], upper[:-1]])
         steep, flat = (before - upper) / -math.expm1(-h), (upper - after) / math.expm1(h)
         steep[0], flat[0] = 1.0 - upper[0], 2.0 * flat[0]
         masses = np.maximum(steep - flat + 8 * _ULP * (np.abs(steep) + np.abs(flat)), 0.0)
-        rows = [upper, state[1], state[2], state[3], masses]
-        copies = [np.ascontiguousarray(row) for row in rows]
-        for row in copies:
+        upper, lower, intercepts, slopes, masses = (
+            np.array(row) for row in (upper, state[1], state[2], state[3], masses)
+        )
+        for row in (upper, lower, intercepts, slopes, masses):
             row.setflags(write=False)
-        return cls(h, reach, *copies, mass_at_infinity=float(upper[-1]))
+        return cls(h, reach, upper, lower, intercepts, slopes, masses, float(upper[-1]))
 
     @property
     def gamma_max(self) -> float:
@@ -144,10 +145,18 @@ class RangeProfile:
         right = np.expm1(place) / math.expm1(self.h)
         left = np.exp(place) * np.expm1(self.h - place) / math.expm1(self.h)
         value = left * self.values[index] + right * self.values[np.minimum(index + 1, last)]
-        value = np.where(index == last, self.values[last], value)
+        value = np.where(index == last, self.values[last] * self._tail(distance), value)
         value = np.where(distance >= self.reach, 0.0, value)
         mirrored = np.where(g < 0, -np.expm1(-distance) + np.exp(-distance) * value, value)
         return np.asarray(np.minimum(mirrored * _UP, 1.0))
+
+    def _tail(self, distance: Array) -> Array:
+        """The chord from 1 at the last node to 0 at the reach, rounded up, for distances between them."""
+        margin = 4 * _ULP * self.reach
+        length, left = self.reach - self.gamma_max - margin, np.maximum(self.reach - distance, 0.0) + margin
+        if length <= 0.0:
+            return np.ones_like(distance)
+        return np.minimum(np.expm1(-left) / math.expm1(-length), 1.0)
 
     def lower(self, gamma: ArrayLike) -> Array:
         """Lower end of V at any real gamma: the best of the neighbouring lines and of the next node."""
@@ -158,7 +167,7 @@ class RangeProfile:
         following = np.minimum(index + 1, last)
         value = np.where(index < last, self.lower_values[following], 0.0)
         for node in (index, following):
-            place = np.minimum(distance - node * self.h + 4 * _ULP * distance, 700.0)
+            place = np.minimum(distance - node * self.h + 4 * _ULP * (distance + self.h), 700.0)
             down = self.intercepts[node] * (1 - 4 * _ULP) - self.slopes[node] * np.exp(place) * _UP
             value = np.maximum(value, down)
         mirrored = np.where(g < 0, -np.expm1(-distance) + np.exp(-distance) * value, value)
@@ -173,7 +182,7 @@ class RangeProfile:
         _check_mu(mu)
         nodes = self.h * np.arange(len(self.masses))
         strikes = np.concatenate([nodes, -nodes[1:]])
-        weights = np.concatenate([self.masses, self.masses[1:] * np.exp(-nodes[1:]) * _UP])
+        weights = np.concatenate([self.masses, self.masses[1:] * np.exp(-nodes[1:] * (1 - 4 * _ULP)) * _UP])
 
         def at(g: float) -> float:
             margin = 4 * _ULP * (abs(g) + nodes[-1])
@@ -186,22 +195,27 @@ class RangeProfile:
     def gaussian_lower(self, mu: float, gamma: ArrayLike) -> Array:
         r"""Lower end of :math:`E[V(\gamma - L)]`, :math:`L \sim N(\mu^2/2, \mu^2)`.
 
-        Line i is followed on the half cells around node i. By parts this is a sum over the changes at
-        the midpoints: each is a put (with the Gaussian profile as expectation) and a small correction.
+        Line i is followed until line i + 1 overtakes it. By parts this is a sum over the crossings: each is a
+        put (with the Gaussian profile as expectation), and a correction for the rounding of its place.
         """
         _check_mu(mu)
-        intercepts, slopes, middles = self._lines()
+        intercepts, slopes, nodes = self._lines()
         change = intercepts[:-1] - intercepts[1:]
-        half = math.exp(self.h / 2)
-        slope_left, slope_right = slopes[:-1] * half, slopes[1:] / half
-        correction = change - (slope_left - slope_right)
-        correction -= 16 * _ULP * (intercepts[:-1] + slope_left + slope_right)
+        fall = slopes[:-1] - slopes[1:] * math.exp(-self.h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            offset = np.nan_to_num(np.log(change / fall), nan=self.h / 2)
+        # Any crossing between the two nodes keeps the bound valid; the clip only guards against rounding.
+        offset = np.clip(offset, 0.0, self.h)
+        stretch = np.exp(offset)
+        correction = change - stretch * fall
+        correction -= 32 * _ULP * (intercepts[:-1] + stretch * (slopes[:-1] + slopes[1:]))
+        crossings = nodes[:-1] + offset
 
         def at(g: float) -> float:
-            margin = 4 * _ULP * (abs(g) + middles[-1])
-            low = _gaussian_profile(mu, g - middles + margin, upper=False)
-            high = _gaussian_profile(mu, g - middles - margin, upper=True)
-            few, many = _gaussian_tail(mu, g - middles, margin)
+            margin = 4 * _ULP * (abs(g) + nodes[-1])
+            low = _gaussian_profile(mu, g - crossings + margin, upper=False)
+            high = _gaussian_profile(mu, g - crossings - margin, upper=True)
+            few, many = _gaussian_tail(mu, g - crossings, margin)
             puts = np.where(change > 0, change * low * _DOWN, change * high * _UP)
             tails = np.where(correction > 0, correction * few, correction * many)
             gains = puts + tails
@@ -212,18 +226,19 @@ class RangeProfile:
         return _each(at, gamma)
 
     def _lines(self) -> tuple[Array, Array, Array]:
-        """Lines at the nodes -n-1, ..., n+1 and the midpoints between them; (1, 1) and (0, 0) at the ends."""
+        """Lines at the nodes -n-1, ..., n+1, (1, 1) and (0, 0) being the ends; slopes scaled by exp(node)."""
         count = len(self.values)
         nodes = self.h * np.arange(count + 1)
-        shrink = np.exp(-nodes)
+        shrink = np.exp(-nodes * (1 - 4 * _ULP))
         left_intercepts = np.maximum(1.0 - self.slopes * shrink[:-1] * _UP, 0.0) * _DOWN
         left_slopes = (1.0 - self.intercepts) * shrink[:-1] * _UP
         intercepts = np.concatenate([[1.0], left_intercepts[:0:-1], self.intercepts, [0.0]])
         slopes = np.concatenate([[shrink[-1] * _UP], left_slopes[:0:-1], self.slopes, [0.0]])
-        middles = self.h * (np.arange(-count, count) + 0.5)
-        return intercepts, slopes, middles
+        return intercepts, slopes, np.concatenate([-nodes[:0:-1], nodes])
 
-    def pmf_upper(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
+    def pmf_upper(
+        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
+    ) -> Array:
         """Upper end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 
@@ -233,7 +248,9 @@ class RangeProfile:
 
         return _each(at, gamma)
 
-    def pmf_lower(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
+    def pmf_lower(
+        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
+    ) -> Array:
         """Lower end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 
@@ -250,11 +267,11 @@ def _each(function: Callable[[float], float], gamma: ArrayLike) -> Array:
 
 
 def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
-    r"""Bound :math:`\Phi(-a) - e^\gamma \Phi(-b)`, with :math:`a = \gamma/\mu - \mu/2` and :math:`b = a + \mu`.
+    r"""Bound :math:`\Phi(-a) - e^\gamma \Phi(-b)`, where :math:`a = \gamma/\mu - \mu/2`, :math:`b = a + \mu`.
 
-    Since :math:`e^\gamma \varphi(b) = \varphi(a)` it is :math:`\varphi(a) (m(a) - m(b))` with Mills' ratio m. The
-    difference cancels for small mu; :math:`-m'(x) = 1 - x m(x)` is convex and decreasing, so that it also lies
-    between mu times the midpoint and mu times the mean of the end points of -m'.
+    Since :math:`e^\gamma \varphi(b) = \varphi(a)` it is :math:`\varphi(a) (m(a) - m(b))` with Mills' ratio m.
+    The difference cancels for small mu; :math:`-m'(x) = 1 - x m(x)` is convex and decreasing, so that the
+    difference also lies between mu times -m' at the midpoint and mu times the mean of -m' at the ends.
     """
     from scipy.special import ndtr
 
@@ -268,7 +285,7 @@ def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
     up, down = (_UP, _DOWN) if upper else (_DOWN, _UP)
     difference = near * up - far * down
     if upper:
-        mean = ((1.0 - a * near) + (1.0 - b * far) + 32 * _ULP * (np.abs(a) * near + b * far)) / 2
+        mean = ((1.0 - a * near) + (1.0 - b * far) + 64 * _ULP * (np.abs(a) * near + b * far)) / 2
         mean = np.where(a > -2.0, mean, np.inf)
         small = density * np.minimum(difference, mu * mean * _UP)
         value = np.where(a > -1.0, small, ndtr(-a) * up - density * far * (1 - error)) * (1 + error)
@@ -292,7 +309,7 @@ def _gaussian_tail(mu: float, gamma: Array, margin: float) -> tuple[Array, Array
     slip = 4 * _ULP * (np.abs(gamma) / mu + mu / 2) + margin / mu
     density, error = _density(b - mu)
     # On the right through Mills' ratio; on the left the product itself is harmless.
-    error = error + slip * (np.abs(b - mu) + 1.0)
+    error = error + slip * (np.abs(b - mu) + 2.0)
     value = np.where(
         b > -1.0,
         density * _mills(np.maximum(b, -2.0)),

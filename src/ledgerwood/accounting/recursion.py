@@ -10,9 +10,9 @@ The best :math:`\delta` at :math:`\gamma` that any adaptive choice of bounded-ra
           q_t = \frac{1 - e^{t - \varepsilon}}{1 - e^{-\varepsilon}}.
 
 (Dong, Durfee and Rogers, arXiv:1909.13830, for the mathematics.) The last executed step is applied to
-:math:`V_0` first. If the order is unknown, the lattice :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` over the
-multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot make
-the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
+:math:`V_0` first. If the order is unknown, :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` on the lattice
+of the multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot
+make the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,32 +34,30 @@ __all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work"
 Array = NDArray[np.float64]
 
 _ULP = 2.0**-52
-_AUTOMATIC_WORK = 4e8  # cell evaluations that the automatic grid may take
+# Cell evaluations (about 1e9 per second) that the automatic grid may take, by the cells it buys with them.
+_AFFORDABLE = {1024: 1e8, 512: 1e8, 256: 1e8, 128: 1e8, 64: 6e8, 32: 6e8, 16: 2e9, 8: 2e9, 4: 8e9}
+_MERGING_CELLS = 16  # sizes are merged until a grid this fine is affordable
 _WORK_LIMIT = 8e9  # beyond this the caller is told to use another method
 _MEMORY_LIMIT = 4e7  # numbers held by the lattice of an unknown order
-_MERGING_CELLS = 16  # sizes are merged until a grid this fine is affordable
-_FEWEST_CELLS, _MOST_CELLS = 4, 1024
-_HEADROOM = 0.05  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
+_COPIES, _CALL = 4, 1e4  # besides its cells, a step costs so many cells more, and so many evaluations
+_MOST_GROUPS = 6  # sizes kept apart in a lattice
+_HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 
 
-class TooLarge(LedgerwoodError):
+class TooLarge(LedgerwoodError):  # noqa: N818 -- says what is wrong, as the tree of errors does
     """The recursion would take too long; a Rényi bound is the method to use instead."""
 
 
 @dataclass(frozen=True)
-class _Group:
-    """``count`` steps, priced at ``above`` for the upper end and at ``below`` for the lower end."""
-
-    above: float
-    below: float
-    count: int
-
-
-@dataclass(frozen=True)
 class _Plan:
-    """What will be computed: groups (in executed order if ordered), nodes 0, h, ..., last h, and its work."""
+    """What will be computed, on the nodes 0, h, ..., last h, and what it takes.
 
-    groups: tuple[_Group, ...]
+    ``groups`` are (size, count) pairs, in executed order for a schedule; for a lattice they may be merged,
+    and ``ascending`` keeps the true sizes.
+    """
+
+    groups: tuple[tuple[float, int], ...]
+    ascending: tuple[tuple[float, int], ...]
     h: float
     last: int
     work: float
@@ -77,9 +74,9 @@ def bounded_range_profile(
     steps
         Pairs (epsilon, count), in executed order if ``ordered``.
     ordered
-        Whether the schedule is fixed in advance. If not, the multiset is priced for its worst order, orders chosen
-        adaptively included; sizes that are nearly equal are merged (upwards for the upper end, downwards for the
-        lower end) when the lattice of orders would be too large.
+        Whether the schedule is fixed in advance. If not, the multiset is priced for its worst order, orders
+        chosen adaptively included; sizes that are nearly equal are merged upwards when the lattice of orders
+        would be too large. The lower end is then that of the ascending order, which is rarely not the worst.
     gamma_max
         Beyond it the profile is only bounded by its value there.
     cells
@@ -95,7 +92,7 @@ def bounded_range_profile(
     --------
     >>> profile = bounded_range_profile([(0.5, 1), (1.0, 1)], ordered=True, gamma_max=1.5)
     >>> print(f"{profile.upper(0.0):.5f}")
-    0.25982
+    0.25981
     >>> profile = bounded_range_profile([(1.0, 1), (0.5, 1)], ordered=True, gamma_max=1.5)
     >>> print(f"{profile.upper(0.0):.5f}")
     0.24492
@@ -103,22 +100,25 @@ def bounded_range_profile(
     plan = _plan(steps, ordered, gamma_max, cells)
     if plan.work > _WORK_LIMIT or plan.memory > _MEMORY_LIMIT:
         raise TooLarge(
-            f"the optimal recursion would take {plan.work:.2g} cell evaluations, more than {_WORK_LIMIT:.2g}: "
+            f"the optimal recursion would take {plan.work:.2g} cell evaluations, over {_WORK_LIMIT:.2g}: "
             f"use method='rdp', a smaller gamma_max, or fewer cells"
         )
-    machine = _Machine(plan)
-    state = machine.schedule() if ordered else machine.lattice()
-    reach = _sum_up(plan.groups, [group.count for group in plan.groups])
+    if ordered:
+        state = _Machine(plan, plan.groups, upper=True, lower=True).schedule()
+    else:
+        state = _Machine(plan, plan.ascending, upper=False, lower=True).schedule()
+        state[0] = _Machine(plan, plan.groups, upper=True, lower=False).lattice()[0]
+    reach = _sum_up(plan.groups, [count for _, count in plan.groups])
     return RangeProfile.from_state(h=plan.h, reach=reach, state=state)
 
 
 def estimated_work(
     steps: Sequence[tuple[float, int]], *, ordered: bool, gamma_max: float, cells: int | None = None
 ) -> float:
-    """Number of cell evaluations that :func:`bounded_range_profile` would make (about 1e9 per second and core).
+    """Number of cell evaluations that :func:`bounded_range_profile` would make, about 1e9 per second.
 
     >>> estimated_work([(0.1, 20)], ordered=True, gamma_max=2.0, cells=32)
-    409600.0
+    674340.0
     """
     return _plan(steps, ordered, gamma_max, cells).work
 
@@ -128,73 +128,100 @@ def _plan(steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, c
     for epsilon, count in steps:
         if not 0.0 <= epsilon < math.inf:
             raise ParameterError("epsilon", "be non-negative and finite", epsilon)
-        if isinstance(count, bool) or not isinstance(count, Integral) or count < 0:
+        if type(count) is bool or int(count) != count or count < 0:
             raise ParameterError("count", "be a non-negative integer", count)
     if not 0.0 < gamma_max < math.inf:
         raise ParameterError("gamma_max", "be positive and finite", gamma_max)
     if cells is not None and cells < 1:
         raise ParameterError("cells", "be a positive integer", cells)
-    groups = [_Group(float(e), float(e), int(n)) for e, n in steps if e > 0 and n > 0]
+    groups = [(float(e), int(n)) for e, n in steps if e > 0 and n > 0]
     if not groups:
-        return _Plan((), float(gamma_max), 1, 0.0, 0.0)
+        return _Plan((), (), float(gamma_max), 1, 0.0, 0.0)
     if not ordered:
-        groups = _same_sizes(groups)
         trial = _MERGING_CELLS if cells is None else cells
-        limit = 4 * _AUTOMATIC_WORK if cells is None else _WORK_LIMIT
-        while len(groups) > 1:
-            plan = _layout(groups, ordered, gamma_max, trial)
+        limit = _AFFORDABLE[trial] if cells is None else _WORK_LIMIT
+        sizes = _same_sizes(groups)
+        for number in range(min(len(sizes), _MOST_GROUPS), 0, -1):
+            groups = sizes if number == len(sizes) else _merge(sizes, number)
+            plan = _layout(groups, sizes, gamma_max, trial)
             if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
                 break
-            groups = _merge_nearest(groups)
+    else:
+        sizes = []
     if cells is not None:
-        return _layout(groups, ordered, gamma_max, 1 << (cells - 1).bit_length())
-    cells = _MOST_CELLS
-    while cells > _FEWEST_CELLS:
-        plan = _layout(groups, ordered, gamma_max, cells)
-        if plan.work <= _AUTOMATIC_WORK and plan.memory <= _MEMORY_LIMIT:
-            return plan
-        cells //= 2
-    return _layout(groups, ordered, gamma_max, cells)
+        return _layout(groups, sizes, gamma_max, 1 << (cells - 1).bit_length())
+    for number, limit in _AFFORDABLE.items():
+        plan = _layout(groups, sizes, gamma_max, number)
+        if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
+            break
+    return plan
 
 
-def _layout(groups: list[_Group], ordered: bool, gamma_max: float, cells: int) -> _Plan:
-    """Lay the grid: ``cells`` (a power of two, so that h is exact) per step of the weightiest size."""
-    heaviest = max(groups, key=lambda group: group.count * group.above**2)
-    h = heaviest.above / cells
-    reach = sum(group.count * group.above for group in groups)
+def _layout(
+    groups: list[tuple[float, int]], ascending: list[tuple[float, int]], gamma_max: float, cells: int
+) -> _Plan:
+    """Lay the grid: ``cells`` (a power of two, so that h is exact) per step of the weightiest size.
+
+    A schedule has no ``ascending`` sizes: every group is applied as often as it counts, not once per state.
+    """
+    heaviest = max(groups, key=lambda group: group[1] * group[0] ** 2)[0]
+    h = heaviest / cells
+    reach = sum(size * count for size, count in groups)
     last = math.ceil(min(gamma_max * (1 + _HEADROOM), reach) / h) + 1
-    states = [1 if ordered else math.prod(g.count + 1 for g in groups if g is not group) for group in groups]
-    evaluations = sum(
-        group.count * multiple * (group.above // h + 1) for group, multiple in zip(groups, states, strict=True)
-    )
-    held = 2 if ordered else 2 * min(states)
-    return _Plan(tuple(groups), h, last, float(evaluations * last), 4.0 * held * last)
+    states = math.prod(count + 1 for _, count in groups) if ascending else 1
+    work, held = 0.0, 2.0
+    for size, count in groups:
+        applied = count * (states // (count + 1) if ascending else 1)
+        work += applied * ((size // h + 1 + _COPIES) * last + _CALL)
+    if ascending:
+        held = 2.0 * states / (max(count for _, count in groups) + 1)
+    return _Plan(tuple(groups), tuple(ascending), h, last, work, 4.0 * held * last)
 
 
-def _same_sizes(groups: list[_Group]) -> list[_Group]:
+def _same_sizes(groups: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Ascending sizes, each with its total count."""
     counts: dict[float, int] = {}
-    for group in groups:
-        counts[group.above] = counts.get(group.above, 0) + group.count
-    return [_Group(size, size, counts[size]) for size in sorted(counts)]
+    for size, count in groups:
+        counts[size] = counts.get(size, 0) + count
+    return sorted(counts.items())
 
 
-def _merge_nearest(groups: list[_Group]) -> list[_Group]:
-    """Merge the neighbours in size whose merging adds least to the sum of squares; B grows with epsilon."""
-    extra = [low.count * (high.above**2 - low.above**2) for low, high in itertools.pairwise(groups)]
-    i = extra.index(min(extra))
-    low, high = groups[i], groups[i + 1]
-    return [*groups[:i], _Group(high.above, low.below, low.count + high.count), *groups[i + 2 :]]
+def _merge(sizes: list[tuple[float, int]], number: int) -> list[tuple[float, int]]:
+    """Partition ascending sizes into ``number`` runs, each raised to its largest size (B grows with epsilon).
+
+    Dynamic programming over the ends of the runs; the sum of squares, which the cost follows, is minimal.
+    """
+    size = np.array([e for e, _ in sizes])
+    total = np.concatenate([[0], np.cumsum([n for _, n in sizes])])
+    best = np.concatenate([[0.0], np.full(len(sizes), np.inf)])
+    starts = []
+    for _ in range(number):
+        choice = np.zeros(len(sizes) + 1, dtype=np.int64)
+        improved = np.full(len(sizes) + 1, np.inf)
+        for end in range(1, len(sizes) + 1):
+            costs = best[:end] + (total[end] - total[:end]) * size[end - 1] ** 2
+            choice[end] = np.argmin(costs)
+            improved[end] = costs[choice[end]]
+        best = improved
+        starts.append(choice)
+    runs: list[tuple[float, int]] = []
+    end = len(sizes)
+    for choice in reversed(starts):
+        start = int(choice[end])
+        runs.append((float(size[end - 1]), int(total[end] - total[start])))
+        end = start
+    return runs[::-1]
 
 
-def _sum_up(groups: Sequence[_Group], counts: Sequence[int]) -> float:
-    """Sum of the upper sizes, rounded up: the profile is 0 from here on."""
-    return math.fsum(g.above * n for g, n in zip(groups, counts, strict=True)) * (1 + 4 * _ULP)
+def _sum_up(groups: Sequence[tuple[float, int]], counts: Sequence[int]) -> float:
+    """Sum of the sizes, each ``counts`` times, rounded up: the profile is 0 from here on."""
+    return math.fsum(size * n for (size, _), n in zip(groups, counts, strict=True)) * (1 + 4 * _ULP)
 
 
 class _Step:
     """Constants of one step of size ``epsilon`` on a grid of step ``h``, for both kernels.
 
-    With epsilon = cells h + r, 0 <= r < h, the strategies t = 0, h, ..., cells h have weights q and p = 1 - q;
+    With epsilon = cells h + r, 0 <= r < h, the strategies t = 0, h, ..., cells h have weights q, p = 1 - q;
     ``bend`` is the coefficient of w (1 - w) in a cell (see the theory page). Every constant is right to
     (16 + epsilon) ulp, which ``slack`` covers together with the arithmetic of the kernels.
     """
@@ -224,6 +251,7 @@ class _Step:
                 1 / math.expm1(r) if r > 0 else 0.0,
                 bend_r,
                 0.25 / bend_r if r > 0 else 0.0,
+                max(1e-306 / float(np.max(self.bend)), 1e-306),
             ]
         )
         self.shift = cells if r <= rest else cells + 1
@@ -234,19 +262,18 @@ class _Step:
 class _Machine:
     """Applies steps to states; a state is a row each of upper values, lower values, intercepts and slopes."""
 
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(
+        self, plan: _Plan, groups: tuple[tuple[float, int], ...], *, upper: bool, lower: bool
+    ) -> None:
         from ledgerwood.accounting._kernels import recursion
 
         self._kernels = recursion
-        self._plan = plan
-        self._above = [_Step(group.above, plan.h) for group in plan.groups]
-        self._below = [
-            step if group.below == group.above else _Step(group.below, plan.h)
-            for step, group in zip(self._above, plan.groups, strict=True)
-        ]
-        self._pad = max([step.cells for step in self._above], default=0) + 2
+        self._plan, self._groups = plan, groups
+        self._upper, self._lower = upper, lower
+        self._steps = [_Step(size, plan.h) for size, _ in groups]
+        self._pad = max([step.cells for step in self._steps], default=0) + 2
         nodes = plan.h * np.arange(self._pad + 1)
-        self._one_minus, self._exponential = -np.expm1(-nodes), np.exp(-nodes)
+        self._one_minus, self._exponential = -np.expm1(-nodes), np.exp(-nodes * (1 - 4 * _ULP))
         width = plan.last + 1 + 2 * self._pad
         self._work, self._scratch = np.zeros((4, width)), np.zeros((4, width))
         self._chosen = np.zeros(width, dtype=np.int64)
@@ -257,7 +284,7 @@ class _Machine:
 
     def _index(self, counts: Sequence[int]) -> int:
         """First node at or beyond the sum of the sizes, where V is 0."""
-        return math.ceil(_sum_up(self._plan.groups, counts) / self._plan.h)
+        return math.ceil(_sum_up(self._groups, counts) / self._plan.h)
 
     def _apply(self, source: Array, source_counts: Sequence[int], which: int, goal: Array) -> None:
         """Merge step ``which`` on top of ``source`` into ``goal``."""
@@ -266,30 +293,22 @@ class _Machine:
         kernels.load(source, self._index(counts), self._one_minus, self._exponential, pad, self._work)
         counts[which] += 1
         limit = min(self._index(counts), self._plan.last)
-        up, down = self._above[which], self._below[which]
-        kernels.raise_upper(
-            self._work, pad, limit, up.q, up.p, up.bend, up.inverse_bend, up.shape, up.slack, self._scratch, goal[0]
-        )
-        kernels.raise_lower(
-            self._work,
-            pad,
-            limit,
-            down.q,
-            down.p,
-            down.shift,
-            down.scale,
-            down.slack,
-            self._scratch,
-            self._chosen,
-            goal,
-        )
+        step, work, scratch = self._steps[which], self._work, self._scratch
+        if self._upper:
+            bends = step.bend, step.inverse_bend, step.shape
+            kernels.raise_upper(work, pad, limit, step.q, step.p, *bends, step.slack, scratch, goal[0])
+        if self._lower:
+            ahead = step.shift, step.scale
+            kernels.raise_lower(
+                work, pad, limit, step.q, step.p, *ahead, step.slack, scratch, self._chosen, goal
+            )
 
     def schedule(self) -> Array:
         """B_1 B_2 ... B_k V_0: the last executed step is applied first."""
         state, goal = self._zero(), self._zero()
-        counts = [0] * len(self._plan.groups)
+        counts = [0] * len(self._groups)
         for which in reversed(range(len(counts))):
-            for _ in range(self._plan.groups[which].count):
+            for _ in range(self._groups[which][1]):
                 goal[:] = 0.0
                 self._apply(state, counts, which, goal)
                 counts[which] += 1
@@ -298,11 +317,13 @@ class _Machine:
 
     def lattice(self) -> Array:
         """W_m = max_i B_i W_(m - e_i) for m up to the counts; two planes of the largest count are held."""
-        counts = [group.count for group in self._plan.groups]
-        outer = counts.index(max(counts, default=0)) if counts else 0
+        counts = [count for _, count in self._groups]
+        if not counts:
+            return self._zero()
+        outer = counts.index(max(counts))
         inner = [range(n + 1) for i, n in enumerate(counts) if i != outer]
         previous: dict[tuple[int, ...], Array] = {}
-        for a in range(counts[outer] + 1 if counts else 1):
+        for a in range(counts[outer] + 1):
             plane: dict[tuple[int, ...], Array] = {}
             for rest in itertools.product(*inner):
                 m = (*rest[:outer], a, *rest[outer:])
@@ -314,4 +335,4 @@ class _Machine:
                         self._apply(state, source, i, goal)
                 plane[m] = goal
             previous = plane
-        return previous[tuple(counts)] if counts else self._zero()
+        return previous[tuple(counts)]

@@ -9,14 +9,12 @@ which is what the lattice of unknown orders needs.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 UPPER, LOWER, INTERCEPT, SLOPE = 0, 1, 2, 3
 _BLOCK = 1024  # grid points per block: the rows of one block stay in the first-level cache
 _ULP = 2.0**-52
-_TINY = 1e-307  # floor of second differences: their inverse must not overflow
-_FLOOR = 1e-305  # floor of positive upper values, ceiling of lower values set to 0: keeps clear of underflow
+_FLOOR = 1e-302  # positive upper values are raised to it, lower values below it are 0: no subnormal numbers
 _UNDERFLOW = 1e-320  # more than all roundings of a step to subnormal numbers together
 
 
@@ -24,7 +22,7 @@ _UNDERFLOW = 1e-320  # more than all roundings of a step to subnormal numbers to
 def load(state, reach_index, one_minus, exponential, pad, work):  # type: ignore[no-untyped-def]
     """Pad a state: V(-g) = 1 - exp(-g) + exp(-g) V(g) on the left, the constant tail on the right.
 
-    ``one_minus`` and ``exponential`` hold 1 - exp(-i h) and exp(-i h), each within 4 ulp.
+    ``one_minus`` holds 1 - exp(-i h) to 4 ulp, ``exponential`` holds exp(-i h (1 - 4 ulp)) to 4 ulp.
     """
     size = state.shape[1]
     last = size - 1
@@ -49,16 +47,42 @@ def load(state, reach_index, one_minus, exponential, pad, work):  # type: ignore
 
 
 @njit(cache=True, nogil=True)
+def _raise_cell(a0, a1, b0, b1, e, f, q, p, bend, inverse_bend, top):  # type: ignore[no-untyped-def]
+    """``top = max(top, the maximum of one cell of t)``: ends + (D - |d|)_+^2 / (4 D), D = bend e."""
+    q0, p0, q1, p1 = q[0], p[0], q[1], p[1]
+    for i in range(top.shape[0]):
+        at0 = q0 * a0[i] + p0 * b0[i]
+        at1 = q1 * a1[i] + p1 * b1[i]
+        ends = at0 if at0 > at1 else at1
+        z = bend * e[i] - abs(at0 - at1)
+        z = z if z > 0.0 else 0.0
+        value = ends + z * (z * f[i] * inverse_bend)
+        top[i] = value if value > top[i] else top[i]
+
+
+@njit(cache=True, nogil=True)
+def _raise_strategy(j, q, p, a, b, top, choice):  # type: ignore[no-untyped-def]
+    """``top = max(top, q a + p b)``, remembering where strategy j wins."""
+    for i in range(top.shape[0]):
+        value = q * a[i] + p * b[i]
+        better = value > top[i]
+        top[i] = value if better else top[i]
+        choice[i] = j if better else choice[i]
+
+
+@njit(cache=True, nogil=True)
 def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratch, target):  # type: ignore[no-untyped-def]
     """``target[i] = max(target[i], sup_t q_t V(g_i - t) + (1 - q_t) V(g_i - t + epsilon))``, rounded up.
 
     ``shape`` = (cells, chord of V(. + epsilon) to the left and right node, 1/(e^h - 1),
     then for the last, partial cell of width r: chord of V(. - r) to the right and left node, 1/(e^r - 1), its
-    bend and inverse bend; bend = 0 when epsilon is a multiple of h).
+    bend and inverse bend, the bend being 0 when epsilon is a multiple of h; and a floor for the second
+    differences, which keeps their inverses finite).
     """
     cells = int(shape[0])
     left, right, inverse = shape[1], shape[2], shape[3]
     near, far, inverse_r, bend_r, inverse_bend_r = shape[4], shape[5], shape[6], shape[7], shape[8]
+    floor = shape[9]
     values = work[UPPER]
     shifted, second, inverse_second, best = scratch[0], scratch[1], scratch[2], scratch[3]
     start = pad - cells - 1
@@ -73,7 +97,7 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
         above = a[i - 1] + (a[i - 1] - a[i]) * inverse
         below = b[i - 1] + (b[i - 1] - b[i]) * inverse
         difference = (above - below) + tiny * (abs(above) + abs(below))
-        difference = difference if difference > _TINY else _TINY
+        difference = difference if difference > floor else floor
         second[start + i] = difference
         inverse_second[start + i] = 1.0 / difference
     for block in range(0, limit + 1, _BLOCK):
@@ -83,18 +107,19 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
             top[i] = 0.0
         for j in range(cells):
             s = pad + block - j
-            a0, a1 = values[s : s + width], values[s - 1 : s - 1 + width]
-            b0, b1 = shifted[s : s + width], shifted[s - 1 : s - 1 + width]
-            e, f = second[s : s + width], inverse_second[s : s + width]
-            q0, p0, q1, p1, k, c = q[j], p[j], q[j + 1], p[j + 1], bend[j], inverse_bend[j]
-            for i in range(width):
-                at0 = q0 * a0[i] + p0 * b0[i]
-                at1 = q1 * a1[i] + p1 * b1[i]
-                ends = at0 if at0 > at1 else at1
-                z = k * e[i] - abs(at0 - at1)
-                z = z if z > 0.0 else 0.0
-                value = ends + z * (z * f[i] * c)
-                top[i] = value if value > top[i] else top[i]
+            _raise_cell(
+                values[s : s + width],
+                values[s - 1 : s - 1 + width],
+                shifted[s : s + width],
+                shifted[s - 1 : s - 1 + width],
+                second[s : s + width],
+                inverse_second[s : s + width],
+                q[j : j + 2],
+                p[j : j + 2],
+                bend[j],
+                inverse_bend[j],
+                top,
+            )
         s = pad + block
         a0 = values[s - cells : s - cells + width]
         b0 = shifted[s - cells : s - cells + width]
@@ -109,7 +134,7 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
                 above = behind + (behind - a0[i]) * inverse_r
                 below = b1[i] + (b1[i] - b0[i]) * inverse_r
                 e1 = (above - below) + tiny * (abs(above) + abs(below))
-                e1 = e1 if e1 > _TINY else _TINY
+                e1 = e1 if e1 > floor else floor
                 z = bend_r * e1 - abs(at0 - at1)
                 z = z if z > 0.0 else 0.0
                 value = ends + z * (z / e1 * inverse_bend_r)
@@ -149,13 +174,7 @@ def raise_lower(work, pad, limit, q, p, shift, scale, slack, scratch, chosen, ta
             choice[i] = 0
         for j in range(cells + 1):
             s = pad + block - j
-            a, b = lower[s : s + width], ahead[s : s + width]
-            q0, p0 = q[j], p[j]
-            for i in range(width):
-                value = q0 * a[i] + p0 * b[i]
-                better = value > top[i]
-                top[i] = value if better else top[i]
-                choice[i] = j if better else choice[i]
+            _raise_strategy(j, q[j], p[j], lower[s : s + width], ahead[s : s + width], top, choice)
         for i in range(width):
             value = top[i] * down
             if value > _FLOOR and value > target[LOWER, block + i]:
@@ -163,4 +182,6 @@ def raise_lower(work, pad, limit, q, p, shift, scale, slack, scratch, chosen, ta
                 s = pad + block + i - j
                 target[LOWER, block + i] = value
                 target[INTERCEPT, block + i] = (q[j] * intercept[s] + p[j] * intercept[s + shift]) * down
-                target[SLOPE, block + i] = (q[j] * slope[s] + p[j] * slope[s + shift] * scale) * up + _UNDERFLOW
+                target[SLOPE, block + i] = (
+                    q[j] * slope[s] + p[j] * slope[s + shift] * scale
+                ) * up + _UNDERFLOW

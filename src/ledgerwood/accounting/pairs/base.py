@@ -40,13 +40,22 @@ class LossPair(ABC):
         return self._infinite_mass()
 
     @property
+    def anchor(self) -> float:
+        """A loss that deserves a grid point: an edge or an atom of the law."""
+        return self._anchor()
+
+    @property
     def lattice(self) -> tuple[float, bool] | None:
-        """A step whose multiples hold every atom and edge of the loss, and whether the loss has no other values."""
+        """A spacing that, counted from the anchor, meets all atoms and edges; whether the loss has no other
+        values.
+        """
         return self._lattice()
 
     @property
     def rounding(self) -> float:
-        """The masses are right to ``rounding * (16 + |log p| + |log q|)`` in the logs; the accountant allows for it."""
+        """The masses are right to ``rounding * (16 + |log p| + |log q|)`` in the logs; the accountant allows
+        for it.
+        """
         return self._rounding()
 
     def support(self) -> tuple[float, float]:
@@ -58,7 +67,8 @@ class LossPair(ABC):
 
         Edges rise. An atom within ``2**-47 * max(1, |edge|)`` of an edge may be counted on either side of it.
         """
-        return self._log_cells(np.asarray(edges, dtype=float))
+        array = np.asarray(edges, dtype=float)
+        return self._log_cells(array) if len(array) else (np.zeros(1), np.zeros(1))
 
     def log_delta(self, epsilon: npt.ArrayLike) -> Array:
         """Logarithm of the profile, in closed form (one release, no grid)."""
@@ -73,6 +83,10 @@ class LossPair(ABC):
 
     def _infinite_mass(self) -> float:
         return 0.0
+
+    def _anchor(self) -> float:
+        low, high = self._support()
+        return high if high < math.inf else low if low > -math.inf else 0.0
 
     def _lattice(self) -> tuple[float, bool] | None:
         return None
@@ -108,20 +122,21 @@ def log_difference(a: Array, b: Array) -> Array:
     return out
 
 
-def log_normal_interval(a: Array, b: Array) -> Array:
+def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     r"""Log(:math:`\Phi(b) - \Phi(a)`), right in relative terms for every width and both tails.
 
-    Narrow intervals, :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the
-    centre (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
+    ``width`` is b - a, given apart because the rounding of a and b may spoil their difference. Narrow intervals,
+    :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the centre
+    (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
     """
     from scipy.special import log_ndtr, ndtr
 
     flip = a + b < 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     out = np.full(np.shape(a), -np.inf)
-    some = b > a
+    some = width > 0
     with np.errstate(invalid="ignore"):
-        width, centre = b - a, (a + b) / 2
+        centre = (a + b) / 2
         narrow = some & (width * (1 + centre) <= 1)
     nodes, weights = np.polynomial.legendre.leggauss(8)
     w, m = width[narrow] / 2, centre[narrow]

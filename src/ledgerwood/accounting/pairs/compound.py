@@ -19,9 +19,12 @@ __all__ = ["MaxPair", "SubsampledPair"]
 class SubsampledPair(LossPair):
     r"""Poisson subsampling of ``base`` at ``rate`` q, under add/remove neighbours.
 
-    ``base`` = (P0, Q0) dominates the mechanism for removals (P0 with the record, Q0 without it). Then (ZDW Theorem 11)
-    ``"remove"`` is :math:`((1-q)Q_0 + qP_0,\; Q_0)` and ``"add"`` is its reverse :math:`(Q_0,\; (1-q)Q_0 + qP_0)`.
-    The loss is the monotone map :math:`\pm\log(1 - q + q e^{l_0})` of the base loss, so cells are the base's cells.
+    ``base`` = (P0, Q0) dominates the mechanism for removals (P0 with the record, Q0 without it). Then (ZDW
+    Theorem 11)
+    ``"remove"`` is :math:`((1-q)Q_0 + qP_0,\; Q_0)` and ``"add"`` is its reverse
+    :math:`(Q_0,\; (1-q)Q_0 + qP_0)`.
+    The loss is the monotone map :math:`\pm\log(1 - q + q e^{l_0})` of the base loss, so cells are the base's
+    cells.
 
     Exact when the base pair is attained by a mechanism that ignores the other records.
     """
@@ -41,6 +44,12 @@ class SubsampledPair(LossPair):
 
     def _infinite_mass(self) -> float:
         return self.rate * self.base.infinite_mass if self.direction == "remove" else 0.0
+
+    def _anchor(self) -> float:
+        edge = math.log1p(
+            -self.rate
+        )  # much of the law may pile up there, where the base loss is very negative
+        return edge if self.direction == "remove" else -edge
 
     def _rounding(self) -> float:
         return self.base.rounding
@@ -74,16 +83,18 @@ class SubsampledPair(LossPair):
         return np.concatenate((empty, log_p)), np.concatenate((empty, log_q0))
 
     def _log_delta(self, epsilon: Array) -> Array:
-        r"""With :math:`x = e^\varepsilon`: :math:`q\,\delta_0((x-1+q)/q)`, or :math:`(1-x(1-q))\,\delta_0^{rev}(xq/(1-x(1-q)))` for additions."""
+        r"""With :math:`x = e^\varepsilon`: :math:`q\,\delta_0((x-1+q)/q)`, or
+        :math:`(1-x(1-q))\,\delta_0^{rev}(xq/(1-x(1-q)))` for additions.
+        """
         eps = epsilon
         q = self.rate
         if self.direction == "remove":
             inside = np.expm1(eps) > -q
             values = math.log(q) + self.base.log_delta(self._base_edges(np.where(inside, eps, 0.0)))
             return np.where(inside, values, log1mexp(np.minimum(eps, 0.0)))
-        share = np.exp(np.minimum(eps, 700.0)) * (1 - q)
-        inside = share < 1
-        log_rest = np.log1p(-np.where(inside, share, 0.0))
+        log_share = eps + math.log1p(-q)
+        inside = log_share < 0
+        log_rest = log1mexp(np.where(inside, log_share, -1.0))
         at = np.where(inside, eps + math.log(q) - log_rest, 0.0)
         return np.where(inside, log_rest + self.base.reversed().log_delta(at), -np.inf)
 
@@ -95,8 +106,10 @@ class SubsampledPair(LossPair):
 class MaxPair(LossPair):
     r"""The pair whose profile is the pointwise maximum of several: parallel composition under add/remove.
 
-    A maximum of profiles (convex in :math:`x = e^\varepsilon`, between :math:`(1-x)_+` and 1) is a profile. At an edge its one-sided
-    derivatives are those of the pair that attains the maximum there, and the mass of a cell is the difference of
+    A maximum of profiles (convex in :math:`x = e^\varepsilon`, between :math:`(1-x)_+` and 1) is a profile.
+    At an edge its one-sided
+    derivatives are those of the pair that attains the maximum there, and the mass of a cell is the
+    difference of
     the tails at its two ends, so the cells follow from the pairs' own.
     """
 
@@ -136,7 +149,7 @@ class MaxPair(LossPair):
         return np.where(left == right, own[0], p), np.where(left == right, own[1], q)
 
     def _log_delta(self, epsilon: Array) -> Array:
-        return np.max([pair.log_delta(epsilon) for pair in self.pairs], axis=0)
+        return np.asarray(np.max([pair.log_delta(epsilon) for pair in self.pairs], axis=0))
 
     def _reversed(self) -> MaxPair:
         return MaxPair([pair.reversed() for pair in self.pairs])

@@ -25,7 +25,8 @@ class GaussianPair(LossPair):
     r"""N(mu, 1) against N(0, 1): the Gaussian mechanism with mu = sensitivity / sigma.
 
     .. math:: L \sim N(\mu^2/2, \mu^2), \qquad
-              \delta(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon}\,\Phi(-\mu/2 - \varepsilon/\mu)
+              \delta(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon}\,\Phi(-\mu/2 -
+              \varepsilon/\mu)
 
     Exact: Balle & Wang 2018 (arXiv:1805.06530), Theorem 8.
 
@@ -42,9 +43,10 @@ class GaussianPair(LossPair):
         return -math.inf, math.inf
 
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
-        z = edges / self.mu
-        half = self.mu / 2
-        return log_normal_interval(*intervals(z - half)), log_normal_interval(*intervals(z + half))
+        z, half = edges / self.mu, self.mu / 2
+        width = np.concatenate(([np.inf], np.diff(edges) / self.mu, [np.inf]))
+        log_p, log_q = (log_normal_interval(*intervals(z + move), width) for move in (-half, half))
+        return log_p, log_q
 
     def _log_delta(self, epsilon: Array) -> Array:
         from scipy.special import log_ndtr
@@ -52,32 +54,31 @@ class GaussianPair(LossPair):
         eps = epsilon
         a = self.mu / 2 - eps / self.mu
         b = -self.mu / 2 - eps / self.mu
-        # For large eps/mu both terms are nearly equal; the scaled complementary error function m(x) = Phi(-x)/phi(x)
+        # Close to one, the plain difference; else the two terms may be nearly equal, and Mills' ratio m = (1 - Phi)/phi
         # takes the common factor out: delta = phi(a) (m(-a) - m(-b)), since e^eps phi(b) = phi(a).
         direct = log_difference(log_ndtr(a), eps + log_ndtr(b))
         scaled = -a * a / 2 - 0.5 * math.log(2 * math.pi) + np.log(_mills_difference(-a, self.mu))
-        return np.where(a < -1, scaled, direct)
+        return np.where(a < 5, scaled, direct)
 
 
 def _mills_difference(x: Array, gap: float) -> Array:
-    r"""Mills' ratio at x minus at x + gap, x > 0: :math:`\int_0^\infty e^{-xt - t^2/2}(1 - e^{-t\,gap})\,dt`."""
+    r"""Mills' ratio at x minus at x + gap, x >= -5: the integral of :math:`-m'(y) = 1 - y\,m(y)` if the gap is small."""
     from scipy.special import erfcx
 
     root = math.sqrt(2)
-    x = np.maximum(x, 0.0)
+    x = np.maximum(x, -5.0)
     plain = math.sqrt(math.pi / 2) * (erfcx(x / root) - erfcx((x + gap) / root))
-    # A small gap: the integral of -m'(y) = 1 - y m(y) over [x, x + gap]; the integrand itself cancels only for large y,
-    # where it is 1/y^2 - 3/y^4 + 15/y^6 - ..., so it is taken from that series there.
     nodes, weights = np.polynomial.legendre.leggauss(12)
     total = np.zeros(np.shape(x))
     for node, weight in zip(nodes, weights, strict=True):
-        y = x + gap * (node + 1) / 2
-        total += weight * gap / 2 * _one_minus_y_mills(y)
-    return np.where(gap < 0.5 * (1 + x), total, plain)
+        total += weight * gap / 2 * _one_minus_y_mills(x + gap * (node + 1) / 2)
+    return np.where(gap < 0.5 * (1 + np.maximum(x, 0.0)), total, plain)
 
 
 def _one_minus_y_mills(y: Array) -> Array:
-    r""":math:`1 - y\,m(y)` for y >= 0, with m Mills' ratio: direct below 12, by its asymptotic series above (rel. 1e-15)."""
+    r""":math:`1 - y\,m(y)` with m Mills' ratio: direct below 12, by its asymptotic series above
+    (rel. 1e-15).
+    """
     from scipy.special import erfcx
 
     direct = 1 - y * math.sqrt(math.pi / 2) * erfcx(y / math.sqrt(2))
@@ -92,7 +93,8 @@ def _one_minus_y_mills(y: Array) -> Array:
 class LaplacePair(LossPair):
     r"""Laplace noise with ``epsilon`` = sensitivity / scale.
 
-    Atoms: P(L = eps) = 1/2, P(L = -eps) = e^{-eps}/2; between them the density under P is :math:`\tfrac14 e^{(l-\varepsilon)/2}`.
+    Atoms: P(L = eps) = 1/2, P(L = -eps) = e^{-eps}/2; between them the density under P is
+    :math:`\tfrac14 e^{(l-\varepsilon)/2}`.
 
     .. math:: \delta(\gamma) = 1 - e^{(\gamma - \varepsilon)/2}, \quad |\gamma| \le \varepsilon
     """
@@ -103,7 +105,7 @@ class LaplacePair(LossPair):
         positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
-        return self.epsilon, False
+        return 2 * self.epsilon, False
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -134,9 +136,11 @@ class BoundedRangePair(LossPair):
 
     The loss has density proportional to :math:`e^{l/2}` on :math:`[-\varepsilon, \varepsilon]` under P, and
 
-    .. math:: \delta(\gamma) = (1 - e^{(\gamma - \varepsilon)/2})^2 / (1 - e^{-\varepsilon}), \quad |\gamma| \le \varepsilon,
+    .. math:: \delta(\gamma) = (1 - e^{(\gamma - \varepsilon)/2})^2 / (1 - e^{-\varepsilon}), \quad |\gamma|
+    \le \varepsilon,
 
-    is the least profile valid for every such mechanism (Dong, Durfee & Rogers 2020). Composing this pair is valid in
+    is the least profile valid for every such mechanism (Dong, Durfee & Rogers 2020). Composing this pair is
+    valid in
     every order of the steps, but the ``optimal`` recursion is tighter.
     """
 
@@ -146,7 +150,7 @@ class BoundedRangePair(LossPair):
         positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
-        return self.epsilon, False
+        return 2 * self.epsilon, False
 
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -166,7 +170,9 @@ class BoundedRangePair(LossPair):
 
 
 def _log_exponential_cells(left: Array, right: Array, end: float, log_scale: float) -> Array:
-    """Log of scale * (e^{(b - end)/2} - e^{(a - end)/2}) on the part (a, b] of each cell inside [-end, end]."""
+    """Log of scale * (e^{(b - end)/2} - e^{(a - end)/2}) on the part (a, b] of each cell inside [-end,
+    end].
+    """
     a, b = np.clip(left, -end, end), np.clip(right, -end, end)
     return log_scale + (b - end) / 2 + log1mexp(-np.maximum(b - a, 0.0) / 2)
 

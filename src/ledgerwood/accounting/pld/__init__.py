@@ -1,8 +1,11 @@
 r"""The ``pld`` accountant: privacy-loss distributions composed by tilted FFT, certified from both sides.
 
-``compose`` puts every pair on one uniform grid, from above and from below (:mod:`ledgerwood.accounting.pld.discretise`), and
-answers come from tilted convolutions (:mod:`ledgerwood.accounting.pld.tilted`) with every truncation and rounding error on the
-safe side. One call covers one direction (P, Q): with an asymmetric pair in the mix, ask both directions and take the worse.
+``compose`` puts every pair on one uniform grid, from above and from below
+(:mod:`ledgerwood.accounting.pld.discretise`), and
+answers come from tilted convolutions (:mod:`ledgerwood.accounting.pld.tilted`) with every truncation and
+rounding error on the
+safe side. One call covers one direction (P, Q): with an asymmetric pair in the mix, ask both directions and
+take the worse.
 
 >>> from ledgerwood.accounting.pairs import GaussianPair
 >>> composed = compose([(GaussianPair(1 / 50), 1000)], delta=1e-5)

@@ -10,19 +10,22 @@ from functools import cached_property
 import numpy as np
 
 from ledgerwood.accounting.pairs import Array, LossPair
-from ledgerwood.accounting.pld.discretise import GridLoss, from_above, from_below
-from ledgerwood.accounting.pld.sketch import LARGEST_TILT, Sketch, sketch
+from ledgerwood.accounting.pld.discretise import Grid, GridLoss, from_above, from_below
+from ledgerwood.accounting.pld.sketch import Sketch, sketch
 from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**17, 2**21, 2**22
+SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**16, 2**21, 2**22
 """Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
 LONGEST_PAIR = 2**19
 """Grid points of one pair."""
-VARIANCE_TOLERANCE = 1e-6
-"""The part of the composed variance that connecting the dots may add (about step^2 / 6 per release)."""
+TOLERANCE = 5e-7
+"""How much the grid may add to epsilon, relatively, unless that takes too many points."""
+
+SHARP = 1e-9
+"""A tilt is kept when its rounding bounds of log delta are this close."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class ComposedLoss:
     """
 
     pairs: tuple[tuple[LossPair, int], ...]
-    step: float
-    ranges: tuple[tuple[int, int], ...]
+    grids: tuple[Grid, ...]
     outline: Sketch = field(repr=False)
     tilt: float
+    _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -55,8 +58,8 @@ class ComposedLoss:
     def _grid(self, upper: bool) -> tuple[GridLoss, ...]:
         if upper not in self._laws:
             rule = from_above if upper else from_below
-            each = zip(self.pairs, self.ranges, strict=True)
-            self._laws[upper] = tuple(rule(pair, first, last, self.step) for (pair, _), (first, last) in each)
+            each = zip(self.pairs, self.grids, strict=True)
+            self._laws[upper] = tuple(rule(pair, grid) for (pair, _), grid in each)
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
@@ -65,10 +68,16 @@ class ComposedLoss:
             for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
         ]
 
-    def _shift(self, upper: bool) -> float:
-        """How far the composed grid may be off; a safe move to the right (left from below)."""
-        total = sum(law.shift * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True))
-        return total if upper else -total
+    @property
+    def step(self) -> float:
+        """The common step of the grids."""
+        return self.grids[0].step
+
+    def _origin(self, upper: bool) -> float:
+        """The composed loss of index 0, moved to the safe side."""
+        return math.fsum(
+            law.origin * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
+        )
 
     def _infinite(self, upper: bool) -> float:
         log_finite = math.fsum(
@@ -78,7 +87,9 @@ class ComposedLoss:
         return -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
 
     def _highest(self, upper: bool) -> float:
-        return self.step * sum((part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper))
+        return self._origin(upper) + self.step * sum(
+            (part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper)
+        )
 
     def _sum(self, upper: bool, tilt: float) -> TiltedSum:
         kept = self._sums.get(upper)
@@ -91,40 +102,41 @@ class ComposedLoss:
         return kept
 
     def _saddle(self, epsilon: float, start: float) -> float:
-        """The tilt under which the mean of the sum is epsilon, to two standard deviations; 0 below the mean."""
-        parts, tilt = self._parts(True), start
+        """The tilt under which the mean of the sum is epsilon, to a standard deviation; 0 below the mean."""
+        parts, tilt, goal = self._parts(True), start, epsilon - self._origin(True)
         for _ in range(12):
             mean, variance = tilted_moments(parts, self.step, tilt)
-            if (
-                variance <= 0
-                or abs(mean - epsilon) <= 2 * math.sqrt(variance)
-                or (tilt == 0 and mean > epsilon)
-            ):
+            spread = math.sqrt(variance)
+            if spread == 0 or abs(mean - goal) <= spread or (tilt == 0 and mean > goal):
                 break
-            # At most a doubling: beyond it the second-order picture of the cumulants says little.
-            tilt = min(max(tilt + (epsilon - mean) / variance, tilt / 3), 2 * tilt + 1 / math.sqrt(variance))
-            tilt = min(tilt if tilt * math.sqrt(variance) > 1e-3 else 0.0, LARGEST_TILT)
+            # Newton's step on the cumulants, at most a doubling or a third.
+            tilt = min(max(tilt + (goal - mean) / variance, tilt / 3), 2 * tilt + 1 / spread, self.outline.largest_tilt)
+            tilt = tilt if tilt * spread > 1e-3 else 0.0
         return tilt
 
-    def _log_delta(self, epsilon: float, upper: bool, tilt: float) -> float:
+    def _log_bounds(self, epsilon: float, upper: bool, tilt: float) -> tuple[float, float]:
+        """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
-        at = epsilon - self._shift(upper)
-        if at >= self._highest(upper) + self.step * 2.0**-20:
-            return log_infinite
-        bounds = self._sum(upper, tilt).log_hockey_stick(at)
-        return float(np.logaddexp(bounds[upper], log_infinite))
+        if epsilon >= self._highest(upper) + self.step * 2.0**-20:
+            return log_infinite, log_infinite
+        low, high = self._sum(upper, tilt).log_hockey_stick(epsilon - self._origin(upper))
+        return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
 
-    def _tilt_at(self, epsilon: float) -> float:
-        return self._saddle(epsilon, self.outline.tilt_for_epsilon(epsilon))
+    def _log_delta(self, epsilon: float, upper: bool) -> float:
+        tilt = self.outline.tilt_for_epsilon(epsilon)
+        bounds = self._log_bounds(epsilon, upper, tilt)
+        if bounds[1] - bounds[0] > SHARP:
+            bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, tilt))
+        return bounds[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:
         """Log of an upper bound of delta at epsilon."""
-        return min(0.0, self._log_delta(epsilon, True, self._tilt_at(epsilon)))
+        return min(0.0, self._log_delta(epsilon, True))
 
     def log_delta_lower(self, epsilon: float) -> float:
         """Log of a lower bound of delta at epsilon (no less than that of 1 - e^epsilon)."""
-        value = self._log_delta(epsilon, False, self._tilt_at(epsilon))
+        value = self._log_delta(epsilon, False)
         return max(value, math.log(-math.expm1(epsilon)) - 2.0**-40 if epsilon < 0 else -math.inf)
 
     def delta_upper(self, epsilon: float) -> float:
@@ -136,40 +148,63 @@ class ComposedLoss:
         return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
 
     def epsilon_upper(self, delta: float) -> float:
-        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` if infinite loss weighs more."""
-        return self._solve(delta, upper=True)
+        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` where there is none."""
+        return self._upper_root(delta)[0]
 
     def epsilon_lower(self, delta: float) -> float:
-        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does)."""
-        return self._solve(delta, upper=False)
+        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does).
 
-    def _solve(self, delta: float, *, upper: bool) -> float:
+        Found by stepping down from the upper end, where the tilt suits both.
+        """
+        start, tilt = self._upper_root(delta)
+        goal = math.log(delta) + 2.0**-45
+        if self._infinite(False) >= math.exp(goal):
+            return math.inf
+        good = fail = min(start, self._highest(False))
+        move = 1e-11 * good
+        while good > 0 and self._log_bounds(good, False, tilt)[0] <= goal:
+            good, fail, move = good - move, good, 4 * move
+        for _ in range(12):
+            middle = (max(good, 0.0) + fail) / 2
+            if good > 0 and self._log_bounds(middle, False, tilt)[0] > goal:
+                good = middle
+            else:
+                fail = middle
+        return max(good, 0.0)
+
+    def _upper_root(self, delta: float) -> tuple[float, float]:
+        """The least epsilon found whose upper bound of delta is at most ``delta``, and the tilt that showed it."""
         if not 0 < delta < 1:
             raise ParameterError("delta", "lie in (0, 1)", delta)
-        goal = math.log(delta) + (-1 if upper else 1) * 2.0**-45
-        if self._infinite(upper) >= math.exp(goal):
-            return math.inf
-        answer, tilt = 0.0, self.outline.tilt_for_delta(goal)
-        for _ in range(4):
-            answer = self._root(goal, upper, tilt)
-            better = self._saddle(answer, tilt)
-            if better == tilt:
-                break
-            tilt = better
-        return answer
+        if delta in self._roots:
+            return self._roots[delta]
+        goal = math.log(delta) - 2.0**-45
+        tilt = self.outline.tilt_for_delta(goal)
+        best = (math.inf, tilt)
+        if self._infinite(True) < math.exp(goal):
+            for _ in range(3):
+                answer = self._root(goal, tilt)
+                best = min(best, (answer, tilt))
+                bounds = self._log_bounds(answer, True, tilt)
+                better = tilt if bounds[1] - bounds[0] <= SHARP else self._saddle(answer, tilt)
+                if better == tilt:
+                    break
+                tilt = better
+        self._roots[delta] = best
+        return best
 
-    def _root(self, goal: float, upper: bool, tilt: float) -> float:
+    def _root(self, goal: float, tilt: float) -> float:
         """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
-        top = self._highest(upper) + max(self._shift(upper), 0.0) + self.step
+        top = self._highest(True) + self.step
 
         def excess(epsilon: float) -> float:
-            return max(self._log_delta(epsilon, upper, tilt), goal - 1e3) - goal
+            return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal
 
-        mean, variance = tilted_moments(self._parts(upper), self.step, tilt)
+        mean, variance = tilted_moments(self._parts(True), self.step, tilt)
         low, high = 0.0, top
-        x = last = min(max(mean, 0.0), top)
+        x = last = min(max(mean + self._origin(True), 0.0), top)
         value = last_value = excess(x)
-        move = 0.3 * math.sqrt(variance) + self.step
+        move = 0.3 * math.sqrt(variance) + 1e-3 * self.step
         proposal = x + math.copysign(move, value)
         for turn in range(100):
             low, high = (x, high) if value > 0 else (low, x)
@@ -181,16 +216,19 @@ class ComposedLoss:
                 break
             last, last_value, x, value = x, value, proposal, excess(proposal)
             proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
-        move = 1e-11 * max(x, self.step * 1e-6)
-        while 0 < x < top and (excess(x) > 0) == upper:
-            x, move = (min(x + move, top), 4 * move) if upper else (max(x - move, 0.0), 4 * move)
+        move = 1e-11 * max(x, 1e-6 * self.step)
+        while x < top and excess(x) > 0:
+            x, move = min(x + move, top), 4 * move
         return x
 
     def pmf(self, *, upper: bool = True) -> LossPmf:
-        """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for lower ends.
+        """The composed loss on its grid: from above for upper ends, or (``upper=False``) from below for
+        lower ends.
 
-        Each mass is the best of the bounds under several tilts between 0 and the target's, so that the far tail is right
-        relative to itself; what lies beyond the grid is at its first point or at infinite loss (from below: dropped).
+        Each mass is the best of the bounds under several tilts between 0 and the target's, so that the far
+        tail is right
+        relative to itself; what lies beyond the grid is at its first point or at infinite loss (from below:
+        dropped).
         """
         sums = [
             result
@@ -218,7 +256,7 @@ class ComposedLoss:
         if upper:
             mass[0] += 2 * TAIL
             infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
-        return LossPmf(losses + self._shift(upper), mass, infinite)
+        return LossPmf(np.asarray(losses + self._origin(upper)), mass, infinite)
 
 
 def compose(
@@ -242,10 +280,12 @@ def compose(
     if delta is not None:
         log_delta = math.log(delta) if delta > 0 else -735.0
         tilt = outline.tilt_for_delta(log_delta)
+        scale = outline.epsilon_for(log_delta)
     else:
         assert epsilon is not None
         tilt = outline.tilt_for_epsilon(epsilon)
         log_delta = outline.log_chernoff(epsilon) - 12
+        scale = abs(epsilon)
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
@@ -256,27 +296,35 @@ def compose(
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
-    window = min(22 * spread, width) or 1.0
-    step = math.sqrt(6 * VARIANCE_TOLERANCE / max(total, 1)) * spread
-    length = min(max(window / max(step, 1e-300), SMALLEST_LENGTH), LARGEST_LENGTH)
+    window = min(18 * spread, width) or 1.0
+    # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
+    # page.
+    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1)))
+    length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
     step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
     while True:
-        grid = _align(kept, step)
-        ranges = tuple(
-            (math.floor(low / grid - 1e-6), math.ceil(high / grid + 1e-6)) for low, high in reaches
-        )
-        ranges = tuple((first, max(last, first + 1)) for first, last in ranges)
-        composed = ComposedLoss(kept, grid, ranges, outline, tilt)
-        result = tilted_sum(composed._parts(True), grid, tilt, HARD_LIMIT)
+        aligned = _align(kept, step)
+        grids = tuple(_grid(pair, aligned, *reach) for (pair, _), reach in zip(kept, reaches, strict=True))
+        composed = ComposedLoss(kept, grids, outline, tilt)
+        result = tilted_sum(composed._parts(True), aligned, tilt, HARD_LIMIT)
         if isinstance(result, TiltedSum):
             composed._sums[True] = result
             return composed
-        step = max(2 * step, 1.5 * grid)
+        step = max(2 * step, 1.5 * aligned)
+
+
+def _grid(pair: LossPair, step: float, low: float, high: float) -> Grid:
+    """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
+    offset = pair.anchor - step * round(pair.anchor / step)
+    first = math.floor((low - offset) / step + 1e-6)
+    return Grid(offset, step, first, max(math.ceil((high - offset) / step - 1e-6), first + 1))
 
 
 def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:
-    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else the coarsest's."""
+    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else
+    the coarsest's.
+    """
     lattices = [pair.lattice for pair, _ in pairs]
     known = [lattice for lattice in lattices if lattice is not None]
     if not known:

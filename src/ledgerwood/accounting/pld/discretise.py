@@ -1,12 +1,16 @@
 r"""One pair on a uniform grid of losses: from above (connect-the-dots) and from below (fusion).
 
-Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing and convex in
-:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence, for every V:
+Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are
+decreasing and convex in
+:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence,
+for every V:
 
 * moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
-* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
+* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y
+lowers it.
 
-Both discretisations use only these two facts, and both operators are monotone, so the order survives any composition.
+Both discretisations use only these two facts, and both operators are monotone, so the order survives any
+composition.
 Proofs and the allowance for rounding: ``docs/theory/privacy-loss-distributions.md``.
 """
 
@@ -19,53 +23,71 @@ import numpy as np
 
 from ledgerwood.accounting.pairs import Array, LossPair
 
-__all__ = ["GridLoss", "from_above", "from_below"]
+__all__ = ["Grid", "GridLoss", "from_above", "from_below"]
 
 EDGE_ERROR = 2.0**-47
 """How far rounding may move an edge of a cell, per unit of max(1, |edge|)."""
 
 ATOM_MARGIN = 2.0**-44
-"""How far before a grid point the cells from below end, per unit of max(1, |loss|)."""
+"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(1, |loss|)."""
 
 
 @dataclass(frozen=True)
 class GridLoss:
-    """Log masses at the losses ``(first + i) * step``, the mass at infinite loss, and how far the grid may be off.
+    """Log masses at the losses ``origin + (first + i) * step``, and the mass at infinite loss.
 
-    The bound holds for the grid moved by ``shift`` (upwards from above, downwards from below).
+    The origin includes the move to the safe side that covers the rounding of losses.
     """
 
     first: int
     log_mass: Array
     infinite_mass: float
-    shift: float
+    origin: float
 
 
-def _cells(
-    pair: LossPair, first: int, last: int, step: float, early: float = 0.0
-) -> tuple[Array, Array, Array, Array]:
-    """Grid points, log P-masses, log(Q-mass / P-mass) and the error of the latter for the cells that end ``early``."""
-    edges = np.arange(first, last + 1) * step
-    log_p, log_q = pair.log_cells(edges - early)
+@dataclass(frozen=True)
+class Grid:
+    """The points ``offset + i * step`` for i from ``first`` to ``last``."""
+
+    offset: float
+    step: float
+    first: int
+    last: int
+
+    def points(self) -> Array:
+        """All of them."""
+        return np.asarray(self.offset + np.arange(self.first, self.last + 1) * self.step)
+
+
+def _cells(pair: LossPair, edges: Array) -> tuple[Array, Array, Array]:
+    """Log P-masses, log(Q-mass / P-mass) and the error of the latter, cell by cell."""
+    log_p, log_q = pair.log_cells(edges)
     some = log_p > -np.inf
     ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
     error = pair.rounding * (
         16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0)
     )
-    return edges, log_p, ratio, error
+    return log_p, ratio, error
 
 
-def from_above(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
+def from_above(pair: LossPair, grid: Grid) -> GridLoss:
     r"""The tightest grid law that dominates the pair: each cell's mass goes to the cell's two ends.
 
-    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r at a: P- and
-    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last point and the
-    rest, the pair's delta there, becomes infinite loss.
+    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r
+    at a: P- and
+    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last
+    point and the
+    rest, the pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom on the last
+    point is not above the grid.
     """
-    edges, log_p, ratio, error = _cells(pair, first, last, step)
+    edges = grid.points()
+    far = max(1.0, abs(edges[0]), abs(edges[-1]))
+    late = min(ATOM_MARGIN * far, grid.step / 4)
+    edges = edges + late
+    log_p, ratio, error = _cells(pair, edges)
     with np.errstate(divide="ignore"):
         inner = np.minimum(ratio[1:-1] - 2 * error[1:-1] + edges[:-1], 0.0)
-        up = np.clip(np.expm1(inner) / math.expm1(-step), 0.0, 1.0)
+        up = np.clip(np.expm1(inner) / math.expm1(-grid.step), 0.0, 1.0)
         to_right = log_p[1:-1] + np.log(up)
         to_left = log_p[1:-1] + np.log1p(-up)
         kept = min(float(ratio[-1] - 2 * error[-1] + edges[-1]), 0.0)
@@ -74,26 +96,32 @@ def from_above(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
     infinite = math.exp(float(log_p[-1])) * -math.expm1(kept)
     inflate = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
     return GridLoss(
-        first,
+        grid.first,
         np.logaddexp(left, right) + inflate,
         infinite * math.exp(inflate) + 2.0**-1060,
-        EDGE_ERROR * max(1.0, abs(edges[0]), abs(edges[-1])),
+        grid.offset + late + EDGE_ERROR * far,
     )
 
 
-def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
+def from_below(pair: LossPair, grid: Grid) -> GridLoss:
     r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
 
-    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused with the part
-    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above it. Run from the top:
-    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and
-    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the points, so that an atom on a point
-    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is lowered to the
+    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused
+    with the part
+    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point
+    i or above it. Run from the top:
+    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the
+    surplus of cell i over its left end and
+    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the
+    points, so that an atom on a point
+    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is
+    lowered to the
     last point, infinite loss stays.
     """
-    far = max(1.0, abs(first * step), abs(last * step))
-    early = min(ATOM_MARGIN * far, step / 4)
-    edges, log_p, ratio, error = _cells(pair, first, last, step, early)
+    edges = grid.points()
+    far = max(1.0, abs(edges[0]), abs(edges[-1]))
+    early = min(ATOM_MARGIN * far, grid.step / 4)
+    log_p, ratio, error = _cells(pair, edges - early)
     cells = np.flatnonzero(
         log_p[1:-1] > -np.inf
     )  # the cells that hold something; a share rises to the next of them
@@ -109,7 +137,7 @@ def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
         shares.append(rest)
     alpha = np.array(shares[: len(cells)])[::-1]
     infinite = pair.infinite_mass
-    top = math.exp(float(log_p[-1])) - infinite
+    top = math.exp(float(log_p[-1])) * (1 - 2.0**-45) - infinite * (1 + 2.0**-45)
     mass = np.full(len(edges), -np.inf)
     mass[-1] = math.log(top) if top > 0 else -math.inf
     with np.errstate(divide="ignore"):
@@ -117,8 +145,8 @@ def from_below(pair: LossPair, first: int, last: int, step: float) -> GridLoss:
         mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
     worst = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
     return GridLoss(
-        first,
+        grid.first,
         mass - worst,
         infinite * math.exp(-worst),
-        4 * worst + early + EDGE_ERROR * far,
+        grid.offset - (4 * worst + early + EDGE_ERROR * far),
     )

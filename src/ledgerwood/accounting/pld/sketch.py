@@ -1,10 +1,13 @@
-"""A coarse picture of composed losses, from which the grid and the tilt are chosen. No bound depends on it."""
+"""A coarse picture of composed losses, from which the grid and the tilt are chosen. No bound depends on
+it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,14 +15,20 @@ from ledgerwood.accounting.pairs import Array, LossPair
 
 __all__ = ["Sketch", "sketch"]
 
-LARGEST_TILT = 1e12
-
 
 @dataclass(frozen=True)
 class Sketch:
-    """For each pair: a few hundred merged atoms (loss, log mass), the right ends of their cells, and the count."""
+    """For each pair: a few hundred merged atoms (loss, log mass), the right ends of their cells, and the
+    count.
+    """
 
     atoms: tuple[tuple[Array, Array, Array, int], ...]
+
+    @cached_property
+    def largest_tilt(self) -> float:
+        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs digits."""
+        _, mean, variance = self._moments(np.zeros(1))
+        return 1e4 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-300)
 
     def _moments(self, tilts: Array) -> tuple[Array, Array, Array]:
         """Log moment, tilted mean and tilted variance of the sum at each tilt."""
@@ -37,29 +46,35 @@ class Sketch:
         return log_moment, mean, variance
 
     def _tilts(self) -> Array:
-        _, mean, variance = self._moments(np.zeros(1))
-        unit = 1 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-300)
-        return np.minimum(unit * np.geomspace(1e-3, 1e5, 400), LARGEST_TILT)
+        return self.largest_tilt * np.geomspace(1e-7, 1, 400)
 
     def tilt_for_delta(self, log_delta: float) -> float:
         """The order of the best Chernoff bound of epsilon at delta."""
+        return self._best_for(log_delta)[0]
+
+    def _best_for(self, log_delta: float) -> tuple[float, float]:
         tilts = self._tilts()
-        log_moment, _, _ = self._moments(tilts)
-        bound = (log_moment - log_delta) / tilts
-        return float(tilts[np.argmin(bound)])
+        bound = (self._moments(tilts)[0] + _log_greatest_weight(tilts) - log_delta) / tilts
+        at = int(np.argmin(bound))
+        return float(tilts[at]), float(bound[at])
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
         """The order of the best Chernoff bound of delta at epsilon; 0 at and below the mean."""
+        return self._best_at(epsilon)[0]
+
+    def _best_at(self, epsilon: float) -> tuple[float, float]:
         tilts = self._tilts()
-        log_moment, _, _ = self._moments(tilts)
-        bound = log_moment - tilts * epsilon
+        bound = self._moments(tilts)[0] + _log_greatest_weight(tilts) - tilts * epsilon
         at = int(np.argmin(bound))
-        return float(tilts[at]) if bound[at] < 0 else 0.0
+        return (float(tilts[at]), float(bound[at])) if bound[at] < 0 else (0.0, 0.0)
+
+    def epsilon_for(self, log_delta: float) -> float:
+        """The best Chernoff bound of epsilon at delta."""
+        return max(0.0, self._best_for(log_delta)[1])
 
     def log_chernoff(self, epsilon: float) -> float:
         """Log of the Chernoff bound of delta at epsilon."""
-        tilt = self.tilt_for_epsilon(epsilon)
-        return min(0.0, float(self._moments(np.array([tilt]))[0][0]) - tilt * epsilon)
+        return self._best_at(epsilon)[1]
 
     def spread(self, tilt: float) -> float:
         """Standard deviation of the tilted sum."""
@@ -73,6 +88,11 @@ class Sketch:
         low = right[np.flatnonzero(below)[-1]] if below.any() else -math.inf
         high = right[np.flatnonzero(above)[-1]] if above.any() else math.inf
         return float(low), float(high)
+
+
+def _log_greatest_weight(tilts: Array) -> Array:
+    """Log of the largest e^{-tilt t}(1 - e^{-t}): the hockey stick's gain over a plain Chernoff bound."""
+    return np.asarray(-tilts * np.log1p(1 / tilts) - np.log1p(tilts))
 
 
 def sketch(pairs: Sequence[tuple[LossPair, int]]) -> Sketch:

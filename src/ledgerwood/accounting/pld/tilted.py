@@ -1,13 +1,17 @@
 r"""Sums of independent losses on a grid by FFT, exponentially tilted, with a bound on every rounding error.
 
-With :math:`\tilde p_j \propto p_j e^{\lambda l_j}` and M the normaliser, the hockey stick of the k-fold sum is
+With :math:`\tilde p_j \propto p_j e^{\lambda l_j}` and M the normaliser, the hockey stick of the k-fold sum
+is
 
-.. math:: \delta(\varepsilon) = M^k e^{-\lambda\varepsilon} \sum_{l > \varepsilon} \tilde c(l)\, e^{-\lambda(l-\varepsilon)} (1 - e^{-(l-\varepsilon)}),
+.. math:: \delta(\varepsilon) = M^k e^{-\lambda\varepsilon} \sum_{l > \varepsilon} \tilde c(l)\,
+e^{-\lambda(l-\varepsilon)} (1 - e^{-(l-\varepsilon)}),
           \qquad \tilde c = \tilde p^{*k},
 
-so an absolute error of :math:`\tilde c` becomes an error relative to the Chernoff bound :math:`M^k e^{-\lambda\varepsilon}`, however small delta is.
+so an absolute error of :math:`\tilde c` becomes an error relative to the Chernoff bound
+:math:`M^k e^{-\lambda\varepsilon}`, however small delta is.
 
-The bounds used (derived in ``docs/theory/privacy-loss-distributions.md``): for a transform of length :math:`N = 2^m`, with unit roundoff u,
+The bounds used (derived in ``docs/theory/privacy-loss-distributions.md``): for a transform of length
+:math:`N = 2^m`, with unit roundoff u,
 :math:`|\Delta F_j| \le \gamma \|p\|_1` and :math:`\|\Delta F\|_2 \le \gamma \|F\|_2`, :math:`\gamma = 8 m u`.
 """
 
@@ -24,7 +28,7 @@ from ledgerwood.accounting.pairs import Array
 __all__ = ["GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"]
 
 UNIT_ROUNDOFF = 2.0**-53
-TAIL = 1e-19
+TAIL = 1e-14
 """Tilted probability left outside the window on each side."""
 
 GridPart = tuple[int, Array, int]
@@ -60,7 +64,9 @@ def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple
 
 @dataclass(frozen=True)
 class TiltedSum:
-    """The tilted law of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its errors."""
+    """The tilted law of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its
+    errors.
+    """
 
     step: float
     tilt: float
@@ -88,7 +94,7 @@ class TiltedSum:
         weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
         terms = weight * self.mass[start:end]
         value = float(np.sum(terms))
-        slack = float(np.sum(np.abs(terms))) * 2.0**-46 + 2 * math.exp(-100)
+        slack = float(np.sum(np.abs(terms))) * 2.0**-46 + (2 * math.exp(-100) if end < len(self.mass) else 0.0)
         slack += self.norm_error * math.sqrt(float(np.sum(weight * weight))) * (1 + 2.0**-30)
         log_front = self.log_scale - self.tilt * epsilon
         rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
@@ -106,7 +112,9 @@ def _greatest_weight(tilt: float) -> float:
 def _tail_end(
     parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float
 ) -> tuple[float, float]:
-    """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the support."""
+    """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the
+    support.
+    """
     target = -math.log(TAIL)
     best = extreme
     for factor in (0.03, 0.1, 0.25, 0.5, 0.75, 1.0, 1.35):
