@@ -143,6 +143,16 @@ def test_a_cut_tail_widens_the_answer_and_never_loses_the_truth(weights, epsilon
     assert cut.max_divergence().upper == math.inf
 
 
+def test_unresolved_mass_may_belong_to_a_known_outcome():
+    """P = Q = (1/2, 1/2), but a fifth of Q is not resolved: nothing may be certified."""
+    half = Fraction(1, 2)
+    pair = Pair.from_laws({0: half, 1: half}, {0: Fraction(3, 10), 1: half}, tails=(Fraction(0), Fraction(1, 5)))
+    assert pair.delta(0.0).lower == 0
+    assert pair.max_divergence().lower <= 0
+    assert pair.epsilon(0.01).lower <= 0
+    assert pair.worst_event(0.0) is None
+
+
 def test_a_privacy_loss_law_gives_the_same_answers_as_its_pair():
     losses, probabilities = [1.5, 0.25, -0.75], [0.25, 0.5, 0.25]
     pair = Pair.from_losses(losses, probabilities)
@@ -227,6 +237,19 @@ def test_discrete_gaussian_agrees_with_a_plain_sum():
 
 
 # -- laws in closed form -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reach", [7, 12, 40])
+def test_a_discrete_gaussian_cut_early_still_encloses_the_truth(reach):
+    truth = laws.discrete_gaussian_pair(1, 3)
+    cut = laws.discrete_gaussian_pair(1, 3, reach=reach)
+    for epsilon in (0.0, 0.4, 1.0):
+        assert cut.delta(epsilon).lower <= truth.delta(epsilon).lower
+        assert truth.delta(epsilon).upper <= cut.delta(epsilon).upper
+    known = {cell.outcome: cell.p for cell in truth.cells}
+    for cell in cut.cells:
+        assert not interval(cell.p).surely_above(known[cell.outcome])
+        assert not interval(known[cell.outcome]).surely_above(cell.p)
 
 
 def sums_to_one(law):
@@ -383,6 +406,24 @@ def test_a_profile_claim_is_decided_over_all_epsilons():
     assert check(pair, Gaussian(mu=0.3)).violated
     assert check(pair, 2 * PureDP(0.5)).holds
     assert check(pair, 2 * PureDP(0.3)).violated  # two such releases cannot move a probability by 0.2
+
+
+def test_a_violation_between_the_ends_of_the_axis_is_not_overlooked():
+    """Claims that hold at both ends and break in the middle."""
+    pair = randomised_response(2, 1)
+    low, high = pair.renyi(1.0).upper, pair.renyi(1.6).lower
+    step = RDP(lambda alpha: np.where(np.asarray(alpha) < 1.7, (low + high) / 2, 2.0))
+    verdict = check(pair, step)
+    assert verdict.violated
+    assert "order 1." in verdict.quantity
+
+    class Step:
+        def delta(self, epsilon):
+            return 0.9 if epsilon < 0.3 else 0.01
+
+    verdict = check(pair, Step())
+    assert verdict.violated
+    assert 0.3 <= float(verdict.quantity.split("=")[1]) < 1
 
 
 def test_unresolved_mass_leaves_a_pure_claim_undecided():
