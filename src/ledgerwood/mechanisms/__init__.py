@@ -1,1 +1,42 @@
-"""Under construction in this release; see the changelog."""
+"""How a value is released: exact mechanisms, each a frozen value that knows its sensitivity and its cost.
+
+>>> m = DiscreteLaplaceMechanism(scale=10.0)
+>>> m.cost.epsilon(delta=0.0)
+0.1
+"""
+
+from ledgerwood.mechanisms.base import Mechanism, Sensitivity
+from ledgerwood.mechanisms.bounded import BoundedDiscreteLaplaceMechanism
+from ledgerwood.mechanisms.discrete import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, SkellamMechanism
+from ledgerwood.mechanisms.grid import GaussianMechanism, LaplaceMechanism
+from ledgerwood.mechanisms.noisy_max import NoisyMaxMechanism, TopKMechanism
+from ledgerwood.mechanisms.quantile import QuantileMechanism, RankMechanism
+from ledgerwood.mechanisms.randomness import RandomSource, ReplaySource, SeededSource, SystemSource
+from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism
+from ledgerwood.mechanisms.sparse_vector import GaussianSparseVectorMechanism, SparseVectorMechanism, SparseVectorRun
+from ledgerwood.mechanisms.subsampling import PoissonSubsampledMechanism
+
+__all__ = [
+    "BoundedDiscreteLaplaceMechanism",
+    "DiscreteGaussianMechanism",
+    "DiscreteLaplaceMechanism",
+    "ExponentialMechanism",
+    "GaussianMechanism",
+    "GaussianSparseVectorMechanism",
+    "LaplaceMechanism",
+    "Mechanism",
+    "NoisyMaxMechanism",
+    "PermuteAndFlipMechanism",
+    "PoissonSubsampledMechanism",
+    "QuantileMechanism",
+    "RandomSource",
+    "RankMechanism",
+    "ReplaySource",
+    "SeededSource",
+    "Sensitivity",
+    "SkellamMechanism",
+    "SparseVectorMechanism",
+    "SparseVectorRun",
+    "SystemSource",
+    "TopKMechanism",
+]

@@ -1,0 +1,87 @@
+"""The figures of the pages on local mechanisms: laws, exact profiles, order kept.
+
+Run as ``python -m benchmarks.local_figures``; writes SVG files into ``docs/mechanisms/local``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+from ledgerwood.mechanisms.local import (
+    AdjMap,
+    Domain,
+    GeneralisedRandomisedResponse,
+    GlobalMap,
+    LaplaceMap,
+    LocalMap,
+    Partition,
+    PiecewiseMechanism,
+    order_preservation,
+)
+from ledgerwood.mechanisms.local.ordered import OrderedMechanism
+
+matplotlib.use("Agg")
+matplotlib.rcParams.update({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none", "font.size": 9})
+PAGES = Path(__file__).parent.parent / "docs" / "mechanisms" / "local"
+
+
+def law_and_profile(name: str, mechanism: OrderedMechanism, values: tuple[int, ...]) -> None:
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+    for value in values:
+        left.step(
+            mechanism.outputs, mechanism.probabilities(value), where="mid", label=f"value {value}", lw=1
+        )
+    left.set(xlabel="output", ylabel="probability", ylim=(0, None))
+    left.legend(frameon=False)
+    distances = np.arange(1, mechanism.domain.size)
+    profile = mechanism.profile
+    for label, bound in (("exact", profile.epsilon), ("claimed", mechanism.claim.epsilon)):
+        right.plot(distances, [bound(int(t)) for t in distances], label=label, lw=1)
+    right.set(xlabel="distance t", ylabel="epsilon(t)", ylim=(0, None))
+    right.legend(frameon=False)
+    save(figure, name)
+
+
+def save(figure: matplotlib.figure.Figure, name: str) -> None:
+    figure.savefig(PAGES / f"{name}.svg", metadata={"Date": None})
+
+
+def order_figure(domain: Domain) -> None:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    curves: dict[str, OrderedMechanism] = {
+        "Local-map": LocalMap(domain, Partition.even(100, 10), 0.1),
+        "Laplace-map": LaplaceMap(domain, 0.1),
+        "Global-map": GlobalMap(domain, 0.1),
+        "Adj-map, alpha 1": AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0),
+        "Adj-map, alpha 0.2": AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=0.2),
+        "GRR": GeneralisedRandomisedResponse(domain, 0.1),
+    }
+    for label, mechanism in curves.items():
+        axes.plot(np.arange(1, 100), order_preservation(mechanism)[1:], label=label, lw=1)
+    axes.set(xlabel="distance t", ylabel="gamma(t), worst pair")
+    axes.legend(frameon=False, fontsize=8)
+    save(figure, "order")
+
+
+def main() -> None:
+    PAGES.mkdir(parents=True, exist_ok=True)
+    domain = Domain(1, 100)
+    law_and_profile("global-map", GlobalMap(domain, 0.1), (1, 30, 50))
+    law_and_profile("laplace-map", LaplaceMap(domain, 0.1), (1, 30, 50))
+    law_and_profile("adj-map", AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0), (1, 30, 35))
+    whole = LocalMap(Domain(1, 10), Partition((10,)), 0.1)
+    law_and_profile("local-map", whole, (1, 5))
+    law_and_profile("randomised-response", GeneralisedRandomisedResponse(Domain(1, 10), 1.0), (3, 7))
+    law_and_profile("piecewise", PiecewiseMechanism(domain, 1.0), (1, 30, 100))
+    order_figure(domain)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What every mechanism is, and the checks that all of them share.
+
+A mechanism is a frozen value. It states the sensitivity that it assumes, knows its ``cost`` and releases a
+value: ``mechanism.release(value, rng=None)``. The caller promises that neighbouring data give values no further
+apart than the stated sensitivity; the mechanism promises that the law of its output is *exactly* the stated one.
+
+Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
+a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
+the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
+lower bound, so that no number whatever can make a release fail. ``mechanism.check(value)`` runs these checks
+alone, so that a ledger can refuse a bad value before it spends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.mechanisms.randomness import Rng
+
+__all__ = [
+    "LARGEST_INTEGER",
+    "Mechanism",
+    "Sensitivity",
+    "check_bounds",
+    "clamped_integers",
+    "finite_floats",
+    "integers",
+    "positive",
+    "ratio_above",
+    "ratio_below",
+    "real_array",
+    "whole_number",
+]
+
+LARGEST_INTEGER = 2**61
+"""Largest absolute integer (or multiple of the grid) that a release accepts; outputs saturate at twice it."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A frozen value that knows what it costs and how to release."""
+
+    @property
+    def cost(self) -> Any:
+        """What one release costs: a cost of :mod:`ledgerwood.accounting`."""
+
+    def release(self, value: Any, rng: Rng = None) -> Any:
+        """Release ``value``; ``rng`` is None (the operating system) or, for tests only, a seeded source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far neighbouring data can move a vector, in as many norms as are known.
+
+    The missing norms follow from the known ones, with d the dimension: L2 <= L1, L2 <= sqrt(d) Linf,
+    L2 <= sqrt(L1 Linf) (Hoelder), L1 <= sqrt(d) L2, L1 <= d Linf, Linf <= L2 <= L1; all are rounded up.
+
+    >>> Sensitivity(linf=1.0, dimension=4).in_l2, Sensitivity(l1=2.0, linf=1.0, dimension=9).in_l2
+    (2.0, 1.4142135623730951)
+    """
+
+    l1: float | None = None
+    l2: float | None = None
+    linf: float | None = None
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        whole_number("dimension", self.dimension, at_least=1)
+        known = {"l1": self.l1, "l2": self.l2, "linf": self.linf}
+        for name, bound in known.items():
+            if bound is not None:
+                positive(name, bound)
+        if all(bound is None for bound in known.values()):
+            raise ParameterError("l1", "be given, or l2 or linf", None, "state at least one norm")
+
+    def check_size(self, size: int) -> None:
+        """A value must have as many coordinates as its sensitivity says."""
+        if size != self.dimension:
+            raise ParameterError("value", f"have {self.dimension} coordinates, as its sensitivity says", f"<{size}>")
+
+    @property
+    def in_l1(self) -> float:
+        """Bound on the L1 norm."""
+        d, squares = self.dimension, []
+        if self.l1 is not None:
+            squares.append(Fraction(self.l1) ** 2)
+        if self.l2 is not None:
+            squares.append(d * Fraction(self.l2) ** 2)
+        if self.linf is not None:
+            squares.append((d * Fraction(self.linf)) ** 2)
+        return _root_above(min(squares))
+
+    @property
+    def in_l2(self) -> float:
+        """Bound on the L2 norm."""
+        squares = []
+        if self.l1 is not None:
+            squares.append(Fraction(self.l1) ** 2)
+        if self.l2 is not None:
+            squares.append(Fraction(self.l2) ** 2)
+        if self.linf is not None:
+            squares.append(self.dimension * Fraction(self.linf) ** 2)
+            if self.l1 is not None:
+                squares.append(Fraction(self.l1) * Fraction(self.linf))
+        return _root_above(min(squares))
+
+    @property
+    def in_linf(self) -> float:
+        """Bound on the largest coordinate."""
+        return min(float(bound) for bound in (self.l1, self.l2, self.linf) if bound is not None)
+
+
+def _root_above(square: Fraction) -> float:
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def positive(name: str, value: SupportsFloat) -> float:
+    """``value`` as a float if it is a positive, finite number; otherwise an error.
+
+    >>> positive("sigma", -1)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: sigma must be a positive finite number, got sigma=-1
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Fraction):
+        raise ParameterError(name, "be a positive finite number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise ParameterError(name, "be a positive finite number", value)
+    return number
+
+
+def whole_number(name: str, value: Any, *, at_least: int) -> int:
+    """``value`` as an int if it is a whole number not below ``at_least``; otherwise an error."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ParameterError(name, f"be a whole number of at least {at_least}", value)
+    return int(value)
+
+
+@lru_cache(maxsize=1024)
+def ratio_below(numerator: float, denominator: float) -> float:
+    """The largest float c with c * denominator <= numerator, in exact arithmetic.
+
+    >>> from fractions import Fraction
+    >>> c = ratio_below(0.1, 3.0)
+    >>> Fraction(c) * 3 <= Fraction(0.1) < Fraction(math.nextafter(c, 1)) * 3
+    True
+    """
+    a, b = Fraction(numerator), Fraction(denominator)
+    c = numerator / denominator
+    while c > 0 and Fraction(c) * b > a:
+        c = math.nextafter(c, 0.0)
+    while math.nextafter(c, math.inf) < math.inf and Fraction(math.nextafter(c, math.inf)) * b <= a:
+        c = math.nextafter(c, math.inf)
+    if not 0 < c < math.inf:
+        raise ParameterError("epsilon", "be neither negligible nor huge beside the sensitivity", numerator)
+    return c
+
+
+def ratio_above(numerator: float, denominator: float) -> float:
+    """The quotient, rounded up."""
+    quotient = numerator / denominator
+    while Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
+        quotient = math.nextafter(quotient, math.inf)
+    return quotient
+
+
+def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:
+    """Bounds must be finite, in order, and within 2**61 steps of the grid."""
+    lower, upper = bounds
+    if not (-math.inf < lower <= upper < math.inf) or max(abs(lower), abs(upper)) / grid > LARGEST_INTEGER:
+        raise ParameterError("bounds", "be finite, in order, and within 2**61 steps of the grid", bounds)
+
+
+def integers(name: str, value: ArrayLike, *, limit: int = LARGEST_INTEGER) -> NDArray[np.int64]:
+    """``value`` as an int64 array (a scalar has no dimension) if it holds integers of at most ``limit``.
+
+    The message never quotes a datum.
+    """
+    array = real_array(name, value)
+    if array.dtype.kind == "f":
+        hint = "Round first, or use a mechanism with a grid"
+        raise ParameterError(name, "hold integers", f"<{array.dtype}>", hint)
+    if array.size and (int(array.max()) > limit or int(array.min()) < -limit):
+        raise ParameterError(name, f"hold integers of at most {limit} in absolute value", "<data>")
+    return array.astype(np.int64)
+
+
+def clamped_integers(name: str, value: ArrayLike, lower: int, upper: int) -> NDArray[np.int64]:
+    """Integers forced into lower .. upper, whatever their size."""
+    array = real_array(name, value)
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(2**63 - 1))
+    return integers(name, array if array.dtype.kind == "f" else np.clip(array.astype(np.int64), lower, upper))
+
+
+def finite_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float64 array if it holds finite numbers that float64 keeps exactly."""
+    array = real_array(name, value)
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
+        raise ParameterError(name, "hold integers of at most 2**53, which floats keep exactly", "<data>")
+    floats = array.astype(np.float64)
+    if not np.isfinite(floats).all():
+        hint = "Declare bounds to have values clamped"
+        raise ParameterError(name, "hold finite numbers (no nan, no infinity)", "<data>", hint)
+    return floats
+
+
+def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """``value`` as an array of integers or floats of at most 64 bits; booleans, objects and strings are refused."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise ParameterError(name, "hold real numbers of at most 64 bits", f"<{array.dtype}>")
+    return array

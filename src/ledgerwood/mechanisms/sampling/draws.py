@@ -1,0 +1,225 @@
+"""Drivers: from a source of words to arrays of exact draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.mechanisms.randomness import RandomSource, Words
+from ledgerwood.mechanisms.sampling import exact
+from ledgerwood.mechanisms.sampling.arithmetic import Geometric, HalfGaussian, Law, Poisson, thresholds
+
+__all__ = ["LARGEST_SCALE", "LazyReals", "discrete_gaussian", "discrete_laplace", "exponential", "normal", "skellam"]
+
+LARGEST_SCALE = 2**50
+"""Largest sigma or scale, in units of the grid: noise then stays below 2**57."""
+
+_DIRECT_GAUSSIAN = 1024  # up to here a table of all magnitudes: at most about 10 000 entries
+_DIRECT_LAPLACE = 256
+_POISSON_PART = 2**28  # largest mean of one table: about 300 000 entries
+_COARSE = 256  # steps of a lazy real per unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Thresholds of a law for the kernels, with a guide to where each leading bit pattern begins."""
+
+    offset: int
+    entries: Words
+    guide: NDArray[np.int64]
+    shift: np.uint64
+
+
+@lru_cache(maxsize=64)
+def _table(law: Law, bits: int) -> _Table:
+    offset, entries = thresholds(law, bits)
+    guide_bits = min(bits, max(1, len(entries).bit_length() + 1))
+    starts = np.arange(1 << guide_bits, dtype=np.uint64) << np.uint64(bits - guide_bits)
+    guide = np.searchsorted(entries, starts, side="left").astype(np.int64)
+    return _Table(offset, entries, np.append(guide, len(entries) - 1), np.uint64(bits - guide_bits))
+
+
+def _blocks(source: RandomSource, left: Words, needed: int) -> Words:
+    """What is left, and about as many fresh words as are needed (one, if the source counts them)."""
+    fresh = source.words(max(needed, 1) if source.prefetch else 1)
+    return np.concatenate((left, fresh)) if len(left) else fresh
+
+
+def _direct(law: Law, signed: bool, count: int, source: RandomSource) -> NDArray[np.int64]:
+    from ledgerwood.mechanisms.sampling import _kernels
+
+    table = _table(law, source.word_bits - signed)
+    out = np.empty(count, dtype=np.int64)
+    done, words = 0, np.empty(0, dtype=np.uint64)
+    while done < count:
+        done, used, status = _kernels.direct(
+            out, done, words, table.entries, table.guide, table.shift, table.offset, signed
+        )
+        words = words[used:]
+        if status == _kernels.EXHAUSTED:
+            words = _blocks(source, words, min(count - done, 2**20))
+        elif status == _kernels.UNDECIDED:
+            reader = exact.Reader(source, words)
+            out[done] = exact.direct(law, signed, reader)
+            done, words = done + 1, words[reader.used :]
+    return out
+
+
+@dataclass(slots=True)
+class LazyReals:
+    """Independent reals s (i + u) / 256 with u known to half a word (``digits``), and to more on demand.
+
+    ``approximate()`` is within ``slack() (1 + |x|)`` of the real number; ``enclosure(j)`` is certain.
+    """
+
+    negative: NDArray[np.bool_]
+    coarse: NDArray[np.int64]
+    fine: Words
+    digits: int
+    source: RandomSource
+    longer: dict[int, exact.Uniform] = field(default_factory=dict)
+
+    def approximate(self) -> NDArray[np.float64]:
+        """Floats near the reals; they decide nothing, they only save work."""
+        size = (self.coarse + self.fine * 2.0**-self.digits) * (1 / _COARSE)
+        return np.where(self.negative, -size, size)
+
+    def slack(self) -> float:
+        """Bound on |approximate - real| / (1 + |real|)."""
+        return 2.0**-49 + 2.0**-self.digits / _COARSE
+
+    def rounded_sums(self, fraction: NDArray[np.float64], scale: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return floor(fraction + scale X + 1/2), and the indices where floats leave that in doubt.
+
+        Float error: X within ``slack() (1 + |X|)``, then three roundings of numbers below scale |X| + 2.
+        """
+        from ledgerwood.mechanisms.sampling import _kernels
+
+        out, doubtful = np.empty(len(self.coarse), dtype=np.int64), np.empty(len(self.coarse), dtype=np.bool_)
+        reals = self.negative, self.coarse, self.fine
+        unit, slack = 2.0**-self.digits, self.slack() + 2.0**-49
+        _kernels.rounded_sums(out, doubtful, fraction, scale, 1 / _COARSE, reals, unit, slack)
+        return out, np.flatnonzero(doubtful)
+
+    def enclosure(self, j: int) -> tuple[Fraction, Fraction]:
+        """Both ends of the interval in which the j-th real lies."""
+        lo, hi = self._uniform(j).enclosure()
+        i = int(self.coarse[j])
+        near, far = (i + lo) / _COARSE, (i + hi) / _COARSE
+        return (-far, -near) if self.negative[j] else (near, far)
+
+    def refine(self, j: int) -> None:
+        """Draw one more word of digits for the j-th real."""
+        self._uniform(j).refine()
+
+    def joined(self, j: int, others: LazyReals) -> LazyReals:
+        """The j-th of these, followed by others from the same source."""
+        longer = {k + 1: uniform for k, uniform in others.longer.items()}
+        if j in self.longer:
+            longer[0] = self.longer[j]
+        return LazyReals(
+            np.concatenate((self.negative[j : j + 1], others.negative)),
+            np.concatenate((self.coarse[j : j + 1], others.coarse)),
+            np.concatenate((self.fine[j : j + 1], others.fine)),
+            self.digits,
+            self.source,
+            longer,
+        )
+
+    def _uniform(self, j: int) -> exact.Uniform:
+        if j not in self.longer:
+            reader = exact.Reader(self.source)
+            self.longer[j] = exact.Uniform(int(self.fine[j]), self.digits, reader)
+        return self.longer[j]
+
+
+def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
+    from ledgerwood.mechanisms.sampling import _kernels
+
+    table = _table(shape.law, source.word_bits - 1)
+    negative, coarse = np.empty(count, dtype=np.bool_), np.empty(count, dtype=np.int64)
+    fine = np.empty(count, dtype=np.uint64)
+    m = shape.fine_digits(source.word_bits)
+    reals = LazyReals(negative, coarse, fine, m, source)
+    constants: tuple[Any, ...] = (
+        *(table.entries, table.guide, table.shift),
+        *(float(shape.product), float(shape.square), float(shape.linear)),
+        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - source.word_bits)),
+    )
+    done, words = 0, np.empty(0, dtype=np.uint64)
+    while done < count:
+        done, used, status = _kernels.refined(negative, coarse, fine, done, words, *constants)
+        words = words[used:]
+        if status == _kernels.EXHAUSTED:
+            words = _blocks(source, words, min(2 * (count - done) + (count - done) // 64 + 2, 2**20))
+        elif status == _kernels.UNDECIDED:
+            reader = exact.Reader(source, words)
+            negative[done], coarse[done], u = exact.refined(shape, reader)
+            words = words[reader.used :]
+            fine[done] = u.prefix >> (u.bits - m)
+            if u.bits > m:
+                reals.longer[done] = exact.Uniform(u.prefix, u.bits, exact.Reader(source))
+            done += 1
+    return reals
+
+
+def exponential(count: int, source: RandomSource) -> LazyReals:
+    """Standard exponential variables with a random sign: standard Laplace variables."""
+    r = Fraction(1, _COARSE)
+    return _refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None), count, source)
+
+
+def normal(count: int, source: RandomSource) -> LazyReals:
+    """Standard normal variables."""
+    variance = Fraction(_COARSE**2)
+    shape = exact.Shape(HalfGaussian(variance, False), 1 / variance, 1 / (2 * variance), Fraction(0), None)
+    return _refined(shape, count, source)
+
+
+def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
+    size = (reals.coarse << fine_bits) + reals.fine.astype(np.int64)
+    return np.where(reals.negative, -size, size)
+
+
+def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
+    """Integers with probability proportional to exp(-k^2 / (2 variance))."""
+    if variance <= _DIRECT_GAUSSIAN**2:
+        return _direct(HalfGaussian(variance, True), True, count, source)
+    m = _fine_bits(float(variance) ** 0.5)
+    v = variance / 4**m
+    shape = exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
+    return _whole(_refined(shape, count, source), m)
+
+
+def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
+    """Integers with probability proportional to exp(-|k| / scale)."""
+    if scale <= _DIRECT_LAPLACE:
+        return _direct(Geometric(1 / scale, True), True, count, source)
+    m = _fine_bits(float(scale))
+    r = 2**m / scale
+    return _whole(_refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m), count, source), m)
+
+
+def _fine_bits(scale: float) -> int:
+    # The scale of the coarse part lies in [128, 256): about one proposal in 300 is rejected, and the table is small.
+    return max(0, int(np.frexp(scale)[1]) - 8)
+
+
+def skellam(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
+    """Difference of two Poisson variables of mean variance / 2 each.
+
+    A Poisson variable of large mean is drawn as a sum of equal independent parts, each from a table.
+    """
+    mean = variance / 2
+    parts = -(-mean.numerator // (mean.denominator * _POISSON_PART))
+    law = Poisson(mean / parts)
+    total = np.zeros(count, dtype=np.int64)
+    for _ in range(parts):
+        total += _direct(law, False, count, source)
+        total -= _direct(law, False, count, source)
+    return total

@@ -1,0 +1,208 @@
+"""Choosing one of many candidates by score: the exponential mechanism and permute-and-flip.
+
+Both are calibrated by the **range sensitivity** R of the scores: the supremum over neighbours of
+max_o (s(o) - s'(o)) - min_o (s(o) - s'(o)). Always R <= 2 Delta, with Delta the largest change of one score; scores
+that only move in one direction (counts, under add/remove) have R = Delta, and asymmetric ones lie between.
+
+Scores are integers or floats, that is, exact rationals; the coefficient c = epsilon / R is rounded down to a
+float. The sampled law is exactly the stated one for these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ledgerwood.accounting import BoundedRange, PermuteAndFlip
+from ledgerwood.errors import ParameterError
+from ledgerwood.mechanisms.base import finite_floats, integers, positive, ratio_below, real_array
+from ledgerwood.mechanisms.randomness import Rng, source_of
+from ledgerwood.mechanisms.sampling import choice, draws, race
+from ledgerwood.mechanisms.sampling.exact import Reader
+
+__all__ = ["ExponentialMechanism", "PermuteAndFlipMechanism", "Scores", "score_vector"]
+
+Scores = NDArray[np.int64] | NDArray[np.float64]
+
+
+def score_vector(scores: ArrayLike) -> Scores:
+    """Scores as a non-empty vector of integers (at most 2**60) or finite floats."""
+    array = real_array("scores", scores)
+    if array.ndim != 1 or array.size == 0:
+        raise ParameterError("scores", "be a vector with at least one candidate", f"<shape {array.shape}>")
+    return integers("scores", array, limit=2**60) if array.dtype.kind in "iu" else finite_floats("scores", array)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism:
+    r"""Selects candidate o with probability proportional to exp(c s(o)), c = epsilon / range_sensitivity.
+
+    The loss is c (s(o) - s'(o)) minus a constant, so it lies in an interval of length c R <= epsilon: the mechanism is
+    epsilon-bounded-range, a stronger guarantee than epsilon-DP, and its cost says so. Tight: the range is attained.
+
+    Parameters
+    ----------
+    epsilon : float
+        Length of the interval that holds the privacy loss.
+    range_sensitivity : float
+        R of the scores (twice the sensitivity of one score if nothing better is known).
+    neighbours : str
+        The relation that the sensitivity speaks of.
+
+    Examples
+    --------
+    >>> m = ExponentialMechanism(epsilon=0.1, range_sensitivity=4.0)
+    >>> m.cost
+    BoundedRange(epsilon=0.1)
+    >>> m.probabilities([0.0, 40.0]).round(4)
+    array([0.2689, 0.7311])
+    >>> m.release([0.0, 1e6])
+    1
+    """
+
+    epsilon: float
+    range_sensitivity: float
+    neighbours: str = "add_remove"
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.range_sensitivity)
+        _ = self.cost
+
+    @property
+    def cost(self) -> BoundedRange:
+        """epsilon-bounded-range."""
+        return BoundedRange(self.epsilon, neighbours=self.neighbours)
+
+    @property
+    def coefficient(self) -> float:
+        """The factor of the scores, epsilon / range_sensitivity, rounded down."""
+        return ratio_below(self.epsilon, self.range_sensitivity)
+
+    def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Logarithms of the selection probabilities."""
+        x = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores)).floats()
+        return np.asarray(-x - np.log(np.sum(np.exp(-x))))
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Selection probabilities."""
+        return np.exp(self.log_probabilities(scores))
+
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
+
+    def release(self, scores: ArrayLike, rng: Rng = None) -> int:
+        """Return the index of the selected candidate."""
+        exponents = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores))
+        return choice.choose(exponents, source_of(rng))
+
+    def release_stream(self, chunks: Iterable[ArrayLike], rng: Rng = None) -> int:
+        """Select from a stream of score chunks in one pass and constant memory; return the index in the stream.
+
+        The racing sampler: candidate i arrives at time E_i exp(-c s_i) with E_i exponential, and the first to arrive
+        wins. Only the leader is remembered. The law is that of :meth:`release` (the largest of c s_i plus Gumbel
+        noise).
+
+        >>> m = ExponentialMechanism(epsilon=1.0, range_sensitivity=1.0)
+        >>> m.release_stream([[0.0, 1.0], [1000.0], [2.0, 3.0, 4.0]])
+        2
+        """
+        source = source_of(rng)
+        leader, best, seen = None, np.empty(0), 0
+        winner = -1
+        for chunk in chunks:
+            scores = finite_floats("scores", score_vector(chunk))
+            times = draws.exponential(len(scores), source)
+            if leader is not None:
+                scores, times = np.concatenate((best, scores)), leader.joined(0, times)
+            j = race.first_to_arrive(scores, self.coefficient, times)
+            if leader is None or j > 0:
+                winner = seen + j - (leader is not None)
+            seen += len(scores) - (leader is not None)
+            leader, best = times.joined(j, draws.exponential(0, source)), scores[j : j + 1]
+        if leader is None:
+            raise ParameterError("chunks", "hold at least one candidate", "<empty stream>")
+        return winner
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlipMechanism:
+    """Goes through the candidates in random order and takes o with probability exp(-c (s_max - s(o))).
+
+    Never worse than the exponential mechanism at equal pure epsilon, and epsilon-DP with c = epsilon / R. But it is
+    *not* epsilon-bounded-range: its loss has range up to almost 2 epsilon, so it costs more under composition. (Adding
+    exponential noise of scale 1/c to the scores and reporting the largest has the same law.)
+
+    The order is independent of the coins, so the first head in it is uniform among all heads: the sampler flips all
+    coins (the best candidate's always shows heads) and picks one of the heads.
+
+    Parameters are those of :class:`ExponentialMechanism`.
+
+    Examples
+    --------
+    >>> m = PermuteAndFlipMechanism(epsilon=0.1, range_sensitivity=4.0)
+    >>> m.cost
+    PermuteAndFlip(epsilon=0.1)
+    >>> m.probabilities([0.0, 40.0]).round(4)
+    array([0.1839, 0.8161])
+    """
+
+    epsilon: float
+    range_sensitivity: float
+    neighbours: str = "add_remove"
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.range_sensitivity)
+        _ = self.cost
+
+    @property
+    def cost(self) -> PermuteAndFlip:
+        """Pure epsilon-DP."""
+        return PermuteAndFlip(self.epsilon, neighbours=self.neighbours)
+
+    @property
+    def coefficient(self) -> float:
+        """The factor of the scores, epsilon / range_sensitivity, rounded down."""
+        return ratio_below(self.epsilon, self.range_sensitivity)
+
+    def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        r"""Logarithms of the selection probabilities.
+
+        Give each candidate a uniform time in place of its position in the order. Candidate i wins if its coin shows
+        heads and no one before it does: Pr[i] = p_i integral_0^1 prod_{j != i} (1 - p_j t) dt. The integrand is a
+        polynomial of degree m - 1, for which Gauss's rule with (m + 1) / 2 nodes is exact; all terms are positive,
+        so nothing cancels.
+        """
+        x = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores)).floats()
+        p = np.exp(-x)
+        nodes, weights = np.polynomial.legendre.leggauss(len(p) // 2 + 1)
+        total = np.zeros(len(p))
+        for t, w in zip((nodes + 1) / 2, weights / 2, strict=True):
+            others = np.log1p(-p * t)
+            total += w * np.exp(np.sum(others) - others)
+        return np.asarray(np.log(total) - x)
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Selection probabilities."""
+        return np.exp(self.log_probabilities(scores))
+
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
+
+    def release(self, scores: ArrayLike, rng: Rng = None) -> int:
+        """Return the index of the selected candidate."""
+        exponents = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores))
+        source = source_of(rng)
+        heads = np.flatnonzero(choice.coins(exponents, source))
+        return int(heads[Reader(source).below(len(heads))])
+
+
+def _check(epsilon: float, range_sensitivity: float) -> None:
+    positive("epsilon", epsilon)
+    positive("range_sensitivity", range_sensitivity)
+    ratio_below(epsilon, range_sensitivity)
