@@ -1,6 +1,8 @@
 """The public strategies keep their relation, reach the nasty corners, and find small sensitivity errors."""
 
 import math
+import sys
+import types
 from collections import Counter
 from fractions import Fraction
 
@@ -214,6 +216,42 @@ def test_a_program_is_verified_by_enumeration():
     verify(program(Fraction(3, 4)))
     with pytest.raises(PrivacyViolation, match="violated"):
         verify(program(Fraction(4, 5)))
+
+
+class Report:
+    """Stands for the auditor's report; the auditor has tests of its own."""
+
+    epsilon_lower, samples = 0.7, 1000
+
+    def __init__(self, flagged, problems=()):
+        self.flagged, self.passed = flagged, not flagged and not problems
+
+    def __str__(self):
+        return "a violation" if self.flagged else "not audited"
+
+
+@pytest.mark.parametrize(
+    ("report", "fails"), [(Report(False), False), (Report(True), True), (Report(False, ["returns nan"]), True)]
+)
+def test_an_audit_fails_the_test_unless_it_is_complete_and_flags_nothing(monkeypatch, report, fails):
+    asked = []
+
+    def audit(f, claim, pair=None, **options):
+        asked.append((f, claim, pair, options))
+        return report
+
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", types.SimpleNamespace(audit=audit))
+
+    @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1)], method="audit", samples=1000, seed=3)
+    def noisy(data, rng):
+        return data + rng.laplace()
+
+    if fails:
+        with pytest.raises(PrivacyViolation, match=r"noisy: (a violation|not audited)"):
+            verify(noisy)
+    else:
+        verify(noisy)
+    assert asked == [(noisy, PureDP(0.5), (0, 1), {"samples": 1000, "seed": 3})]
 
 
 def test_the_decorator_refuses_what_it_cannot_use():

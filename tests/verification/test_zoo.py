@@ -2,8 +2,10 @@
 
 import json
 import math
+import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -224,6 +226,18 @@ def test_the_reference_page_lists_every_entry_with_its_number():
         assert row.endswith(
             ("| infinite |" if found.lower == math.inf else f"{found.lower:.5g} |", f"{found.upper:.5g} |")
         )
+
+
+def test_the_scoreboard_shows_what_the_audit_certified_and_fails_on_a_false_flag(monkeypatch, capsys):
+    def audit(f, claim, pair, samples, seed, confidence):
+        assert pair == f.pair
+        return SimpleNamespace(epsilon_lower=0.123, flagged=True, samples=samples)
+
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", SimpleNamespace(audit=audit))
+    assert main(["--audit", "--samples", "1000", "svt_4"]) == 0
+    assert "0.1230   yes" in capsys.readouterr().out
+    assert main(["--audit", "--samples", "1000", "laplace"]) == 1
+    assert "<- wrong" in capsys.readouterr().out
 
 
 def test_the_scoreboard_prints_and_succeeds(capsys):

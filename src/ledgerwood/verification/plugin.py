@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-_ATTRIBUTE = "__dp_verification__"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
@@ -22,9 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> pytest.Item | None:
     """Collect a decorated mechanism as a test of its own."""
-    if collector.config.getoption("dp_audit") and hasattr(obj, _ATTRIBUTE):
-        return MechanismItem.from_parent(collector, name=f"{name}[dp-audit]", mechanism=obj)
-    return None
+    if not collector.config.getoption("dp_audit"):
+        return None
+    from ledgerwood.verification.decorator import verification_of
+
+    if verification_of(obj) is None:
+        return None
+    return MechanismItem.from_parent(collector, name=f"{name}[dp-audit]", mechanism=obj)
 
 
 class MechanismItem(pytest.Item):

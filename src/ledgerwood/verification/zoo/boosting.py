@@ -81,7 +81,7 @@ def _random_tree(data: Rows, n: int, rng: np.random.Generator) -> Array:
         node = np.zeros(n, dtype=np.intp)
         for _ in range(3):
             node = 2 * node + 1 + (x >= thresholds[trees, node])
-        np.add.at(leaves, (trees, node - 7), np.clip(g, -1, 1))
+        leaves[trees, node - 7] += np.clip(g, -1, 1)
     return np.hstack([thresholds, on_grid(leaves)])
 
 
