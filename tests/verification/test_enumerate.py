@@ -117,7 +117,8 @@ def test_depth_two_four_bins_eight_rows_over_all_51480_pairs():
     tree = ReferenceTree()
     found = verify_domain(tree, add_remove_pairs(EIGHT_ROWS, most_rows=8))
     assert found.pairs == 51_480
-    assert 2.10 < found.epsilon.upper <= tree.claim.epsilon(0)
+    assert found.ratio == Fraction(44_742_721, 4_632_968)
+    assert found.epsilon.upper <= tree.claim.epsilon(0)
 
 
 # -- composition and cut-off noise ---------------------------------------------------------------------------
