@@ -43,7 +43,7 @@ def worse(pair, delta=0.0):
 @given(rational_pairs(), st.floats(-3, 3))
 def test_delta_is_the_best_of_all_events(pair, epsilon):
     p, q = pair
-    with mpmath.workdps(40):
+    with mpmath.workdps(400):  # epsilon may be as small as 1e-300, and the verifier sees it
         factor = mpmath.exp(mpmath.mpf(epsilon))
         exact = max(
             sum(mpmath.mpf(p[o].numerator) / p[o].denominator for o in event)
@@ -432,6 +432,31 @@ def test_unresolved_mass_leaves_a_pure_claim_undecided():
     assert verdict.status == "undecided"
     assert "lies in" in str(verdict)
     assert check(Pair.from_laws(law, law, tails=(Fraction(1, 100),) * 2), ApproxDP(1.0, 0.01)).holds
+
+
+def test_a_repeated_loss_is_no_error():
+    assert Pair.from_losses([0.5, 0.5, -0.5], [0.375, 0.375, 0.25]).max_divergence().upper == 0.5
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0])
+def test_a_probability_that_may_be_zero_is_enclosed_at_every_order(order):
+    small = Fraction(1, 1000)
+    vague = Pair((Cell(0, hull(0, small), interval(small)), Cell(1, hull(1 - small, 1), interval(1 - small))))
+    found = vague.renyi(order)
+    for p in (Fraction(0), small / 3, small):
+        exact = Pair.from_laws({0: p, 1: 1 - p}, {0: small, 1: 1 - small}).renyi(order)
+        assert found.lower <= exact.lower
+        assert exact.upper <= found.upper
+    assert found.upper < 0.01
+
+
+def test_an_infinite_loss_is_allowed_only_within_the_mass_that_is_given_up():
+    """An event of probability 1/1000 that the other input cannot give."""
+    p = {0: Fraction(999, 1000), 1: Fraction(1, 1000)}
+    pair = Pair.from_laws(p, {0: Fraction(1)})
+    assert check(pair, 2 * ApproxDP(0.1, 1e-3)).holds
+    assert not check(pair, 2 * ApproxDP(0.1, 1e-4)).holds
+    assert check(pair, Gaussian(mu=1.0)).violated
 
 
 def test_an_uncertain_zero_never_refutes():

@@ -1,5 +1,6 @@
 """The zoo: every entry runs, its sampler has its law, its exact truth is the published one, every judge is right."""
 
+import dataclasses
 import json
 import math
 import sys
@@ -228,7 +229,7 @@ def test_the_reference_page_lists_every_entry_with_its_number():
         )
 
 
-def test_the_scoreboard_shows_what_the_audit_certified_and_fails_on_a_false_flag(monkeypatch, capsys):
+def test_the_scoreboard_shows_what_the_audit_certified_and_names_a_false_flag(monkeypatch, capsys):
     def audit(f, claim, pair, samples, seed, confidence):
         assert pair == f.pair
         return SimpleNamespace(epsilon_lower=0.123, flagged=True, samples=samples)
@@ -236,7 +237,18 @@ def test_the_scoreboard_shows_what_the_audit_certified_and_fails_on_a_false_flag
     monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", SimpleNamespace(audit=audit))
     assert main(["--audit", "--samples", "1000", "svt_4"]) == 0
     assert "0.1230   yes" in capsys.readouterr().out
-    assert main(["--audit", "--samples", "1000", "laplace"]) == 1
+    assert main(["--audit", "--samples", "1000", "laplace"]) == 0
+    printed = capsys.readouterr().out
+    assert "<- false flag" in printed
+    assert "1 of 1 correct flagged" in printed
+
+
+def test_the_scoreboard_fails_if_the_exact_verifier_is_wrong(monkeypatch, capsys):
+    from ledgerwood.verification.zoo import __main__ as command
+
+    mislabelled = dataclasses.replace(ZOO["svt_4"], correct=True)
+    monkeypatch.setattr(command, "ZOO", {"svt_4": mislabelled})
+    assert main([]) == 1
     assert "<- wrong" in capsys.readouterr().out
 
 

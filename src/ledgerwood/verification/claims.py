@@ -167,8 +167,9 @@ def _check_profile(pair: Pair, claim: Cost, tolerance: float, direction: str) ->
     while not math.isfinite(largest) and not refuted(end) and end < 512:
         end *= 2
     status, where = _cover(0.0, max(end, 0.0), proved, refuted)
-    if not math.isfinite(largest) and status == "holds" and pair.delta(end).upper > limit(end):
-        status = "undecided"
+    if not math.isfinite(largest) and status == "holds":
+        # beyond the axis: delta still falls, and the claim never falls below the mass it promises nothing for
+        status = "holds" if pair.delta(end).upper <= claim.infinite_mass() * (1 + tolerance) else "undecided"
     event = pair.worst_event(where, claim.delta(where)) if status == "violated" else None
     return Verdict(claim, status, f"delta at epsilon={where:g}", pair.delta(where), event, direction)
 

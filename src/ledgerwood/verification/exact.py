@@ -119,7 +119,7 @@ class Pair:
         a law of floats only has to sum to one within 1e-9; use Fractions or intervals for a proof.
         """
         for name, law, tail in (("first", first, tails[0]), ("second", second, tails[1])):
-            _check_law(name, law, tail)
+            _check_law(name, list(law.values()), tail)
         outcomes = list(first) + [outcome for outcome in second if outcome not in first]
         zero = Fraction(0)
         cells = (Cell(o, _exact(first.get(o, zero)), _exact(second.get(o, zero))) for o in outcomes)
@@ -136,16 +136,16 @@ class Pair:
         1.0
         """
         cells = []
-        for loss, p in zip(losses, probabilities, strict=True):
+        _check_law("probabilities", probabilities, Fraction(0))
+        for i, (loss, p) in enumerate(zip(losses, probabilities, strict=True)):
             exact = interval(loss)
             q = ZERO if loss == math.inf else interval(p) * exponential(-exact)
-            cells.append(Cell(("loss", loss), _exact(p), q, exact))
+            cells.append(Cell((i, loss), _exact(p), q, exact))
         missing = ONE - total(interval(cell.q) for cell in cells)
         if missing.bounds().upper < -1e-9:
             raise ParameterError("losses", "have E[exp(-loss)] <= 1 under their law", losses)
         if missing.surely_above(0):
             cells.append(Cell("never under P", Fraction(0), missing, -INFINITY))
-        _check_law("probabilities", {cell.outcome: cell.p for cell in cells}, Fraction(0))
         return cls(tuple(cells))
 
     def swapped(self) -> Pair:
@@ -306,6 +306,10 @@ def _cell_delta_upper(cell: Cell, p: Interval, q: Interval, x: Interval) -> Inte
 def _renyi_term(cell: Cell, order: float) -> Interval:
     """Enclosure of the cell's part of E_Q[phi(dP/dQ)], phi(x) = x^order, or x log x at order 1."""
     p, q = interval(cell.p), interval(cell.q)
+    if not _has_mass(p) or not _has_mass(q):  # a zero is possible: x^order >= 0 and x log x >= -1/e
+        top = _log_ratio(p.upper_end(), q.lower_end()).positive_part()
+        high = p.upper_end() * (top if order == 1 else exponential((interval(order) - 1) * top))
+        return hull(-q.upper_end() / 2 if order == 1 else ZERO, high)
     loss = logarithm(p) - logarithm(q)
     jensen = p * loss if order == 1 else p * exponential((interval(order) - 1) * loss)
     if cell.loss is None:
@@ -329,15 +333,15 @@ def _certain_loss(cell: Cell, tail: Fraction | Interval) -> float:
     return _log_ratio(p.lower_end(), q.upper_end()).midpoint() if _has_mass(p) else -math.inf
 
 
-def _check_law(name: str, law: Mapping[Hashable, Number], tail: Number) -> None:
-    if any(interval(p).bounds().lower < 0 for p in law.values()):
-        raise ParameterError(name, "have no negative probability", dict(law))
-    if all(isinstance(p, (Fraction, int)) for p in [*law.values(), tail]):
-        mass = sum((Fraction(p) for p in law.values()), Fraction(tail))  # type: ignore[arg-type]
+def _check_law(name: str, law: Sequence[Number], tail: Number) -> None:
+    if any(interval(p).bounds().lower < 0 for p in law):
+        raise ParameterError(name, "have no negative probability", law)
+    if all(isinstance(p, (Fraction, int)) for p in [*law, tail]):
+        mass = sum((Fraction(p) for p in law), Fraction(tail))  # type: ignore[arg-type]
         if mass != 1:
             raise ParameterError(name, "sum to one exactly", mass, "Pass the missing mass as tails=.")
         return
-    sum_bounds = (total(interval(p) for p in law.values()) + tail).bounds()
+    sum_bounds = (total(interval(p) for p in law) + tail).bounds()
     if not sum_bounds.lower - 1e-9 <= 1 <= sum_bounds.upper + 1e-9:
         raise ParameterError(name, "sum to one", sum_bounds, "Pass the missing mass as tails=.")
 

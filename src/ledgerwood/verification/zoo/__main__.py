@@ -1,6 +1,6 @@
-"""Print the scoreboard of the zoo; exit code 1 if any judge is wrong.
+"""Print the scoreboard of the zoo; exit code 1 if the exact verifier is wrong about an entry.
 
-Usage: python -m ledgerwood.verification.zoo [--audit] [--samples N] [--seed N] [--json] [NAME ...]
+Usage: python -m ledgerwood.verification.zoo [--audit] [--samples N] [--confidence C] [--seed N] [--json] [NAME ...]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries to judge (all)")
     parser.add_argument("--audit", action="store_true", help="also run the statistical auditor")
     parser.add_argument("--samples", type=int, default=2_000_000, help="outputs per input for the audit (2000000)")
+    parser.add_argument("--confidence", type=float, default=0.99, help="confidence of each audit (0.99)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the audit (0)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
@@ -31,10 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     entries = [ZOO[name] for name in options.names] or list(ZOO.values())
     if not options.json:
         print(header(audited=options.audit))
+    samples = options.samples if options.audit else None
+    scores = score(entries, samples=samples, seed=options.seed, confidence=options.confidence)
     found = []
-    for entry, each in zip(
-        entries, score(entries, samples=options.samples if options.audit else None, seed=options.seed), strict=True
-    ):
+    for entry, each in zip(entries, scores, strict=True):
         found.append(each)
         if not options.json:
             print(line(entry, each), flush=True)

@@ -29,14 +29,13 @@ class Score:
 
     @property
     def right(self) -> bool:
-        """Whether every judge agrees with the truth (an audit need not flag what the exact verifier refutes)."""
-        expected = "holds" if self.status == "correct" else "violated"
-        return self.exact_verdict == expected and not (self.status == "correct" and self.audit_flagged)
+        """Whether the exact verifier agrees with the truth."""
+        return self.exact_verdict == ("holds" if self.status == "correct" else "violated")
 
     @property
-    def missed(self) -> bool:
-        """Whether a broken entry was audited and not flagged."""
-        return self.status == "broken" and self.audit_flagged is False
+    def false_flag(self) -> bool:
+        """Whether the audit flagged a correct entry, as it may once in 1/(1 - confidence) audits."""
+        return self.status == "correct" and bool(self.audit_flagged)
 
 
 def score(entries: Iterable[Entry], *, samples: int | None, seed: int = 0, confidence: float = 0.99) -> Iterator[Score]:
@@ -89,6 +88,8 @@ def line(entry: Entry, found: Score) -> str:
     if found.audit_lower is not None:
         flag = "yes" if found.audit_flagged else "no"
         text += f" {found.audit_lower:9.4f} {flag:>5} {found.audit_seconds:6.1f}"
+    if found.false_flag:
+        text += "  <- false flag"
     return text if found.right else f"{text}  <- wrong"
 
 
@@ -106,7 +107,7 @@ def summary(scores: Iterable[Score]) -> str:
         text += (
             f"\naudit: {sum(bool(s.audit_flagged) for s in audited if s.status == 'broken')}"
             f"/{sum(s.status == 'broken' for s in audited)} broken flagged, "
-            f"{sum(bool(s.audit_flagged) for s in audited if s.status == 'correct')} correct flagged"
+            f"{sum(s.false_flag for s in audited)} of {sum(s.status == 'correct' for s in audited)} correct flagged"
         )
     return text
 
