@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, Cost, Gaussian, Laplace, PureDP, calibrate
@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[Callable[[float], Cost], int]] = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(log_epsilon=st.floats(-2, 1), log_delta=st.floats(-9, -2))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_the_answer_meets_the_target_and_a_little_less_noise_does_not(
     family: str, log_epsilon: float, log_delta: float
 ) -> None:

@@ -21,8 +21,11 @@ from ledgerwood.accounting.costs import (
 )
 from ledgerwood.accounting.discrete import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.disjoint import parallel
+from ledgerwood.accounting.ledger import Ledger
 from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.accounting.plan import Plan
 from ledgerwood.accounting.privacy_loss import PrivacyLoss
+from ledgerwood.accounting.releases import InParallel, InSequence, Release
 from ledgerwood.accounting.sparse import SparseVector
 from ledgerwood.accounting.subsampling import PoissonSubsampled
 
@@ -36,13 +39,18 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Gaussian",
+    "InParallel",
+    "InSequence",
     "Laplace",
+    "Ledger",
     "Neighbours",
     "PermuteAndFlip",
+    "Plan",
     "PoissonSubsampled",
     "PrivacyLoss",
     "PureDP",
     "RandomizedResponse",
+    "Release",
     "Skellam",
     "SparseVector",
     "calibrate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailab
 
 #: Relative width of the final bracket around the boundary between too little and enough noise.
 _TOLERANCE = 1e-7
+#: How far from the start a search goes, in powers of e: by Theorem 1 (1e100) and by the exact methods (1e15).
+_FAR, _NEAR = 230.0, 35.0
 
 
 def calibrate(
@@ -44,39 +47,45 @@ def calibrate(
 
     >>> from ledgerwood.accounting import Gaussian
     >>> f"{calibrate(lambda s: 1000 * Gaussian(sigma=s), epsilon=1.0, delta=1e-6):.4f}"
-    '133.5818'
+    '133.5961'
     """
     target = checks.non_negative("epsilon", epsilon)
     allowed = checks.delta_value(delta)
     start = checks.positive("guess", guess)
     if not callable(cost):
         raise ParameterError("cost", "be a function from a scale to a cost", cost)
-    if method is None and allowed > 0:
-        # Theorem 1 is quick and close: it finds the direction and the place where the exact search starts.
-        try:
-            start, sign = _search(cost, target, allowed, "rdp", start, 0.0)
-        except MethodUnavailable:
-            sign = 0.0
-        start, sign = _search(cost, target, allowed, None, start, sign)
-    else:
-        start, sign = _search(cost, target, allowed, method, start, 0.0)
-    return _confirmed(cost, start, sign, target, allowed, method)
+    # Theorem 1 is quick and close: it finds the direction, and the place where the exact search starts.
+    quick = "rdp" if method is None and allowed > 0 else method
+    try:
+        sign = _direction(_Prices(cost, target, allowed, quick), math.log(start), _FAR)
+        if quick != method:
+            with contextlib.suppress(CalibrationError):  # what Theorem 1 cannot meet a tighter method may
+                start = _search(_Prices(cost, target, allowed, quick), math.log(start), sign, _FAR)
+    except MethodUnavailable:
+        sign = _direction(_Prices(cost, target, allowed, method), math.log(start), _NEAR)
+    best = _search(_Prices(cost, target, allowed, method), math.log(start), sign, _NEAR)
+    return _confirmed(cost, best, sign, target, allowed, method)
 
 
-def _search(
-    cost: Callable[[float], Cost], epsilon: float, delta: float, method: str | None, start: float, sign: float
-) -> tuple[float, float]:
-    """A scale that meets the target next to one that does not, and the direction of more noise (+1 or −1)."""
-    prices: dict[float, float] = {}
+class _Prices:
+    """Remembered gaps to the target as a function of log scale: at most 0 where the target is met."""
 
-    def price(u: float) -> float:
-        if u not in prices:
-            prices[u] = _gap(cost, math.exp(u), epsilon, delta, method)
-        return prices[u]
+    def __init__(self, cost: Callable[[float], Cost], epsilon: float, delta: float, method: str | None) -> None:
+        self._question = cost, epsilon, delta, method
+        self._found: dict[float, float] = {}
+        self.target = f"epsilon={epsilon:g} at delta={delta:g}"
 
-    good, bad = _bracket(price, math.log(start), sign, f"epsilon={epsilon:g} at delta={delta:g}")
-    best = boundary(price, good=good, bad=bad, tolerance=_TOLERANCE)
-    return math.exp(best), math.copysign(1.0, good - bad)
+    def __call__(self, u: float) -> float:
+        if u not in self._found:
+            cost, epsilon, delta, method = self._question
+            self._found[u] = _gap(cost, math.exp(u), epsilon, delta, method)
+        return self._found[u]
+
+
+def _search(price: _Prices, start: float, sign: float, reach: float) -> float:
+    """The scale with the least noise that meets the target, near e^start first."""
+    good, bad = _bracket(price, start, sign, reach)
+    return math.exp(boundary(price, good=good, bad=bad, tolerance=_TOLERANCE))
 
 
 def _gap(cost: Callable[[float], Cost], scale: float, epsilon: float, delta: float, method: str | None) -> float:
@@ -95,38 +104,46 @@ def _gap(cost: Callable[[float], Cost], scale: float, epsilon: float, delta: flo
     return math.log(reached) - math.log(delta) if reached > 0 else -math.inf
 
 
-def _bracket(price: Callable[[float], float], start: float, sign: float, target: str) -> tuple[float, float]:
-    """A probe that meets the target and a neighbouring one that fails; ``sign`` ≠ 0 says where more noise lies."""
-    met = price(start) <= 0
-    if sign:
-        sides = [-sign if met else sign]
-    else:
-        sides = [-1.0, 1.0]
-    ends = dict.fromkeys(sides, start)
-    step = 0.03
-    while step < 800:
-        found: list[tuple[float, float]] = []
-        for side in sides:
-            before, ends[side] = ends[side], min(max(ends[side] + side * step, -650.0), 650.0)
-            if (price(ends[side]) <= 0) != met:
-                found.append((before, ends[side]))
-        if len(found) > 1:
+def _direction(price: _Prices, start: float, reach: float) -> float:
+    """+1 if a larger scale costs less, −1 if it costs more."""
+    step = 2.0
+    while True:
+        left, middle, right = price(start - step), price(start), price(start + step)
+        if left >= middle >= right and left > right:
+            return 1.0
+        if left <= middle <= right and left < right:
+            return -1.0
+        if not left == middle == right:
             raise CalibrationError(
-                "the cost function is not monotone: it meets the target on one side of a scale and on the other, but "
-                "not between (or the reverse). Give a cost that only grows, or only shrinks, with the scale"
+                "the cost function is not monotone: a scale costs more, or less, than a smaller and a larger one. "
+                "Give a cost that only grows, or only shrinks, with the scale"
             )
-        if found:
-            before, after = found[0]
+        if step == reach:
+            raise _unreachable(price, met=middle <= 0)
+        step = min(4 * step, reach)
+
+
+def _bracket(price: _Prices, start: float, sign: float, reach: float) -> tuple[float, float]:
+    """A log scale that meets the target and a neighbouring one that fails."""
+    met = price(start) <= 0
+    toward = -sign if met else sign  # to less noise while the target is met, else to more
+    before, step = start, 0.03
+    while abs(before - start) < reach:
+        after = before + toward * step
+        if (price(after) <= 0) != met:
             return (before, after) if met else (after, before)
-        step *= 2
+        before, step = after, 2 * step
+    raise _unreachable(price, met=met)
+
+
+def _unreachable(price: _Prices, *, met: bool) -> CalibrationError:
     if met:
-        raise CalibrationError(
-            f"every scale from 1e-282 to 1e282 meets {target}: there is nothing to calibrate. Does the cost depend on "
-            f"the scale?"
+        return CalibrationError(
+            f"every scale meets {price.target}: there is nothing to calibrate. Does the cost depend on the scale?"
         )
-    raise CalibrationError(
-        f"no scale meets {target}: what does not depend on the scale already costs more, or delta is 0 for a release "
-        f"that has no pure epsilon. Raise epsilon or delta, or use fewer releases"
+    return CalibrationError(
+        f"no scale meets {price.target}: what does not depend on the scale already costs more, or delta is 0 for a "
+        f"release that has no pure epsilon. Raise epsilon or delta, or use fewer releases"
     )
 
 

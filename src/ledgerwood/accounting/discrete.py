@@ -52,7 +52,7 @@ class RandomizedResponse(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size**2 / 2
+        return self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.from_losses(*self.loss_atoms(0.0), alpha)
@@ -123,7 +123,7 @@ class DiscreteLaplace(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size**2 / 2
+        return self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         if self.sensitivity == 0:
@@ -156,12 +156,12 @@ class DiscreteGaussian(Atom):
     """Discrete Gaussian noise, Pr[k] ∝ exp(−k²/2σ²) per coordinate, σ and ``sensitivity`` in grid units.
 
     Its Rényi curve is at most the Gaussian's (Canonne, Kamath & Steinke 2020, Prop. 5), its profile is not: at σ = 1
-    its δ is up to 1.8 times the Gaussian's. One coordinate (``dimension=1``) has its own exact profile. For more
+    its δ is up to 2.2 times the Gaussian's. One coordinate (``dimension=1``) has its own exact profile. For more
     coordinates ``sensitivity`` is the L2 norm, and for σ ≥ 3 the profile is bounded by a Gaussian with σ² replaced
     by σ² − 4 (docs/theory/discrete-gaussian.md), up to factors 1 ± 1e-33 that the outward rounding covers.
 
     >>> from ledgerwood.accounting import Gaussian
-    >>> DiscreteGaussian(sigma=1.0).delta(epsilon=0.5) > 1.1 * Gaussian(sigma=1.0).delta(epsilon=0.5)
+    >>> DiscreteGaussian(sigma=1.0).delta(epsilon=1.0) > 1.1 * Gaussian(sigma=1.0).delta(epsilon=1.0)
     True
     """
 
@@ -200,11 +200,12 @@ class DiscreteGaussian(Atom):
         return math.inf if self.sensitivity else 0.0
 
     def rho(self) -> float | None:
-        return (self.sensitivity / self.sigma) ** 2 / 2
+        ratio = self.sensitivity / self.sigma
+        return ratio * ratio / 2
 
     def renyi(self, alpha: Array) -> Array:
-        rho = (self.sensitivity / self.sigma) ** 2 / 2
-        return alpha * rho if rho else np.zeros_like(alpha)
+        ratio = self.sensitivity / self.sigma
+        return alpha * (ratio * ratio / 2) if ratio else np.zeros_like(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.pairs import DiscreteGaussianPair, GaussianPair
@@ -212,7 +213,8 @@ class DiscreteGaussian(Atom):
         if self.dimension == 1:
             return (DiscreteGaussianPair(self.sigma, int(self.sensitivity)),)
         if self.sigma >= 3:
-            return (GaussianPair(self.sensitivity / math.sqrt(self.sigma**2 - 4) * (1 + 1e-15)),)
+            bound = self.sensitivity / (math.sqrt(self.sigma - 2) * math.sqrt(self.sigma + 2))
+            return (GaussianPair(bound * (1 + 1e-15)),)
         return None
 
     def _group(self, k: int) -> Cost:

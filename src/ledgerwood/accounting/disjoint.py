@@ -104,7 +104,7 @@ class Parallel(Worst):
     parts: tuple[tuple[Cost, int], ...] = field(default=())
 
     def __repr__(self) -> str:
-        return f"parallel({', '.join(repr(part) for part, n in self.parts for _ in range(min(n, 3)))})"
+        return f"parallel({', '.join(repr(part) if n == 1 else f'*{n} * [{part!r}]' for part, n in self.parts)})"
 
     def _group(self, k: int) -> Cost:
         """Price k changed records, wherever they lie.

@@ -139,13 +139,15 @@ _GRIDS = ((64, 6e7), (32, 9e8), (16, 1.2e9), (8, 1.5e9), (4, 2e9))
 
 
 @lru_cache(maxsize=16)
-def _range_profile(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float) -> RangeProfile:
+def _range_profile(
+    steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float, lower: bool
+) -> RangeProfile:
     from ledgerwood.accounting.recursion import TooLarge, bounded_range_profile, estimated_work
 
     for cells, most in _GRIDS:
         try:
             if estimated_work(steps, ordered=ordered, gamma_max=gamma_max, cells=cells) <= most:
-                return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=cells)
+                return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=cells, lower=lower)
         except TooLarge:
             continue
     reason = "the recursion over so many selections would take too long; use 'rdp', or merge selections of equal size"
@@ -153,19 +155,20 @@ def _range_profile(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_ma
 
 
 @lru_cache(maxsize=16)
-def _mixed(cost: Cost, log_floor: float) -> _Mixed:
+def _mixed(cost: Cost, log_floor: float, *, lower: bool = False) -> _Mixed:
     """The composition, sharp for δ down to e^log_floor."""
     steps, rest = _parts(cost)
     selections = compose([(BoundedRange(e), n) for e, n in steps])
     # Beyond gamma_max the profile is bounded by its value there, which Theorem 1 puts below the floor.
     gamma_max = min(_epsilon_at(selections, log_floor), selections.pure_epsilon())
     ordered = isinstance(cost, Composition) and cost.ordered
-    profile = _range_profile(tuple(steps), ordered, gamma_max)
+    profile = _range_profile(tuple(steps), ordered, gamma_max, lower)
     mu = rest.mu()
     if mu is not None:
         return _Mixed(profile, mu, (), ())
     losses = _losses(rest, delta=math.exp(max(log_floor, -730.0)))
-    return _Mixed(profile, 0.0, tuple(x.pmf() for x in losses), tuple(x.pmf(upper=False) for x in losses))
+    lower_losses = tuple(x.pmf(upper=False) for x in losses) if lower else ()
+    return _Mixed(profile, 0.0, tuple(x.pmf() for x in losses), lower_losses)
 
 
 def _epsilon_at(cost: Cost, log_delta: float) -> float:
@@ -208,7 +211,7 @@ def _recursion_lower(cost: Cost, delta: float) -> float:
         return 0.0
     target = math.log(delta)
     top = _recursion_epsilon(cost, delta).value
-    mixed = _mixed(cost, _floor(target))
+    mixed = _mixed(cost, _floor(target), lower=True)
 
     def gap(gamma: float) -> float:  # accepted where even the lower end of δ exceeds the target
         return target - mixed.log_lower(gamma)

@@ -25,9 +25,9 @@ class PrivacyLoss(Atom):
     """A dominating pair given by its privacy-loss pmf under P: loss values (``inf`` allowed) and probabilities.
 
     The pair must dominate the mechanism for the ordered neighbours (P, Q). Give ``reverse=(losses, probabilities)``
-    for the other direction, or ``symmetric=True`` (the default without ``reverse``) if the same pmf covers both.
+    for the other direction; without it the pmf is taken to cover both.
 
-    >>> coin = PrivacyLoss([1.0, -1.0], [0.75, 0.25])
+    >>> coin = PrivacyLoss([1.0, -1.0], [0.6, 0.4])
     Traceback (most recent call last):
     ...
     ledgerwood.errors.ParameterError: probabilities must satisfy sum p·exp(-loss) <= 1 (the mass of Q), ...

@@ -65,7 +65,12 @@ class _Plan:
 
 
 def bounded_range_profile(
-    steps: Sequence[tuple[float, int]], *, ordered: bool, gamma_max: float, cells: int | None = None
+    steps: Sequence[tuple[float, int]],
+    *,
+    ordered: bool,
+    gamma_max: float,
+    cells: int | None = None,
+    lower: bool = True,
 ) -> RangeProfile:
     """Price bounded-range steps by the optimal adaptive recursion.
 
@@ -82,6 +87,9 @@ def bounded_range_profile(
     cells
         Grid cells per epsilon of the size that weighs most, rounded up to a power of two (so that the
         step of the grid is exact); by default as many as take a fraction of a second.
+
+    lower
+        Whether to compute the lower end too; without it the lower end is 0, at half the price.
 
     Raises
     ------
@@ -104,10 +112,11 @@ def bounded_range_profile(
             f"use method='rdp', a smaller gamma_max, or fewer cells"
         )
     if ordered:
-        state = _Machine(plan, plan.groups, upper=True, lower=True).schedule()
+        state = _Machine(plan, plan.groups, upper=True, lower=lower).schedule()
     else:
-        state = _Machine(plan, plan.ascending, upper=False, lower=True).schedule()
-        state[0] = _Machine(plan, plan.groups, upper=True, lower=False).lattice()[0]
+        state = _Machine(plan, plan.groups, upper=True, lower=False).lattice()
+        if lower:
+            state[1:] = _Machine(plan, plan.ascending, upper=False, lower=True).schedule()[1:]
     reach = _sum_up(plan.groups, [count for _, count in plan.groups])
     return RangeProfile.from_state(h=plan.h, reach=reach, state=state)
 

@@ -112,13 +112,14 @@ class SparseVector(Atom):
         return math.inf if self.size is None else self.size
 
     def rho(self) -> float | None:
-        return None if self.size is None else self.size**2 / 2
+        return None if self.size is None else self.size * self.size / 2
 
     def renyi(self, alpha: Array) -> Array:
         if self.size is not None:
             return renyi.randomized_response(self.size, alpha)
         assert self.sigma_threshold is not None and self.sigma_query is not None and self.max_queries is not None
-        threshold = (self.sensitivity / self.sigma_threshold) ** 2 / 2
+        ratio = self.sensitivity / self.sigma_threshold
+        threshold = ratio * ratio / 2
         shift = (1 if self.monotone else 2) * self.sensitivity / self.sigma_query
         # D is increasing in the order, so orders below 1.01 take the value at 1.01.
         flat = np.maximum(alpha.ravel(), 1.01)

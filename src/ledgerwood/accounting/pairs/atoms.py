@@ -180,7 +180,8 @@ class DiscreteGaussianPair(_AtomPair):
     r"""Integer noise :math:`\propto e^{-x^2/(2\sigma^2)}` under a shift s: losses s(2x - s)/(2 sigma^2), x
     integer.
 
-    One dimension, exact: not the Gaussian's profile (at sigma = shift = 1 its delta is up to 1.3 times as large for
+    One dimension, exact: not the Gaussian's profile (at sigma = shift = 1 its delta is up to 1.3 times as
+    large for
     epsilon up to 3, and 3 times for epsilon up to 9).
     """
 

@@ -125,8 +125,10 @@ def log_difference(a: Array, b: Array) -> Array:
 def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     r"""Log(:math:`\Phi(b) - \Phi(a)`), right in relative terms for every width and both tails.
 
-    ``width`` is b - a, given apart because the rounding of a and b may spoil their difference. Narrow intervals,
-    :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the centre
+    ``width`` is b - a, given apart because the rounding of a and b may spoil their difference. Narrow
+    intervals,
+    :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the
+    centre
     (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
     """
     from scipy.special import log_ndtr, ndtr

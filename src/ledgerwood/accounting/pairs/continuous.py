@@ -54,7 +54,8 @@ class GaussianPair(LossPair):
         eps = epsilon
         a = self.mu / 2 - eps / self.mu
         b = -self.mu / 2 - eps / self.mu
-        # Close to one, the plain difference; else the two terms may be nearly equal, and Mills' ratio m = (1 - Phi)/phi
+        # Close to one, the plain difference; else the two terms may be nearly equal, and Mills' ratio m = (1
+        # - Phi)/phi
         # takes the common factor out: delta = phi(a) (m(-a) - m(-b)), since e^eps phi(b) = phi(a).
         direct = log_difference(log_ndtr(a), eps + log_ndtr(b))
         scaled = -a * a / 2 - 0.5 * math.log(2 * math.pi) + np.log(_mills_difference(-a, self.mu))
@@ -62,7 +63,9 @@ class GaussianPair(LossPair):
 
 
 def _mills_difference(x: Array, gap: float) -> Array:
-    r"""Mills' ratio at x minus at x + gap, x >= -5: the integral of :math:`-m'(y) = 1 - y\,m(y)` if the gap is small."""
+    r"""Mills' ratio at x minus at x + gap, x >= -5: the integral of :math:`-m'(y) = 1 - y\,m(y)` if the gap
+    is small.
+    """
     from scipy.special import erfcx
 
     root = math.sqrt(2)

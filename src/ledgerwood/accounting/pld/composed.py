@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ledgerwood.accounting.pairs import Array, LossPair
+from ledgerwood.accounting.pairs import Array, LossPair, PmfPair
 from ledgerwood.accounting.pld.discretise import Grid, GridLoss, from_above, from_below
 from ledgerwood.accounting.pld.sketch import Sketch, sketch
-from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, tilted_moments, tilted_sum
+from ledgerwood.accounting.pld.tilted import TAIL, GridPart, TiltedSum, log_moment, tilted_moments, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
@@ -48,7 +48,9 @@ class ComposedLoss:
     grids: tuple[Grid, ...]
     outline: Sketch = field(repr=False)
     tilt: float
-    _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _roots: dict[float, tuple[float, float]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -110,7 +112,11 @@ class ComposedLoss:
             if spread == 0 or abs(mean - goal) <= spread or (tilt == 0 and mean > goal):
                 break
             # Newton's step on the cumulants, at most a doubling or a third.
-            tilt = min(max(tilt + (goal - mean) / variance, tilt / 3), 2 * tilt + 1 / spread, self.outline.largest_tilt)
+            tilt = min(
+                max(tilt + (goal - mean) / variance, tilt / 3),
+                2 * tilt + 1 / spread,
+                self.outline.largest_tilt,
+            )
             tilt = tilt if tilt * spread > 1e-3 else 0.0
         return tilt
 
@@ -118,9 +124,15 @@ class ComposedLoss:
         """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
-        if epsilon >= self._highest(upper) + self.step * 2.0**-20:
+        highest = self._highest(upper)
+        if epsilon >= highest + 2.0**-45 * max(1.0, abs(highest)):
             return log_infinite, log_infinite
         low, high = self._sum(upper, tilt).log_hockey_stick(epsilon - self._origin(upper))
+        # No loss exceeds the highest point, whatever the tilt can show: delta <= mass * (1 - e^{epsilon -
+        # highest}).
+        cap = math.log(-math.expm1(min(epsilon - highest, -(2.0**-45))))
+        if high > cap:
+            high = min(high, cap + max(0.0, log_moment(self._parts(upper), self.step, 0.0)) + 2.0**-40)
         return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
 
     def _log_delta(self, epsilon: float, upper: bool) -> float:
@@ -148,11 +160,14 @@ class ComposedLoss:
         return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
 
     def epsilon_upper(self, delta: float) -> float:
-        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` where there is none."""
+        """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` where there is
+        none.
+        """
         return self._upper_root(delta)[0]
 
     def epsilon_lower(self, delta: float) -> float:
-        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none does).
+        """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none
+        does).
 
         Found by stepping down from the upper end, where the tilt suits both.
         """
@@ -173,7 +188,9 @@ class ComposedLoss:
         return max(good, 0.0)
 
     def _upper_root(self, delta: float) -> tuple[float, float]:
-        """The least epsilon found whose upper bound of delta is at most ``delta``, and the tilt that showed it."""
+        """The least epsilon found whose upper bound of delta is at most ``delta``, and the tilt that showed
+        it.
+        """
         if not 0 < delta < 1:
             raise ParameterError("delta", "lie in (0, 1)", delta)
         if delta in self._roots:
@@ -194,8 +211,11 @@ class ComposedLoss:
         return best
 
     def _root(self, goal: float, tilt: float) -> float:
-        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe side."""
-        top = self._highest(True) + self.step
+        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe
+        side.
+        """
+        top = self._highest(True)
+        top += 2.0**-44 * max(1.0, abs(top))
 
         def excess(epsilon: float) -> float:
             return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal
@@ -273,7 +293,7 @@ def compose(
     """
     if (delta is None) == (epsilon is None):
         raise ParameterError("delta", "be given, or epsilon, but not both", delta)
-    kept = tuple((pair, count) for pair, count in pairs if count)
+    kept = tuple((pair, count) for pair, count in pairs if count) or ((PmfPair((0.0,), (1.0,)), 1),)
     if any(count < 0 or count != int(count) for _, count in kept):
         raise ParameterError("count", "be a non-negative integer", [count for _, count in kept])
     outline = sketch(kept)
@@ -296,10 +316,10 @@ def compose(
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
     spread = outline.spread(tilt)
-    window = min(18 * spread, width) or 1.0
+    window = min(18 * spread, width) or 1e-9
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
     # page.
-    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1)))
+    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1))) or window
     length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH)
     step = window / 2 ** math.ceil(math.log2(length))
     step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)

@@ -29,7 +29,8 @@ EDGE_ERROR = 2.0**-47
 """How far rounding may move an edge of a cell, per unit of max(1, |edge|)."""
 
 ATOM_MARGIN = 2.0**-44
-"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(1, |loss|)."""
+"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(1,
+|loss|)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def from_above(pair: LossPair, grid: Grid) -> GridLoss:
     at a: P- and
     Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last
     point and the
-    rest, the pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom on the last
+    rest, the pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom
+    on the last
     point is not above the grid.
     """
     edges = grid.points()

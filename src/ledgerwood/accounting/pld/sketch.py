@@ -26,9 +26,11 @@ class Sketch:
 
     @cached_property
     def largest_tilt(self) -> float:
-        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs digits."""
+        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs
+        digits.
+        """
         _, mean, variance = self._moments(np.zeros(1))
-        return 1e4 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-300)
+        return 1e4 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-24)
 
     def _moments(self, tilts: Array) -> tuple[Array, Array, Array]:
         """Log moment, tilted mean and tilted variance of the sum at each tilt."""
@@ -82,12 +84,12 @@ class Sketch:
 
     def reach(self, index: int, log_below: float, log_above: float) -> tuple[float, float]:
         """Losses of one pair outside which it has (about) the given log masses."""
-        _, log_p, right, _ = self.atoms[index]
+        loss, log_p, right, _ = self.atoms[index]
         below = np.logaddexp.accumulate(log_p) <= log_below
         above = np.logaddexp.accumulate(log_p[::-1])[::-1] > log_above
-        low = right[np.flatnonzero(below)[-1]] if below.any() else -math.inf
-        high = right[np.flatnonzero(above)[-1]] if above.any() else math.inf
-        return float(low), float(high)
+        low = right[np.flatnonzero(below)[-1]] if below.any() else loss[0] - 0.07 * abs(loss[0]) - 1e-14
+        last = int(np.flatnonzero(above)[-1]) if above.any() else len(loss) - 1
+        return float(low), float(right[last] if right[last] < math.inf else loss[last])
 
 
 def _log_greatest_weight(tilts: Array) -> Array:

@@ -94,8 +94,15 @@ class TiltedSum:
         weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
         terms = weight * self.mass[start:end]
         value = float(np.sum(terms))
-        slack = float(np.sum(np.abs(terms))) * 2.0**-46 + (2 * math.exp(-100) if end < len(self.mass) else 0.0)
-        slack += self.norm_error * math.sqrt(float(np.sum(weight * weight))) * (1 + 2.0**-30)
+        # Weights that underflow and terms that were cut still count: at most the total mass, below 2, times
+        # their bound.
+        slack = float(np.sum(np.abs(terms))) * 2.0**-46
+        slack += 2 * math.exp(-100) if end < len(self.mass) else 2.0**-1060
+        top = float(
+            np.max(weight, initial=0.0)
+        )  # taken out, or the squares underflow long before the weights
+        if top > 0:
+            slack += self.norm_error * top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30)
         log_front = self.log_scale - self.tilt * epsilon
         rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
         upper, lower = value + slack, value - slack - self.outside * _greatest_weight(self.tilt)

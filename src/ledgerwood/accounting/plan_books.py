@@ -1,0 +1,313 @@
+r"""Books kept by a plan: its releases, with its costs, in its order; nothing else.
+
+What may vary, and why the plan's price still holds (``docs/theory/filters.md``, Theorem 6):
+
+* Releases with a fixed dominating pair (Gaussian, Laplace, ...) may run at any time, in any order.
+* Bounded-range releases must keep their order among themselves: their costs form a subsequence of the planned ones.
+* Anything may be left out. A bounded-range release that was passed over cannot be made up for later.
+* The reserve is a Gaussian filter of its own: :math:`\sum \mu_t^2 \le \mu^2`, sizes chosen at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ledgerwood.accounting.algebra import Atom, Composition, Cost, sequence
+from ledgerwood.accounting.books import (
+    NOT_PRIVATE,
+    Amount,
+    Balance,
+    Block,
+    Entry,
+    Posting,
+    Tally,
+    checked_cost,
+    round_up,
+)
+from ledgerwood.accounting.costs import BoundedRange
+from ledgerwood.accounting.disjoint import Worst as WorstOf
+from ledgerwood.accounting.filters import to_units
+from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.accounting.odometer import loss_curve
+from ledgerwood.accounting.plan import Plan, Run
+from ledgerwood.accounting.releases import RESERVE, InParallel, small_scale_rho
+from ledgerwood.errors import LedgerClosed, OffPlan
+
+
+def needs_order(cost: Cost) -> bool:
+    """Whether a cost contains a bounded-range release, the only kind whose order changes the price."""
+    match cost:
+        case Composition():
+            return any(needs_order(part) for part, _ in cost.parts)
+        case WorstOf():
+            return any(needs_order(option) for option in cost.options)
+        case Atom():
+            return isinstance(cost, BoundedRange)
+    return True
+
+
+class Place(NamedTuple):
+    """A place in the planned order: which stretch of equal costs, and how many of it are used."""
+
+    stretch: int
+    used: int
+
+
+@dataclass(slots=True)
+class Order:
+    """The planned order of the releases that need one, as stretches of equal costs."""
+
+    stretches: list[tuple[Cost, int]]
+    place: Place
+
+    @classmethod
+    def of(cls, runs: tuple[Run, ...]) -> Order:
+        """Return the order of a plan's runs."""
+        found: list[tuple[Cost, int]] = []
+        for run in runs:
+            if not needs_order(run.cost):
+                continue
+            if found and found[-1][0] == run.cost:
+                found[-1] = (run.cost, found[-1][1] + run.times)
+            else:
+                found.append((run.cost, run.times))
+        return cls(found, Place(0, 0))
+
+    def after(self, cost: Cost) -> Place | None:
+        """Return the place after one more release of that cost; None when the plan has none left."""
+        stretch, used = self.place
+        for i in range(stretch, len(self.stretches)):
+            planned, times = self.stretches[i]
+            if planned == cost and used < times:
+                return Place(i, used + 1)
+            used = 0
+        return None
+
+
+class PlanBlock(NamedTuple):
+    """A parallel block that follows a plan: which labels a part may use, and how often."""
+
+    block: Block
+    allowed: dict[str, tuple[Cost, int]]
+    uses: Counter[tuple[int | str, str]]
+    chosen: dict[int | str, str]
+    ordered: bool
+
+
+class PlanBooks:
+    """Books that follow a calibrated plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.neighbours = plan.neighbours
+        self.filter = None
+        self.tally = Tally()
+        self.closed = False
+        self._runs = plan.runs()
+        self._order = Order.of(self._runs)
+        self._planned: Counter[str] = Counter()
+        self._costs: dict[str, Cost] = {}
+        for run in self._runs:
+            self._planned[run.label] += run.times
+            self._costs[run.label] = run.cost
+        self._reserve_limit = to_units(plan.reserve_mu**2, up=False) if plan.reserve_mu else 0
+        self._reserve_used = 0
+        self._used: Counter[str] = Counter()
+        self._blocks: dict[int, PlanBlock] = {}
+        self._curves: dict[Cost | None, Amount] = {}
+        self._entries = 1
+
+    @property
+    def next_number(self) -> int:
+        """The number the next entry will have."""
+        return self._entries
+
+    def review(self, entry: Entry) -> Posting:
+        """Return what an entry uses of the plan."""
+        match entry.kind:
+            case "release" if entry.block is not None:
+                return self._review_part(entry)
+            case "release" if entry.label == RESERVE:
+                return self._review_reserve(entry)
+            case "release":
+                return Posting(entry, amount=self._amount(entry.cost), step=self._step(entry))
+            case "parallel":
+                return Posting(entry, step=self._step(entry))
+        return Posting(entry)
+
+    def admit(self, posting: Posting) -> None:
+        """Refuse what the plan does not have next."""
+        if self.closed:
+            raise LedgerClosed("this ledger was closed; nothing was released")
+        entry = posting.entry
+        match entry.kind:
+            case "release" if entry.block is not None:
+                self._admit_part(entry)
+            case "release" if entry.label == RESERVE:
+                if self._reserve_used + posting.units > self._reserve_limit:
+                    raise OffPlan("what is left of the plan's reserve is too small; nothing was released")
+            case "release":
+                self._admit_step(entry, posting.step)
+                if self._is_group(entry.label):
+                    raise OffPlan(
+                        f"{entry.label!r} is a parallel group of the plan; nothing was released. "
+                        f"Use `with ledger.parallel({entry.label!r}) as parts:`"
+                    )
+                if entry.cost != self._costs[entry.label]:
+                    raise OffPlan(
+                        f"{entry.label!r} is planned at the cost {self._costs[entry.label]!r} and this mechanism costs "
+                        f"{entry.cost!r}; nothing was released. Build the mechanism from plan[{entry.label!r}].scale"
+                    )
+            case "parallel":
+                self._admit_step(entry, posting.step)
+                if not self._is_group(entry.label) and self.neighbours != "add_remove":
+                    raise OffPlan(
+                        f"{entry.label!r} is not a parallel group of the plan, and for replace-one neighbours a block "
+                        f"costs two parts; nothing was released. Plan it with InParallel"
+                    )
+
+    def post(self, posting: Posting) -> None:
+        """Enter a reviewed entry."""
+        entry = posting.entry
+        match entry.kind:
+            case "release" if entry.block is not None:
+                found = self._blocks[entry.block]
+                assert entry.part is not None and posting.amount is not None
+                found.uses[entry.part, entry.label] += 1
+                found.chosen.setdefault(entry.part, entry.label)
+                found.block.parts[entry.part] = posting.amount
+            case "release":
+                assert posting.amount is not None
+                self.tally.add(posting.amount.curve)
+                self._reserve_used += posting.units
+                self._take(entry, posting.step)
+            case "parallel":
+                self._take(entry, posting.step)
+                self._begin(entry.label)
+            case "end":
+                assert entry.block is not None
+                self._blocks.pop(entry.block)
+                self.tally.settle(entry.block)
+            case "closed":
+                self.closed = True
+        self._entries += 1
+
+    def spent(self) -> Balance:
+        """Return the spend so far: the concentrated spend as amount, the price of what ran as epsilon."""
+        return self._balance(self._used)
+
+    def remaining(self) -> Balance:
+        """Return what of the plan has not run."""
+        return self._balance(self._planned - self._used)
+
+    def odometer_delta(self) -> float:
+        """Return the plan's delta."""
+        assert self.plan.delta is not None
+        return self.plan.delta
+
+    def statement(self, *, releases: int, private: bool) -> str:
+        """Return the guarantee as a full sentence."""
+        assert self.plan.epsilon is not None and self.plan.delta is not None
+        return (
+            f"The {releases} releases recorded so far, and all that the plan still allows, are together "
+            f"(epsilon={round_up(self.plan.epsilon)}, delta={round_up(self.plan.delta)})-differentially private for "
+            f"{Neighbours(self.neighbours).sentence}; accounting: the plan's costs in the plan's order; assumed: the "
+            f"sensitivities the mechanisms state, disjoint parts in parallel blocks, and no other way out of the data."
+            + ("" if private else NOT_PRIVATE)
+        )
+
+    # ---- inside
+
+    def _is_group(self, label: str) -> bool:
+        return any(isinstance(item, InParallel) and item.label == label for item in self.plan.items)
+
+    def _step(self, entry: Entry) -> Place | None:
+        cost = self._costs.get(entry.label)
+        return self._order.after(cost) if cost is not None and needs_order(cost) else self._order.place
+
+    def _admit_step(self, entry: Entry, step: Place | None) -> None:
+        label = entry.label
+        if label not in self._planned or label == RESERVE:
+            known = ", ".join(sorted(self._planned))
+            raise OffPlan(f"{label!r} is not in the plan ({known}); nothing was released")
+        if self._used[label] >= self._planned[label]:
+            raise OffPlan(f"all {self._planned[label]} runs of {label!r} are used; nothing was released")
+        if step is None:
+            raise OffPlan(
+                f"the turn of {label!r} has passed: a later selection of the plan has run; nothing was released. "
+                "Selections must keep the plan's order"
+            )
+        if needs_order(self._costs[label]) and any(found.ordered for found in self._blocks.values()):
+            raise OffPlan(f"{label!r} must wait until the open parallel block ends; nothing was released")
+
+    def _take(self, entry: Entry, step: Place | None) -> None:
+        if entry.label == RESERVE:
+            return
+        self._used[entry.label] += 1
+        if step is not None:
+            self._order.place = step
+
+    def _begin(self, label: str) -> None:
+        allowed: dict[str, tuple[Cost, int]] = {}
+        for item in self.plan.items:
+            if isinstance(item, InParallel) and item.label == label:
+                allowed = {r.label: (r.priced(self.neighbours), r.times) for r in item.members}
+        if not allowed:
+            allowed = {label: (self._costs[label], 1)}
+        block = Block.begin(label, pairs=self.neighbours == "replace_one")
+        self._blocks[self._entries] = PlanBlock(block, allowed, Counter(), {}, needs_order(self._costs[label]))
+        self.tally.watch(self._entries, block)
+
+    def _review_part(self, entry: Entry) -> Posting:
+        assert entry.block is not None and entry.part is not None
+        found = self._blocks.get(entry.block)
+        if found is None:
+            raise LedgerClosed("this parallel block has ended; nothing was released")
+        total = found.block.total_with(entry.part, self._amount(entry.cost))
+        return Posting(entry, amount=total, block=found.block)
+
+    def _admit_part(self, entry: Entry) -> None:
+        assert entry.block is not None and entry.part is not None
+        found = self._blocks[entry.block]
+        cost, times = found.allowed.get(entry.label, (None, 0))
+        if cost is None:
+            raise OffPlan(
+                f"{entry.label!r} is not planned in the block {found.block.label!r} "
+                f"({', '.join(found.allowed)}); nothing was released"
+            )
+        if found.chosen.get(entry.part, entry.label) != entry.label:
+            raise OffPlan(f"this part already follows {found.chosen[entry.part]!r}; nothing was released")
+        if found.uses[entry.part, entry.label] >= times:
+            raise OffPlan(f"{entry.label!r} may run {times} times in each part; nothing was released")
+        if cost != entry.cost:
+            raise OffPlan(f"{entry.label!r} is planned at the cost {cost!r}, not {entry.cost!r}; nothing was released")
+
+    def _review_reserve(self, entry: Entry) -> Posting:
+        cost = checked_cost(entry.cost, self.neighbours)
+        mu = cost.mu()
+        if mu is None or cost.infinite_mass() > 0:
+            raise OffPlan("the reserve takes releases of Gaussian DP only; nothing was released")
+        return Posting(entry, to_units(mu * mu * (1 + 2.0**-40)), amount=self._amount(cost))
+
+    def _amount(self, given: Cost | None) -> Amount:
+        found = self._curves.get(given)
+        if found is None:
+            found = Amount(0, 0, loss_curve(checked_cost(given, self.neighbours)))
+            if len(self._curves) >= 4096:
+                self._curves.clear()
+            self._curves[given] = found
+        return found
+
+    def _balance(self, counts: Counter[str]) -> Balance:
+        assert self.plan.delta is not None
+        left, parts, amount, limit = Counter(counts), [], 0.0, 0.0
+        for run in self._runs:
+            taken = min(run.times, left[run.label])
+            left[run.label] -= taken
+            parts.append((run.cost, taken))
+            amount += taken * small_scale_rho(run.cost)
+            limit += run.times * small_scale_rho(run.cost)
+        epsilon = sequence(parts, neighbours=self.neighbours).epsilon(self.plan.delta) if amount else 0.0
+        return Balance(amount, limit, epsilon, self.plan.delta, 0.0, None)

@@ -1,0 +1,142 @@
+"""Plans as JSON: exact, versioned, and strict about what it does not know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ledgerwood.accounting import serialize
+from ledgerwood.accounting.algebra import Atom, Cost
+from ledgerwood.accounting.releases import InParallel, InSequence, Item, Release
+from ledgerwood.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.plan import Plan
+
+FORMAT = "ledgerwood.plan"
+VERSION = 1
+_PLAN = ("format", "version", "neighbours", "reserve", "epsilon", "delta", "reserve_mu", "items")
+_RELEASE = ("label", "cost", "times", "share", "scale", "fixed")
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "sequence": ("label", "times", "releases"),
+    "parallel": ("label", "times", "share", "releases"),
+}
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    """Return the plan as plain values."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "neighbours": str(plan.neighbours),
+        "reserve": plan.reserve,
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "reserve_mu": plan.reserve_mu,
+        "items": [_item_to_dict(item) for item in plan.items],
+    }
+
+
+def from_dict(data: Any) -> Plan:
+    """Read what :func:`to_dict` wrote."""
+    from ledgerwood.accounting.plan import Plan
+
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise FormatError(f"a plan must be a JSON object with the field 'format': {FORMAT!r}")
+    version = data.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
+        raise FormatError(f"the plan has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
+    fields = _strict(data, _PLAN, "a plan")
+    if not isinstance(fields["items"], list):
+        raise FormatError("the field 'items' of a plan must be a list")
+    return Plan(
+        [_item_from_dict(item) for item in fields["items"]],
+        neighbours=fields["neighbours"],
+        reserve=fields["reserve"],
+        epsilon=fields["epsilon"],
+        delta=fields["delta"],
+        reserve_mu=fields["reserve_mu"],
+    )
+
+
+def to_json(plan: Plan) -> str:
+    """Return the plan as JSON text."""
+    return json.dumps(to_dict(plan), indent=2, allow_nan=False)
+
+
+def from_json(text: str) -> Plan:
+    """Read what :func:`to_json` wrote."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise FormatError(f"not JSON: {error}") from None
+    return from_dict(data)
+
+
+def _item_to_dict(item: Item) -> dict[str, Any]:
+    match item:
+        case Release():
+            return _release_to_dict(item)
+        case InSequence():
+            body = {"label": item.label, "times": item.times}
+            return {"sequence": {**body, "releases": [_release_to_dict(r) for r in item.members]}}
+        case InParallel():
+            share = item.share if all(release.kind is not None for release in item.members) else None
+            body = {"label": item.label, "times": item.times, "share": share}
+            return {"parallel": {**body, "releases": [_release_to_dict(r) for r in item.members]}}
+
+
+def _release_to_dict(release: Release) -> dict[str, Any]:
+    if release.kind is not None:
+        cost: Any = release.kind.__name__
+        if serialize.KINDS.get(cost) is not release.kind:
+            raise ParameterError("cost", "be a cost class of this library to be written as JSON", cost)
+    elif isinstance(release.cost, Cost):
+        cost = serialize.to_dict(release.cost)
+    elif release.is_known:  # a function: what it gave is written, the function is not
+        cost = serialize.to_dict(release.priced())
+    else:
+        raise ParameterError("plan", "be calibrated before a function of the scale can be written", release.label)
+    return {
+        "label": release.label,
+        "cost": cost,
+        "times": release.times,
+        "share": release.share if release.kind is not None else None,
+        "scale": release.scale,
+        "fixed": dict(release.fixed),
+    }
+
+
+def _item_from_dict(data: Any) -> Item:
+    for kind, names in _GROUPS.items():
+        if isinstance(data, Mapping) and kind in data:
+            fields = _strict(_strict(data, (kind,), "a group")[kind], names, f"a {kind} group")
+            if not isinstance(fields["releases"], list):
+                raise FormatError(f"the field 'releases' of a {kind} group must be a list")
+            releases = [_release_from_dict(release) for release in fields.pop("releases")]
+            return (InSequence if kind == "sequence" else InParallel)(releases=releases, **fields)
+    return _release_from_dict(data)
+
+
+def _release_from_dict(data: Any) -> Release:
+    fields = _strict(data, _RELEASE, "a release")
+    cost, fixed = fields.pop("cost"), fields.pop("fixed")
+    if isinstance(cost, str):
+        kind = serialize.KINDS.get(cost)
+        if not (isinstance(kind, type) and issubclass(kind, Atom)):
+            raise FormatError(f"unknown cost kind {cost!r}; this version knows {', '.join(sorted(serialize.KINDS))}")
+        if not isinstance(fixed, Mapping):
+            raise FormatError("the field 'fixed' of a release must be an object")
+        return Release(cost=kind, **fields, **fixed)
+    return Release(cost=serialize.from_dict(cost), **fields)
+
+
+def _strict(data: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise FormatError(f"{what} must be a JSON object")
+    for name in data.keys() - set(names):
+        raise FormatError(f"unknown field {name!r} in {what}; this version knows {', '.join(names)}")
+    for name in sorted(set(names) - data.keys()):
+        raise FormatError(f"missing field {name!r} in {what}")
+    return dict(data)
