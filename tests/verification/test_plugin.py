@@ -2,6 +2,9 @@
 
 import pytest
 
+# Sessions run in this process, and numpy cannot be loaded a second time after a session has unloaded it.
+from ledgerwood.verification import decorator, strategies  # noqa: F401
+
 pytest_plugins = ["pytester"]
 
 MODULE = """
