@@ -13,6 +13,7 @@
     │   └── LedgerClosed                     the ledger may not be used here (fork, copy, closed)
     ├── JournalError (OSError)               the journal could not be written or read
     │   └── JournalTampered                  the journal contradicts its hash chain or its anchor
+    ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
     └── MissingDependency (ImportError)      an optional package is not installed
 
@@ -120,6 +121,25 @@ class JournalError(LedgerwoodError, OSError):
 
 class JournalTampered(JournalError):
     """The journal contradicts its hash chain or its anchor."""
+
+
+class PrivacyViolation(LedgerwoodError, AssertionError):
+    """A mechanism under verification breaks its claim, or the claim could not be proved; carries the pair of inputs.
+
+    The inputs are test data made up by the verifier, so the message may show them.
+    """
+
+    def __init__(self, mechanism: str, finding: str, first: Any, second: Any) -> None:
+        self.mechanism, self.finding, self.first, self.second = mechanism, finding, first, second
+        super().__init__(f"{mechanism}: {finding}\n  first  = {_short(first)}\n  second = {_short(second)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.mechanism, self.finding, self.first, self.second)
+
+
+def _short(value: Any) -> str:
+    text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else repr(value)
+    return text if len(text) <= 400 else f"{text[:400]}…"
 
 
 class FormatError(LedgerwoodError, ValueError):

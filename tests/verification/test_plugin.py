@@ -1,0 +1,71 @@
+"""``pytest --dp-audit`` in a session of its own."""
+
+import pytest
+
+# Sessions run in this process, and numpy cannot be loaded a second time after a session has unloaded it.
+from ledgerwood.verification import decorator, strategies  # noqa: F401
+
+pytest_plugins = ["pytester"]
+
+MODULE = """
+from fractions import Fraction
+from ledgerwood.accounting import PureDP
+from ledgerwood.verification import verify_mechanism
+from ledgerwood.verification.strategies import score_pairs
+
+def law(scores, base):
+    weights = [Fraction(base) ** int(s) for s in scores]
+    return {i: w / sum(weights) for i, w in enumerate(weights)}
+
+def integers(pair):
+    return all(s.denominator == 1 for side in pair for s in side)
+
+pairs = score_pairs(k=(2, 4), range=2).filter(integers)
+
+@verify_mechanism(claim=PureDP(1.3863), pairs=pairs)
+def good(scores):
+    return law(scores, 2)
+
+@verify_mechanism(claim=PureDP(1.0), pairs=pairs)
+def bad(scores):
+    return law(scores, 2)
+
+def test_ordinary():
+    assert True
+"""
+
+
+@pytest.fixture
+def session(pytester, request):
+    pytester.makepyfile(test_mechanisms=MODULE)
+    known = request.config.pluginmanager.hasplugin("ledgerwood")
+    load = [] if known else ["-p", "ledgerwood.verification.plugin"]
+    return lambda *arguments: pytester.runpytest("-p", "no:cacheprovider", *load, *arguments)
+
+
+def test_without_the_option_mechanisms_are_left_alone(session):
+    session().assert_outcomes(passed=1)
+
+
+def test_with_the_option_each_mechanism_is_a_test_and_the_broken_one_fails(session):
+    result = session("--dp-audit", "-v")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*good*dp-audit*PASSED*", "*bad*dp-audit*FAILED*"])
+    result.stdout.fnmatch_lines(["bad: PureDP(epsilon=1.0) is violated at this pair*", "*first  = [*", "*second = [*"])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_an_error_inside_a_mechanism_keeps_its_traceback(session, pytester):
+    pytester.makepyfile(
+        test_mechanisms="""
+        from ledgerwood.accounting import PureDP
+        from ledgerwood.verification import verify_mechanism
+
+        @verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])
+        def raises(data):
+            raise RuntimeError("the mechanism is unwell")
+        """
+    )
+    result = session("--dp-audit")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*RuntimeError: the mechanism is unwell*"])
