@@ -33,7 +33,7 @@ from ledgerwood.verification.statements import Claim, read_claim
 
 __all__ = ["audit"]
 
-_SELECTION = 0.3  # share of the outputs that choose the event
+_SELECTION = 0.45  # share of the outputs that choose the event
 _LEAST = 100  # fewer outputs per input are no audit
 _SELECT, _CERTIFY = 1, 2  # streams of random numbers; the pilot and the pair search have their own
 

@@ -12,8 +12,8 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -42,7 +42,6 @@ class Encoded:
 
     numbers: Floats
     names: tuple[str, ...]
-    _kept: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
@@ -59,17 +58,10 @@ class Encoded:
     @cached_property
     def distinct(self) -> tuple[Encoded, NDArray[np.intp]] | None:
         """The distinct rows and each row's place among them, if rows repeat often; None otherwise."""
-        if np.unique(self.keys[:500]).size > 0.8 * min(500, len(self)):
+        if np.unique(row_keys(self.numbers[:500])).size > 0.8 * min(500, len(self)):
             return None
         _, first, place = np.unique(self.keys, return_index=True, return_inverse=True)
         return (Encoded(self.numbers[first], self.names), place) if first.size < 0.5 * len(self) else None
-
-    def keep(self, key: object, make: Callable[[Floats], Floats]) -> Floats:
-        """``make(numbers)``, computed once for each ``key`` object."""
-        if id(key) not in self._kept:
-            self._kept[id(key)] = (key, make(self.numbers))
-        kept: Floats = self._kept[id(key)][1]
-        return kept
 
 
 @lru_cache(maxsize=65536)
@@ -80,13 +72,11 @@ def text_code(text: str) -> float:
 
 def row_keys(numbers: Floats) -> NDArray[np.uint64]:
     """A 64-bit hash of each row's bits; every nan counts as one value, -0.0 and 0.0 as two."""
-    bits = np.ascontiguousarray(numbers).view(np.uint64)
-    bits = np.where(np.isnan(numbers), np.uint64(0x7FF8000000000000), bits)
-    key = np.full(numbers.shape[0], 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in bits.T:
-        key = (key ^ column) * np.uint64(0xBF58476D1CE4E5B9)
-        key ^= key >> np.uint64(29)
-    return key
+    from ledgerwood.verification._kernels.rows import hash_rows
+
+    numbers = np.ascontiguousarray(numbers)
+    keys: NDArray[np.uint64] = hash_rows(numbers.view(np.uint64), numbers)
+    return keys
 
 
 def low_bit(values: Floats) -> Floats:

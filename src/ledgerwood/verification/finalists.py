@@ -29,21 +29,21 @@ class Finalist:
 
 
 def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim) -> list[Finalist]:
-    """Learn scores on the first half, cut them on the second; the best event on values comes first.
+    """Learn scores on the first quarter, choose events on the rest; the best event on values comes first.
 
     An event on floating-point patterns joins it if it promises a violation that the values do not show; an event for mu if
     the claim is Gaussian.
     """
-    half = len(first) // 2
-    learn1, learn2 = first.part(0, half), second.part(0, half)
-    cut1, cut2 = first.part(half, len(first)), second.part(half, len(second))
+    quarter = len(first) // 4
+    learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
+    cut1, cut2 = first.part(quarter, len(first)), second.part(quarter, len(second))
     scores = propose(learn1, learn2)
     if not scores:
         return []
-    value = choose(scores, cut1, cut2, claim.promise)[0]
+    value = choose(scores, cut1, cut2, claim.promise)
     chosen: list[tuple[Candidate, Statement]] = [(value, _statement(value, claim))]
     if claim.mu is not None:
-        best = choose(scores, cut1, cut2, claim.mu.promise)[0]
+        best = choose(scores, cut1, cut2, claim.mu.promise)
         chosen.append((best, claim.mu))
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim)
     if floating is None or floating.promise <= max(value.promise, _alarm(claim)):
@@ -70,7 +70,7 @@ def _floating(
         *find_lattice(learn2, hints_of(pair.second)),
         *low_bit_scores(learn1, learn2),
     ]
-    return choose(scores, cut1, cut2, claim.promise)[0] if scores else None
+    return choose(scores, cut1, cut2, claim.promise) if scores else None
 
 
 def picture_of(event: Event, first: Encoded, second: Encoded, bins: int = 60) -> Picture:

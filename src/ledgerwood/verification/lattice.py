@@ -12,7 +12,6 @@ nothing: adding noise to 1.0 cannot produce a float finer than the grid around 1
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.features import Encoded, low_bit
 
 __all__ = ["FORMULAS", "Attainable", "attainable", "find_lattice"]
 
 Floats = NDArray[np.float64]
+
+_GUESSES = 100  # locations and scales tried
 
 
 #: Samplers known by their own floating-point operations on a uniform u on the grid of 2^-53.
@@ -91,31 +92,36 @@ def find_lattice(encoded: Encoded, hints: Iterable[float] = (), *, probe: int = 
     """
     found = []
     extra = [float(h) for h in hints if math.isfinite(h)]
-    for j, name in enumerate(encoded.names[:64]):
+    for j, name in enumerate(encoded.names[:16]):
         values = encoded.numbers[:, j]
         values = values[np.isfinite(values)]
-        if values.size < 20 or np.mean(values != np.round(values * 1024) / 1024) < 0.9:
-            continue
-        match = _explain(values, probe, extra)
-        if match is not None:
+        if values.size >= 20 and _uses_all_bits(values[:100]) and (match := _explain(values, probe, extra)):
             found.append(Attainable(j, name, *match))
     return found
 
 
+def _uses_all_bits(values: Floats) -> bool:
+    """Whether most values have set bits below the 46th of their 53: rounded outputs lie on no sampler's lattice."""
+    _, exponent = np.frexp(values)
+    return bool(np.median(exponent - low_bit(values)) > 46)
+
+
 def _explain(values: Floats, probe: int, extra: list[float]) -> tuple[str, float, float] | None:
+    from ledgerwood.verification._kernels.preimages import first_explanation
+
     centre = float(np.median(values))
     spread = float(np.mean(np.abs(values - centre)))
-    if spread == 0.0:
-        return None
     error = 6.0 * spread / math.sqrt(values.size)
-    locations = [x for x in _simple(centre, error) + extra if abs(x - centre) <= error]
-    scales = [s for s in _simple(spread, error) + [abs(h) for h in extra] if s > 0 and abs(s - spread) <= error]
-    first, rest = values[:12], values[12 : 12 + probe]
-    for formula, location, scale in itertools.product(FORMULAS, dict.fromkeys(locations), dict.fromkeys(scales)):
-        if attainable(first, location=location, scale=scale, formula=formula).all() and (
-            not attainable(first, location=location + spread / 3, scale=scale, formula=formula).all()
-            and attainable(rest, location=location, scale=scale, formula=formula).all()
-        ):
+    near = sorted((x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre))
+    wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
+    locations, scales = (np.asarray(guesses[:_GUESSES], dtype=np.float64) for guesses in (near, wide))
+    for k, formula in enumerate(FORMULAS):
+        a, b = first_explanation(np.ascontiguousarray(values[:12]), locations, scales, k, 3)
+        if a < 0:
+            continue
+        location, scale = float(locations[a]), float(scales[b])
+        elsewhere = attainable(values[:12], location=location + spread / 3, scale=scale, formula=formula)
+        if not elsewhere.all() and attainable(values[:probe], location=location, scale=scale, formula=formula).all():
             return formula, location, scale
     return None
 

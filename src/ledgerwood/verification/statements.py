@@ -21,9 +21,6 @@ __all__ = ["Claim", "Statement", "read_claim"]
 
 Floats = NDArray[np.float64]
 
-_CAUTION = 2.0  # standard errors taken off an estimate when events are compared
-
-
 @dataclass(frozen=True, slots=True)
 class Statement:
     """``quantity`` ("epsilon" at ``delta``, or "mu") is at most ``claimed``."""
@@ -37,8 +34,8 @@ class Statement:
         """The family of hypotheses whose parameter is the quantity."""
         return GaussianNull() if self.quantity == "mu" else RatioNull(self.delta)
 
-    def promise(self, hits1: Floats, hits2: Floats, n: int) -> Floats:
-        """A cautious estimate of the bound that an event with these counts would give; for choosing events only."""
+    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
+        """The bound that an event with these counts promises, less ``caution`` standard errors; to choose events only."""
         x1, x2 = np.asarray(hits1, np.float64), np.asarray(hits2, np.float64)
         if self.quantity == "mu":
             from scipy.special import ndtri
@@ -46,11 +43,11 @@ class Statement:
             q1, q2 = (x1 + 0.5) / (n + 1), (x2 + 0.5) / (n + 1)
             a, b = ndtri(q1), ndtri(q2)
             variance = q1 * (1 - q1) * 2 * math.pi * np.exp(a * a) + q2 * (1 - q2) * 2 * math.pi * np.exp(b * b)
-            return np.asarray(a - b - _CAUTION * np.sqrt(variance / n), np.float64)
+            return np.asarray(a - b - caution * np.sqrt(variance / n), np.float64)
         excess = x1 - n * self.delta
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = (x1 * (1 - x1 / n) + 1) / excess**2 + (1 - x2 / n) / (x2 + 1)
-            bound = np.log(excess / (x2 + 1)) - _CAUTION * np.sqrt(variance)
+            bound = np.log(excess / (x2 + 1)) - caution * np.sqrt(variance)
         return np.where(excess > 0, bound, -math.inf)
 
 
@@ -67,11 +64,11 @@ class Claim:
         """Whether the worst of several points has to be chosen."""
         return len(self.points) > 1
 
-    def promise(self, hits1: Floats, hits2: Floats, n: int) -> Floats:
+    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
         """How promising events with these counts are: for a profile, the largest violation in standard errors."""
         if not self.is_profile:
-            return self.points[0].promise(hits1, hits2, n)
-        return np.max(self._violations(hits1, hits2, n), axis=0)
+            return self.points[0].promise(hits1, hits2, n, caution)
+        return np.max(self._violations(hits1, hits2, n), axis=0) - caution
 
     def worst(self, hits1: float, hits2: float, n: int) -> Statement:
         """The statement most violated by these counts."""

@@ -45,3 +45,20 @@ def has_preimage(
                 found[i] = True
                 break
     return found
+
+
+@njit(cache=True, nogil=True)
+def first_explanation(
+    values: NDArray[np.float64], locations: NDArray[np.float64], scales: NDArray[np.float64], formula: int, reach: int
+) -> tuple[int, int]:
+    """The first location and scale that give every value a preimage; (-1, -1) if none does."""
+    for a in range(locations.size):
+        for b in range(scales.size):
+            fits = True
+            for i in range(values.size):
+                if not has_preimage(values[i : i + 1], locations[a], scales[b], formula, reach)[0]:
+                    fits = False
+                    break
+            if fits:
+                return a, b
+    return -1, -1
