@@ -130,14 +130,27 @@ class Encoder:
             return Encoded(numbers, self.names)
         place = {name: j for j, name in enumerate(self.names)}
         numbers = np.full((len(outputs), len(self.names)), np.nan)
+        rows: dict[Any, Floats] = {}
         for i, output in enumerate(outputs):
+            repeats = _is_plain(output)
+            if repeats and output in rows:
+                numbers[i] = rows[output]
+                continue
             seen = dict(_fields(output))
             for name, value in seen.items():
                 j = place.get(name)
                 if j is not None:
                     numbers[i, j] = value
             numbers[i, -1] = text_code("\x00".join(sorted(seen)))
+            if repeats:
+                rows[output] = numbers[i]
         return Encoded(numbers, self.names)
+
+
+def _is_plain(output: Any) -> bool:
+    """A text, or a tuple of texts and whole numbers: equal objects then have equal fields."""
+    kind = type(output)
+    return kind is str or (kind is tuple and all(type(item) in (str, int, bool) for item in output))
 
 
 def _as_array(outputs: Outputs) -> Floats | None:

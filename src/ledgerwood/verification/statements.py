@@ -90,9 +90,9 @@ def read_claim(claim: Any) -> Claim:
         raise ParameterError(
             "claim", "be a cost of ledgerwood.accounting", claim, "For example PureDP(0.1) or Gaussian(mu=0.5)."
         )
-    floor = _delta(claim, 500.0)
+    floor = _floor(claim)
     at_floor = _epsilon(claim, floor)
-    if math.isfinite(at_floor) and at_floor < 500.0:
+    if math.isfinite(at_floor):
         return Claim(claim, (Statement("epsilon", at_floor, floor),))
     reach = next((e for e in (_epsilon(claim, 10.0**-k) for k in range(10, 0, -1)) if math.isfinite(e)), math.inf)
     if not math.isfinite(reach):
@@ -103,6 +103,15 @@ def read_claim(claim: Any) -> Claim:
     value = mu() if callable(mu) else mu
     gaussian = isinstance(value, (int, float)) and math.isfinite(value)
     return Claim(claim, tuple(points), Statement("mu", float(value)) if gaussian else None)
+
+
+def _floor(claim: Any) -> float:
+    """The delta that no epsilon removes: 0 for pure claims and smooth profiles, delta for an approximate claim."""
+    rest = _delta(claim, 500.0)
+    if rest < 1e-100:
+        return 0.0
+    rounded = float(f"{rest:.12g}")  # the claim's own decimal, if the profile has rounded it
+    return rounded if math.isfinite(_epsilon(claim, rounded)) else rest * (1.0 + 1e-9)
 
 
 def _epsilon(claim: Any, delta: float) -> float:
