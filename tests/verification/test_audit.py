@@ -133,7 +133,7 @@ def test_the_square_root_of_two_error_of_a_gaussian_is_flagged_with_two_million_
     assert 0.97 * math.sqrt(2) / sigma < curve.mu_lower <= math.sqrt(2) / sigma
 
 
-# -- outputs of any type ------------------------------------------------------------------------------------------
+# -- outputs of any type
 
 
 @dataclass
@@ -184,7 +184,7 @@ def test_noise_used_twice_is_found_in_the_difference():
     assert report.epsilon_lower > 7
 
 
-# -- mechanisms unfit for an audit are never a pass -----------------------------------------------------------------
+# -- mechanisms unfit for an audit are never a pass
 
 
 def test_a_mechanism_that_raises_is_reported_and_not_passed():
@@ -263,7 +263,7 @@ def test_the_time_budget_lowers_the_number_of_outputs():
     assert 100 <= report.samples < 10_000
 
 
-# -- pair search ------------------------------------------------------------------------------------------------------
+# -- pair search
 
 
 def test_the_pair_is_searched_from_the_schema_of_queries():
@@ -287,7 +287,7 @@ def test_an_exact_row_threshold_is_found_from_the_schema_of_a_table():
     assert "exactly 20 rows" in report.pair_origin
 
 
-# -- the report ---------------------------------------------------------------------------------------------------------
+# -- the report
 
 
 def test_the_report_is_json_and_a_picture():

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from ledgerwood.verification.features import Encoded, Encoder, Raised, low_bit, row_keys
 
 plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
-nested = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+nested = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+)
 
 
 @settings(deadline=None)

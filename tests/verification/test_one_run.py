@@ -42,7 +42,9 @@ def test_the_p_value_without_delta_is_the_binomial_tail():
 
 
 def orthogonal_sum(sigma, m):
-    return lambda included, rng: np.sum(included, axis=0) + rng.normal(0, sigma, m) if included else rng.normal(0, sigma, m)
+    return lambda included, rng: (
+        np.sum(included, axis=0) + rng.normal(0, sigma, m) if included else rng.normal(0, sigma, m)
+    )
 
 
 def inner_products(model, canaries):

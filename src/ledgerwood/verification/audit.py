@@ -6,8 +6,8 @@
 4. The events chosen are counted on fresh outputs and each count is turned into a bound (``certificates``).
 
 Only step 4 carries the guarantee. The events, their directions and the pair are functions of outputs that step 4 never
-uses, so they cost no multiplicity; where several statements are certified (values, floating-point patterns, mu) the error is
-shared between them, and all bounds of a report hold together with the stated confidence.
+uses, so they cost no multiplicity; where several statements are certified (values, floating-point patterns, mu) the
+error is shared between them, and all bounds of a report hold together with the stated confidence.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def audit(
     Parameters
     ----------
     f:
-        ``f(data, rng)`` returns one output: a number, a vector, a label, a string, a model. If ``f`` has ``sample(data, n, rng)``, that
-        is called instead and returns ``n`` outputs (an array whose first axis is the output, or a list).
+        ``f(data, rng)`` returns one output: a number, a vector, a label, a string, a model. If ``f`` has ``sample(data,
+        n, rng)``, that is called instead and returns ``n`` outputs (an array whose first axis is the output, or a
+        list).
     claim:
         A cost of ``ledgerwood.accounting``: pure, approximate, GDP, RDP, zCDP or a composition.
     pair:
@@ -141,9 +142,7 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
     return int(min(samples, 0.7 * left / (2.0 * max(per_output, 1e-9))))
 
 
-def _certify(
-    draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int
-) -> AuditReport:
+def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int) -> AuditReport:
     """Choose events on one sample, count them on another."""
     selecting = int(_SELECTION * total)
     n = total - selecting

@@ -9,8 +9,8 @@ with :math:`g_\varepsilon(p) = e^{\varepsilon} p + \delta` for :math:`(\varepsil
 :math:`g_\mu(p) = \Phi(\Phi^{-1}(p) + \mu)` for :math:`\mu`-GDP. The least :math:`\lambda` with
 :math:`H_\lambda` is what we bound from below, at error at most :math:`\alpha`.
 
-**Theorem.** Let :math:`R_t = \{y : T(y) \ge t\}` for a fixed statistic :math:`T` (increasing in :math:`y_1`, decreasing in
-:math:`y_2`) and :math:`I(x_2)` a Clopper–Pearson interval for :math:`p_2` of error :math:`\beta < \alpha`. Then
+**Theorem.** Let :math:`R_t = \{y : T(y) \ge t\}` for a fixed statistic :math:`T` (increasing in :math:`y_1`, decreasing
+in :math:`y_2`) and :math:`I(x_2)` a Clopper–Pearson interval for :math:`p_2` of error :math:`\beta < \alpha`. Then
 
 .. math:: L(x) = \sup\Big\{\lambda : \sup_{p_2 \in I(x_2),\; p_1 \le g_\lambda(p_2)} P_{p_1,p_2}\big(R_{T(x)}\big)
           \le \alpha - \beta \Big\}
@@ -18,10 +18,10 @@ with :math:`g_\varepsilon(p) = e^{\varepsilon} p + \delta` for :math:`(\varepsil
 satisfies :math:`P(L(X) > \lambda) \le \alpha` whenever :math:`H_\lambda` holds, for every ``n`` and every
 :math:`(p_1, p_2)`.
 
-*Proof.* The inner supremum grows with :math:`\lambda`, so :math:`L(X) > \lambda` and :math:`p_2 \in I(X_2)` together imply
-:math:`S(T(X)) \le \alpha - \beta` with :math:`S(t) = P_{p_1,p_2}(T(Y) \ge t)` at the true :math:`(p_1, p_2)`. A survival
-function at its own variable is at most :math:`u` with probability at most :math:`u`; so that event has probability at
-most :math:`\alpha - \beta`, and :math:`p_2 \notin I(X_2)` at most :math:`\beta`. ∎
+*Proof.* The inner supremum grows with :math:`\lambda`, so :math:`L(X) > \lambda` and :math:`p_2 \in I(X_2)` together
+imply :math:`S(T(X)) \le \alpha - \beta` with :math:`S(t) = P_{p_1,p_2}(T(Y) \ge t)` at the true :math:`(p_1, p_2)`. A
+survival function at its own variable is at most :math:`u` with probability at most :math:`u`; so that event has
+probability at most :math:`\alpha - \beta`, and :math:`p_2 \notin I(X_2)` at most :math:`\beta`. ∎
 
 This is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
 The supremum over :math:`p_2` is computed with a proof, not on a grid of points: :math:`R` is monotone, so on a cell
@@ -74,7 +74,7 @@ class Null(Protocol):
 
 
 def _variance(p: Floats) -> Floats:
-    """p (1 - p), held at its maximum beyond one half so that it never decreases."""
+    """P (1 - p), held at its maximum beyond one half so that it never decreases."""
     q = np.minimum(p, 0.5)
     return q * (1.0 - q)
 
@@ -88,17 +88,18 @@ class RatioNull:
     .. math:: A_\rho(y_2) = \rho\,(y_2 + 1 + (z^2-1)/3) + n\delta + z \sqrt{n\,v(\rho q + \delta) + \rho^2 n\,v(q)},
               \quad q = (y_2+1)/(n+1),
 
-    in which v(p) = p(1-p) is held constant beyond one half: every term increases in both arguments, hence T is monotone.
+    in which v(p) = p(1-p) is held constant beyond one half: every term increases in both arguments, hence T is
+    monotone.
     """
 
     delta: float = 0.0
 
-    def largest(self, parameter: float, p2: Floats) -> Floats:  # noqa: D102
+    def largest(self, parameter: float, p2: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             bound = np.where(p2 > 0.0, np.exp(parameter) * p2, 0.0) + self.delta
         return np.minimum(bound * (1.0 + 1e-14), 1.0)
 
-    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:  # noqa: D102
+    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:
         return self._boundary(np.exp(np.float64(statistic)), hits2, n, z)
 
     def _boundary(self, ratio: Floats | np.float64, hits2: Floats, n: int, z: float) -> Floats:
@@ -107,7 +108,7 @@ class RatioNull:
         centre = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
         return np.asarray(centre + z * np.sqrt(spread), dtype=np.float64)
 
-    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:  # noqa: D102
+    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
         x1, x2 = np.broadcast_arrays(np.asarray(hits1, np.float64), np.asarray(hits2, np.float64))
         low = np.full(x1.shape, -40.0)
         high = np.full(x1.shape, math.log(n) + 2.0)
@@ -126,17 +127,17 @@ class GaussianNull:
     Dong, Roth and Su, arXiv:1905.02383, Def. 2.6.
     """
 
-    def largest(self, parameter: float, p2: Floats) -> Floats:  # noqa: D102
+    def largest(self, parameter: float, p2: Floats) -> Floats:
         from scipy.special import ndtr, ndtri
 
         return np.minimum(np.asarray(ndtr(ndtri(p2) + parameter), np.float64) * (1.0 + 1e-13), 1.0)
 
-    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:  # noqa: D102
+    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:
         from scipy.special import ndtr, ndtri
 
         return np.asarray((n + 1.0) * ndtr(ndtri((hits2 + 0.5) / (n + 1.0)) + statistic) - 0.5, np.float64)
 
-    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:  # noqa: D102
+    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
         from scipy.special import ndtri
 
         return np.asarray(ndtri((hits1 + 0.5) / (n + 1.0)) - ndtri((hits2 + 0.5) / (n + 1.0)), np.float64)

@@ -1,7 +1,7 @@
 """Is the noise really drawn afresh? Same second, same seed, forked processes, two threads.
 
-Noise seeded with the clock's second, or copied by a fork, repeats; whoever knows the second can subtract it. These are tests of
-the mechanism's randomness, not of one pair: each compares outputs that ought to be independent bit for bit.
+Noise seeded with the clock's second, or copied by a fork, repeats; whoever knows the second can subtract it. These are
+tests of the mechanism's randomness, not of one pair: each compares outputs that ought to be independent bit for bit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _one(mechanism: Mechanism, data: Any, *key: int) -> Any:
 
 
 def is_clock_seeded(mechanism: Mechanism, data: Any) -> bool:
-    """Whether different generators agree within a second, and equal ones differ across seconds. Takes up to two seconds."""
+    """Whether different generators agree within a second and equal ones differ across seconds (takes two seconds)."""
     for _ in range(3):
         _wait_for_next_second()
         second = int(time.time())

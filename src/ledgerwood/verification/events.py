@@ -163,7 +163,7 @@ class _Cuts:
         s1, s2 = _scores(score, first), _scores(score, second)
         cuts = _cuts(s1, s2)
         cells1, cells2 = _cells(s1, cuts), _cells(s2, cuts)
-        sides = []
+        sides: list[tuple[bool, bool, Floats, Floats]] = []
         for rising in (True, False):  # does a large score favour the first input?
             c1, c2 = _monotone(cells1, cells2, rising=rising)
             for above in (True, False):
@@ -188,7 +188,8 @@ class _Cuts:
 def _monotone(cells1: Floats, cells2: Floats, *, rising: bool) -> tuple[Floats, Floats]:
     """Counts smoothed so that the first input's share rises (or falls) with the score: pool adjacent violators.
 
-    A good score has a monotone likelihood ratio. Pooling removes the noise that makes one of many cuts look best by luck.
+    A good score has a monotone likelihood ratio. Pooling removes the noise that makes one of many cuts look best by
+    luck.
     """
     total = cells1 + cells2
     ones = cells1 if rising else cells2

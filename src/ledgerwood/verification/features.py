@@ -1,9 +1,9 @@
 """Turn outputs of any type into numbers: one row per output, one column per field.
 
-Numbers and arrays go straight through. Labels and strings become a 52-bit hash (equality is all that an atom needs) and a
-length. Anything else (tuples, mappings, models) is flattened into its fields, so that a leak in one field of a serialised
-model is one column. Columns are fixed on the selection sample; a field seen for the first time later is not lost: it
-changes the column ``fields``, a hash of the set of fields.
+Numbers and arrays go straight through. Labels and strings become a 52-bit hash (equality is all that an atom needs) and
+a length. Anything else (tuples, mappings, models) is flattened into its fields, so that a leak in one field of a
+serialised model is one column. Columns are fixed on the selection sample; a field seen for the first time later is not
+lost: it changes the column ``fields``, a hash of the set of fields.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Finalist:
 def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim) -> list[Finalist]:
     """Learn scores on the first quarter, choose events on the rest; the best event on values comes first.
 
-    An event on floating-point patterns joins it if it promises a violation that the values do not show; an event for mu if
-    the claim is Gaussian.
+    An event on floating-point patterns joins it if it promises a violation that the values do not show; an event for mu
+    if the claim is Gaussian.
     """
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)

@@ -1,13 +1,13 @@
 r"""Which floats can a textbook sampler reach? Outputs that one input cannot produce give it away.
 
-A float64 Laplace sampler computes ``location ± scale * log(u)`` from a uniform ``u`` on a grid of :math:`2^{-53}` or :math:`2^{-52}`.
-Most floats are not reachable, and which ones are depends on the location (Mironov, CCS 2012). Attainability is decided by
-preimage: invert the formula near the output, run the sampler's own floating-point operations on the few grid points
-there, and compare bits.
+A float64 Laplace sampler computes ``location ± scale * log(u)`` from a uniform ``u`` on a grid of :math:`2^{-53}` or
+:math:`2^{-52}`. Most floats are not reachable, and which ones are depends on the location (Mironov, CCS 2012).
+Attainability is decided by preimage: invert the formula near the output, run the sampler's own floating-point
+operations on the few grid points there, and compare bits.
 
-Two scores come out of it. ``Attainable`` needs the formula, the location and the scale; ``find_lattice`` finds them from a small
-sample, trying simple locations and scales, because only the right guess explains *every* output. ``LowBit`` (in ``scores``) needs
-nothing: adding noise to 1.0 cannot produce a float finer than the grid around 1.0.
+Two scores come out of it. ``Attainable`` needs the formula, the location and the scale; ``find_lattice`` finds them
+from a small sample, trying simple locations and scales, because only the right guess explains *every* output.
+``LowBit`` (in ``scores``) needs nothing: adding noise to 1.0 cannot produce a float finer than the grid around 1.0.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def attainable(
 ) -> NDArray[np.bool_]:
     """Which values the sampler can produce at this location and scale, by preimage search on its grid.
 
-    ``reach`` grid points to each side of the real preimage are tried: the rounding of ``exp``, ``log``, product and sum moves
-    the preimage by at most two. Outputs whose noise is so small that many grid points round to them are attainable
-    in any case.
+    ``reach`` grid points to each side of the real preimage are tried: the rounding of ``exp``, ``log``, product and sum
+    moves the preimage by at most two. Outputs whose noise is so small that many grid points round to them are
+    attainable in any case.
 
     Examples
     --------
@@ -76,10 +76,10 @@ class Attainable:
     scale: float
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return f"attainability of {self.field} by {self.formula}({self.location:g}, {self.scale:g})"
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         values = encoded.numbers[:, self.index]
         return attainable(values, location=self.location, scale=self.scale, formula=self.formula).astype(np.float64)
 
@@ -112,7 +112,9 @@ def _explain(values: Floats, probe: int, extra: list[float]) -> tuple[str, float
     centre = float(np.median(values))
     spread = float(np.mean(np.abs(values - centre)))
     error = 6.0 * spread / math.sqrt(values.size)
-    near = sorted((x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre))
+    near = sorted(
+        (x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre)
+    )
     wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
     locations, scales = (np.asarray(guesses[:_GUESSES], dtype=np.float64) for guesses in (near, wide))
     for k, formula in enumerate(FORMULAS):

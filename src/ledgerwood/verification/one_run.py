@@ -1,21 +1,24 @@
 r"""Audit a learner in one training: canaries in or out at random, and how many the model betrays.
 
-Each of ``m`` canaries is included by a fair coin. From the trained model every canary gets a score; the ``guesses`` with the
-largest (and, two-sided, the smallest) scores are guessed in (out), the others are left open. The number of
+Each of ``m`` canaries is included by a fair coin. From the trained model every canary gets a score; the ``guesses``
+with the largest (and, two-sided, the smallest) scores are guessed in (out), the others are left open. The number of
 right guesses bounds the privacy parameter from below, in two ways that are reported side by side:
 
-**Steinke, Nasr and Jagielski 2023** (arXiv:2305.08846, Theorem 5.2). If the learner is :math:`(\varepsilon, \delta)`-DP, the number of
-right guesses W among r is dominated by a binomial up to :math:`\delta`: with :math:`B \sim \mathrm{Bin}(r, e^\varepsilon/(1+e^\varepsilon))`,
+**Steinke, Nasr and Jagielski 2023** (arXiv:2305.08846, Thm 5.2). If the learner is :math:`(\varepsilon, \delta)`-DP,
+the number of right guesses W among r is dominated by a binomial up to :math:`\delta`: with
+:math:`B \sim \mathrm{Bin}(r, e^\varepsilon/(1+e^\varepsilon))`,
 
 .. math:: P(W \ge v) \le P(B \ge v) + 2 m \delta \max_{1 \le i \le v} \frac{1}{i} P(v - i \le B < v).
 
-**Mahloujifar, Melis and Chaudhuri 2024** (arXiv:2410.22235). Under f-DP let :math:`r_i` be the probability of at least i right
-guesses weighted by their share of right ones, and :math:`h_i` by their share of wrong ones. The trade-off curve forces
-:math:`h_{i} \ge \bar f(r_{i+1})` with :math:`\bar f(x) = \Phi(\Phi^{-1}(x) - \mu)` for :math:`\mu`-GDP, and one more right guess needs
-:math:`r_i = r_{i+1} + \frac{i}{k - i}(h_i - h_{i+1})`. Starting from :math:`P(W \ge v) = \alpha` these inequalities are run down to i = 0; if the total
-mass :math:`r_0 + h_0` exceeds the share of canaries that were guessed, k/m, no such learner exists.
+**Mahloujifar, Melis and Chaudhuri 2024** (arXiv:2410.22235). Under f-DP let :math:`r_i` be the probability of at least
+i right guesses weighted by their share of right ones, and :math:`h_i` by their share of wrong ones. The trade-off curve
+forces :math:`h_{i} \ge \bar f(r_{i+1})` with :math:`\bar f(x) = \Phi(\Phi^{-1}(x) - \mu)` for :math:`\mu`-GDP, and one
+more right guess needs :math:`r_i = r_{i+1} + \frac{i}{k - i}(h_i - h_{i+1})`. Starting from :math:`P(W \ge v) = \alpha`
+these inequalities are run down to i = 0; if the total mass :math:`r_0 + h_0` exceeds the share of canaries that were
+guessed, k/m, no such learner exists.
 
-Both are lower bounds at the stated confidence. They are looser than an audit by many trainings, because canaries share the model.
+Both are lower bounds at the stated confidence. They are looser than an audit by many trainings, because canaries share
+the model.
 """
 
 from __future__ import annotations
@@ -131,7 +134,8 @@ class OneRunReport:
             f"({self.canaries} canaries, one training)\n"
             f"  epsilon >= {self.epsilon_lower:.4f} at delta={self.delta:.3g} (claimed {self.epsilon_claimed:.6g}), "
             f"for any (epsilon, delta)-DP learner\n"
-            f"  mu >= {self.mu_lower:.4f}, that is epsilon >= {self.epsilon_lower_gdp:.4f} at that delta, if it is Gaussian DP"
+            f"  mu >= {self.mu_lower:.4f}, that is epsilon >= {self.epsilon_lower_gdp:.4f} at that delta, "
+            f"if it is Gaussian DP"
         )
 
 
@@ -156,7 +160,8 @@ def audit_one_run(
     canaries:
         Records that may be added, each on its own neighbouring (add/remove).
     score:
-        ``score(model, canaries)`` returns one number per canary, larger if it looks included. It must not know the coins.
+        ``score(model, canaries)`` returns one number per canary, larger if it looks included. It must not know the
+        coins.
     claim:
         A cost of ``ledgerwood.accounting``.
     delta:
@@ -191,7 +196,9 @@ def audit_one_run(
         raise ParameterError("score", "return one number per canary", scores.shape)
     order = np.argsort(scores, kind="stable")
     outside = count // 2 if two_sided else 0
-    right = int(np.count_nonzero(included[order[m - (count - outside) :]]) + np.count_nonzero(~included[order[:outside]]))
+    right = int(
+        np.count_nonzero(included[order[m - (count - outside) :]]) + np.count_nonzero(~included[order[:outside]])
+    )
     level = 1.0 - (1.0 - confidence) / 2.0  # the two bounds share the error
     epsilon = one_run_bound(m, count, right, delta=delta, confidence=level)
     mu = gdp_one_run_bound(m, count, right, confidence=level)
@@ -199,9 +206,7 @@ def audit_one_run(
     claimed_mu = getattr(claim, "mu", None)
     claimed_mu = claimed_mu() if callable(claimed_mu) else claimed_mu
     flagged = epsilon > claimed or (claimed_mu is not None and mu > claimed_mu)
-    return OneRunReport(
-        m, count, right, epsilon, delta, claimed, mu, _gaussian_epsilon(mu, delta), flagged, confidence
-    )
+    return OneRunReport(m, count, right, epsilon, delta, claimed, mu, _gaussian_epsilon(mu, delta), flagged, confidence)
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:

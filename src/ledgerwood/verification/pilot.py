@@ -94,4 +94,5 @@ def _key(encoded: Encoded) -> int:
 
 def _reproducible(mechanism: Mechanism, data: Any, encoder: Encoder) -> bool:
     runs = [draw_outputs(mechanism, data, 5, default_rng(12345)) for _ in range(2)]
-    return bool(np.array_equal(*(row_keys(encoder(outputs).numbers) for outputs in runs)))
+    first, second = (row_keys(encoder(outputs).numbers) for outputs in runs)
+    return bool(np.array_equal(first, second))

@@ -96,7 +96,7 @@ class AuditReport:
 
     @property
     def verdict(self) -> str:
-        """ "violation", "no violation found" or "not audited"."""
+        """One of "violation", "no violation found" and "not audited"."""
         if self.flagged:
             return "violation"
         return "not audited" if self.problems else "no violation found"

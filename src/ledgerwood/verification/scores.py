@@ -1,8 +1,8 @@
 """Statistics of an output: columns, pooled columns, atoms, histograms and learned classifiers.
 
-A score maps every output to a number that should be large where the first input is more likely. It is learned on one part
-of the selection sample, cut into an event on another part (``events``) and certified on fresh outputs: an odd score costs
-power, never validity.
+A score maps every output to a number that should be large where the first input is more likely. It is learned on one
+part of the selection sample, cut into an event on another part (``events``) and certified on fresh outputs: an odd
+score costs power, never validity.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoded, low_bit, row_keys
 
-__all__ = ["Atoms", "Column", "Difference", "Design", "Histogram", "Linear", "LowBit", "Pooled", "Score", "Tree"]
+__all__ = ["Atoms", "Column", "Design", "Difference", "Histogram", "Linear", "LowBit", "Pooled", "Score", "Tree"]
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Column:
     index: int
     name: str
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         return encoded.numbers[:, self.index]
 
 
@@ -53,7 +53,7 @@ class Difference:
     right: int
     name: str
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):
             return encoded.numbers[:, self.left] - encoded.numbers[:, self.right]
 
@@ -65,7 +65,7 @@ class LowBit:
     index: int
     name: str
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         return low_bit(encoded.numbers[:, self.index])
 
 
@@ -104,9 +104,7 @@ class Design:
         """``self(encoded) @ weights`` in one pass."""
         from ledgerwood.verification._kernels.rows import linear_scores
 
-        scores: Floats = linear_scores(
-            encoded.numbers, self.columns, self.centres, self.scales, self.cuts, weights
-        )
+        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, self.scales, self.cuts, weights)
         return scores
 
     @property
@@ -134,10 +132,10 @@ class Pooled:
     how: str
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return f"{self.how} of the fields"
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         return np.asarray(REDUCTIONS[self.how](_tame(encoded.numbers)), dtype=np.float64)
 
 
@@ -193,13 +191,13 @@ class Linear:
                 break
         return cls(design, weights)
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
-        return self.design.combine(encoded, self.weights) + self.weights[-1]
+    def __call__(self, encoded: Encoded) -> Floats:
+        return self.design.combine(encoded, self.weights) + float(self.weights[-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """The log-ratio of the leaves of a small decision tree on the design's features and the linear score (scikit-learn)."""
+    """The log-ratio of the leaves of a small tree on the design's features and the linear score (scikit-learn)."""
 
     linear: Linear
     model: Any = field(repr=False)
@@ -224,16 +222,17 @@ class Tree:
     def _features(linear: Linear, encoded: Encoded) -> NDArray[np.float32]:
         return np.concatenate([linear.design(encoded), linear(encoded).astype(np.float32)[:, None]], axis=1)
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
-        return self.ratios[self.model.apply(self._features(self.linear, encoded))]
+    def __call__(self, encoded: Encoded) -> Floats:
+        leaves: NDArray[np.int64] = self.model.apply(self._features(self.linear, encoded))
+        return self.ratios[leaves]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Atoms:
     """The smoothed log-ratio of the frequencies of each value seen; 0 (or the base score) for values never seen.
 
-    ``base`` is the score whose values are the atoms, or None for whole outputs. ``prior`` is a score on the log-odds scale
-    towards which rare atoms shrink, worth ``strength`` observations.
+    ``base`` is the score whose values are the atoms, or None for whole outputs. ``prior`` is a score on the log-odds
+    scale towards which rare atoms shrink, worth ``strength`` observations.
     """
 
     base: Score | None
@@ -244,7 +243,7 @@ class Atoms:
     counts: Floats
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         what = "whole output" if self.base is None else self.base.name
         return f"frequency ratio of {what}" + ("" if self.prior is None else f", shrunk to the {self.prior.name}")
 
@@ -278,7 +277,7 @@ class Atoms:
         ratios = np.log((c1 + strength / 2) / (c2 + strength / 2))
         return cls(base, prior, strength, keys[often], ratios[often], np.stack([c1, c2])[:, often])
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         keys = self._keys(self.base, encoded)
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
         known = self.keys[place] == keys
@@ -288,7 +287,7 @@ class Atoms:
         share = 1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30)))
         c1, c2 = self.counts[0, place], self.counts[1, place]
         shrunk = np.log((c1 + self.strength * share + 1e-9) / (c2 + self.strength * (1 - share) + 1e-9))
-        return np.round(np.where(known, shrunk, odds), 9)
+        return np.asarray(np.round(np.where(known, shrunk, odds), 9), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,7 +299,7 @@ class Histogram:
     ratios: Floats
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return f"histogram ratio of {self.base.name}"
 
     @classmethod
@@ -312,7 +311,7 @@ class Histogram:
         c2 = np.bincount(np.searchsorted(edges, s2, side="right"), minlength=edges.size + 1)
         return cls(base, edges, np.log((c1 + 1.0) / (c2 + 1.0)))
 
-    def __call__(self, encoded: Encoded) -> Floats:  # noqa: D102
+    def __call__(self, encoded: Encoded) -> Floats:
         return self.ratios[np.searchsorted(self.edges, _finite(self.base(encoded)), side="right")]
 
 

@@ -3,11 +3,12 @@
 A schema is a mapping of public facts, in one of three forms:
 
 ``{"queries": k, "sensitivity": 1.0, "moves": "each", "thresholds": [...]}``
-    The input is a vector of ``k`` query answers; neighbours move each answer (or only ``"one"``) by at most the sensitivity.
-    Answers start at the thresholds, where a comparison is undecided.
+    The input is a vector of ``k`` query answers; neighbours move each answer (or only ``"one"``) by at most the
+    sensitivity. Answers start at the thresholds, where a comparison is undecided.
 ``{"columns": [(low, high), ...], "rows": n, "relation": "add_remove", "thresholds": [...], "edges": [[...], ...]}``
-    The input is a table, an array of rows; neighbours differ by one row (``"replace_one"``: in one row). ``thresholds`` are the counts at
-    which the mechanism changes its mind (a least leaf size), ``edges`` the bin edges and clip bounds of each column.
+    The input is a table, an array of rows; neighbours differ by one row (``"replace_one"``: in one row). ``thresholds``
+    are the counts at which the mechanism changes its mind (a least leaf size), ``edges`` the bin edges and clip bounds
+    of each column.
 ``{"values": [...]}``
     The input is one value; any two are neighbours (a local mechanism).
 """
@@ -176,8 +177,8 @@ def search_pair(
     """The place of the most promising pair, and the outputs per input spent on finding it.
 
     Successive halving: every pair gets a few outputs, the best quarter and variations of the two best get four times as
-    many, until one is left, one is beyond doubt, or a third of the outputs is spent. ``pairs`` and the inputs of ``draws`` grow
-    by the variations.
+    many, until one is left, one is beyond doubt, or a third of the outputs is spent. ``pairs`` and the inputs of
+    ``draws`` grow by the variations.
     """
     count = max(20, min(_TRIAL, total // (6 * len(pairs))))
     alive, spent, stream = list(range(len(pairs))), 0, _TRIAL_STREAM

@@ -1,8 +1,8 @@
 """What a claim says about one event: the statements that a certificate can contradict.
 
-A cost object is read through ``epsilon(delta)`` and ``delta(epsilon)`` only. A *point* claim (pure or approximate DP) is tested at
-its own delta. A *profile* claim (RDP, zCDP, GDP, compositions) holds at every epsilon at once, and is tested at the point
-that the selection sample finds worst. A GDP claim is tested a second time, on mu itself.
+A cost object is read through ``epsilon(delta)`` and ``delta(epsilon)`` only. A *point* claim (pure or approximate DP)
+is tested at its own delta. A *profile* claim (RDP, zCDP, GDP, compositions) holds at every epsilon at once, and is
+tested at the point that the selection sample finds worst. A GDP claim is tested a second time, on mu itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = ["Claim", "Statement", "read_claim"]
 
 Floats = NDArray[np.float64]
 
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """``quantity`` ("epsilon" at ``delta``, or "mu") is at most ``claimed``."""
@@ -35,7 +36,7 @@ class Statement:
         return GaussianNull() if self.quantity == "mu" else RatioNull(self.delta)
 
     def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
-        """The bound that an event with these counts promises, less ``caution`` standard errors; to choose events only."""
+        """The bound that these counts promise, less ``caution`` standard errors; to choose events only."""
         x1, x2 = np.asarray(hits1, np.float64), np.asarray(hits2, np.float64)
         if self.quantity == "mu":
             from scipy.special import ndtri
@@ -68,7 +69,7 @@ class Claim:
         """How promising events with these counts are: for a profile, the largest violation in standard errors."""
         if not self.is_profile:
             return self.points[0].promise(hits1, hits2, n, caution)
-        return np.max(self._violations(hits1, hits2, n), axis=0) - caution
+        return np.asarray(np.max(self._violations(hits1, hits2, n), axis=0) - caution, dtype=np.float64)
 
     def worst(self, hits1: float, hits2: float, n: int) -> Statement:
         """The statement most violated by these counts."""
@@ -101,8 +102,8 @@ def read_claim(claim: Any) -> Claim:
     points = [Statement("epsilon", float(e), delta) for e in grid if (delta := _delta(claim, float(e))) < 1.0]
     mu = getattr(claim, "mu", None)
     value = mu() if callable(mu) else mu
-    gaussian = isinstance(value, (int, float)) and math.isfinite(value)
-    return Claim(claim, tuple(points), Statement("mu", float(value)) if gaussian else None)
+    gaussian = value if isinstance(value, (int, float)) and math.isfinite(value) else None
+    return Claim(claim, tuple(points), None if gaussian is None else Statement("mu", float(gaussian)))
 
 
 def _floor(claim: Any) -> float:

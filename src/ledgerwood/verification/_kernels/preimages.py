@@ -1,7 +1,7 @@
 """Preimage search on the grid of a 53-bit uniform, with the C library's logarithm.
 
-numpy's vectorised ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the C
-library, and so does this loop.
+numpy's vectorised ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the
+C library, and so does this loop.
 """
 
 from __future__ import annotations
