@@ -131,7 +131,8 @@ def choose(scores: Sequence[Score], first: Encoded, second: Encoded, promise: Pr
     if len(scores) > _FINALISTS:
         quick1, quick2 = cut1.part(0, _QUICK), cut2.part(0, _QUICK)
         worth = [_Cuts.of(score, quick1, quick2).promise(promise, _CAUTIONS[1]) for score in scores]
-        kept = [scores[i] for i in np.argsort([-w for w in worth], kind="stable")[:_FINALISTS]]  # simple scores first
+        top = np.argsort(worth)[::-1][:_FINALISTS]
+        kept = [scores[i] for i in sorted(top)]  # simple scores come first, and win a tie
     ranked = []
     for score in kept:
         cuts = _Cuts.of(score, cut1, cut2)
