@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import lower_bound
-from ledgerwood.verification.features import Encoder
+from ledgerwood.verification.features import Encoder, Outputs
 from ledgerwood.verification.finalists import Finalist, choose_finalists, picture_of
 from ledgerwood.verification.pilot import Pilot, run_pilot
 from ledgerwood.verification.report import AuditReport, Certificate, Picture
@@ -33,9 +33,11 @@ from ledgerwood.verification.statements import Claim, read_claim
 
 __all__ = ["audit"]
 
-_SELECTION = 0.45  # share of the outputs that choose the event
+_SELECTION = 0.45  # share of the outputs that choose the event of a faint leak
+_EARLY = 0.1  # share that is enough for a strong one
+_STRONG = 2.0  # promised epsilon from which a leak is strong
 _LEAST = 100  # fewer outputs per input are no audit
-_SELECT, _CERTIFY = 1, 2  # streams of random numbers; the pilot and the pair search have their own
+_SELECT, _CERTIFY, _SELECT_MORE = 1, 2, 3  # streams of random numbers; the pilot and the pair search have their own
 
 
 def audit(
@@ -145,28 +147,52 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int) -> AuditReport:
     """Choose events on one sample, count them on another."""
     selecting = int(_SELECTION * total)
-    n = total - selecting
-    samples = [draws.draw(2 * which + side, selecting, _SELECT) for side in (0, 1)]
-    encoder = Encoder.fit(*samples)
-    first, second = (encoder(outputs) for outputs in samples)
+    early = int(_EARLY * total)
+    samples = [draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)]
+    encoder, finalists, picture = _select(samples, pair, facts.reading, total - early)
+    if finalists and _is_strong(finalists, facts.reading):
+        n = total - early
+    else:  # a faint leak: the choice of the event matters more than the size of the certificate
+        n = total - selecting
+        more = [draws.draw(2 * which + side, selecting - early, _SELECT_MORE) for side in (0, 1)]
+        samples = [_joined(a, b) for a, b in zip(samples, more)]
+        encoder, finalists, picture = _select(samples, pair, facts.reading, n)
     del samples
-    finalists = choose_finalists(first, second, pair, facts.reading)
-    picture = picture_of(finalists[0].candidate.event, first, second) if finalists else None
-    del first, second
     hits = np.zeros((len(finalists), 2), dtype=np.int64)
     for side in (0, 1):
         for outputs in draws.batches(2 * which + side, n, _CERTIFY):
             encoded = encoder(outputs)
             for i, finalist in enumerate(finalists):
-                hits[i, side] += np.count_nonzero(finalist.candidate.event(encoded))
+                hits[i, side] += np.count_nonzero(finalist.event(encoded))
     certificates = tuple(
         _certificate(finalist, int(a), int(b), n, facts.confidence) for finalist, (a, b) in zip(finalists, hits)
     )
     return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
 
 
+def _select(
+    samples: Sequence[Outputs], pair: Pair, claim: Claim, fresh: int
+) -> tuple[Encoder, list[Finalist], Picture | None]:
+    """Events chosen on a sample of each input, for ``fresh`` outputs to come."""
+    encoder = Encoder.fit(*samples)
+    first, second = (encoder(outputs) for outputs in samples)
+    finalists = choose_finalists(first, second, pair, claim, fresh)
+    return encoder, finalists, picture_of(finalists[0].event, first, second) if finalists else None
+
+
+def _is_strong(finalists: Sequence[Finalist], claim: Claim) -> bool:
+    """Whether the events found so far promise so much that outputs are better spent on their certificate."""
+    return not claim.is_profile and max(finalist.promise for finalist in finalists) > _STRONG
+
+
+def _joined(a: Outputs, b: Outputs) -> Outputs:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.concatenate([a, b])
+    return [*a, *b]
+
+
 def _certificate(finalist: Finalist, on_first: int, on_second: int, n: int, confidence: float) -> Certificate:
-    event, statement = finalist.candidate.event, finalist.statement
+    event, statement = finalist.event, finalist.statement
     hits1, hits2 = (on_second, on_first) if event.swapped else (on_first, on_second)
     level = 1.0 - (1.0 - confidence) * finalist.share
     return Certificate(

@@ -6,6 +6,7 @@ chosen here is certified on outputs that nothing here has seen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ from ledgerwood.verification.scores import (
     Tree,
 )
 
-__all__ = ["Candidate", "Event", "choose", "low_bit_scores", "propose"]
+__all__ = ["Candidate", "Event", "choose", "low_bit_scores", "propose", "relearn"]
 
 Floats = NDArray[np.float64]
 Promise = Callable[[Floats, Floats, int, float], Floats]
@@ -36,7 +37,7 @@ _QUICK = 20_000  # rows per input for the first comparison of scores
 _FINALISTS = 8  # scores compared again on all rows
 _CUTS = 500
 _CAUTIONS = (2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
-_RANKING = 1.5  # standard errors taken off when fresh rows compare the cuts
+_LUCK = 1.0  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,11 +119,13 @@ def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
     return scores
 
 
-def choose(scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise) -> Candidate:
+def choose(
+    scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise, *, fresh: int
+) -> Candidate:
     """The most promising event: cut on one third of the rows, compared on the others.
 
     Among thousands of cuts the best looking one is often the luckiest, above all in the tails. So each score proposes
-    a bold cut and careful ones, and fresh rows decide between them.
+    a bold cut and careful ones, and fresh rows decide between them. ``fresh`` outputs per input await the event.
     """
     third = len(first) // 3
     cut1, cut2 = first.part(0, third), second.part(0, third)
@@ -138,16 +141,31 @@ def choose(scores: Sequence[Score], first: Encoded, second: Encoded, promise: Pr
         cuts = _Cuts.of(score, cut1, cut2)
         events = dict.fromkeys(cuts.best(promise, caution) for caution in _CAUTIONS)
         s1, s2 = _scores(score, rank1), _scores(score, rank2)
-        ranked += [_measure(Event(score, *event), s1, s2, promise) for event in events]
+        caution = 2.33 * math.sqrt(len(s1) / fresh) + _LUCK
+        ranked += [_measure(Event(score, *event), s1, s2, promise, caution) for event in events]
     return max(ranked, key=lambda candidate: candidate.promise)
 
 
-def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise) -> Candidate:
+def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: float) -> Candidate:
     hits1, hits2 = (int(np.count_nonzero(event.holds(s))) for s in (s1, s2))
     if event.swapped:
         hits1, hits2 = hits2, hits1
-    value = promise(np.asarray([hits1]), np.asarray([hits2]), len(s1), _RANKING)
+    value = promise(np.asarray([hits1]), np.asarray([hits2]), len(s1), caution)
     return Candidate(event, float(value[0]), hits1, hits2, len(s1))
+
+
+def relearn(candidate: Candidate, first: Encoded, second: Encoded) -> Event:
+    """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before."""
+    event = candidate.event
+    score = event.score.relearn(first, second)
+    if score is event.score:
+        return event
+    pooled = np.concatenate([_scores(score, first), _scores(score, second)])
+    share = (candidate.hits1 + candidate.hits2) / (2 * candidate.rows)
+    level = min(max(1.0 - share if event.above else share, 0.0), 1.0)
+    cuts = [float(np.quantile(pooled, level, method=side)) for side in ("lower", "higher")]
+    options = [Event(score, cut, event.above, event.swapped) for cut in cuts]
+    return min(options, key=lambda option: abs(float(np.mean(option.holds(pooled))) - share))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

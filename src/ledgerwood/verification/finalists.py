@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledgerwood.verification.events import Candidate, Event, choose, low_bit_scores, propose
+from ledgerwood.verification.events import Candidate, Event, choose, low_bit_scores, propose, relearn
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
@@ -23,16 +23,17 @@ _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tent
 class Finalist:
     """An event, the statement it may contradict, and its share of the error; the shares of a report sum to one."""
 
-    candidate: Candidate
+    event: Event
+    promise: float
     statement: Statement
     share: float
 
 
-def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim) -> list[Finalist]:
+def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int) -> list[Finalist]:
     """Learn scores on the first quarter, choose events on the rest; the best event on values comes first.
 
     An event on floating-point patterns joins it if it promises a violation that the values do not show; an event for mu
-    if the claim is Gaussian.
+    if the claim is Gaussian. The chosen scores are learned again from all rows. ``fresh`` outputs per input await them.
     """
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
@@ -40,17 +41,20 @@ def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim) 
     scores = propose(learn1, learn2)
     if not scores:
         return []
-    value = choose(scores, cut1, cut2, claim.promise)
+    value = choose(scores, cut1, cut2, claim.promise, fresh=fresh)
     chosen: list[tuple[Candidate, Statement]] = [(value, _statement(value, claim))]
     if claim.mu is not None:
-        best = choose(scores, cut1, cut2, claim.mu.promise)
+        best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh)
         chosen.append((best, claim.mu))
-    floating = _floating(learn1, learn2, cut1, cut2, pair, claim)
-    if floating is None or floating.promise <= max(value.promise, _alarm(claim)):
-        return [Finalist(candidate, statement, 1.0 / len(chosen)) for candidate, statement in chosen]
-    rest = (1.0 - _FLOATING_SHARE) / len(chosen)
-    finalists = [Finalist(candidate, statement, rest) for candidate, statement in chosen]
-    return [*finalists, Finalist(floating, _statement(floating, claim), _FLOATING_SHARE)]
+    floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh)
+    if floating is not None and floating.promise <= max(value.promise, _alarm(claim)):
+        floating = None
+    share = (1.0 if floating is None else 1.0 - _FLOATING_SHARE) / len(chosen)
+    finalists = [Finalist(relearn(c, first, second), c.promise, statement, share) for c, statement in chosen]
+    if floating is not None:
+        statement = _statement(floating, claim)
+        finalists.append(Finalist(floating.event, floating.promise, statement, _FLOATING_SHARE))
+    return finalists
 
 
 def _statement(candidate: Candidate, claim: Claim) -> Statement:
@@ -63,14 +67,14 @@ def _alarm(claim: Claim) -> float:
 
 
 def _floating(
-    learn1: Encoded, learn2: Encoded, cut1: Encoded, cut2: Encoded, pair: Pair, claim: Claim
+    learn1: Encoded, learn2: Encoded, cut1: Encoded, cut2: Encoded, pair: Pair, claim: Claim, fresh: int
 ) -> Candidate | None:
     scores: list[Score] = [
         *find_lattice(learn1, hints_of(pair.first)),
         *find_lattice(learn2, hints_of(pair.second)),
         *low_bit_scores(learn1, learn2),
     ]
-    return choose(scores, cut1, cut2, claim.promise) if scores else None
+    return choose(scores, cut1, cut2, claim.promise, fresh=fresh) if scores else None
 
 
 def picture_of(event: Event, first: Encoded, second: Encoded, bins: int = 60) -> Picture:

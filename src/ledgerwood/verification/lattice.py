@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.features import Encoded, low_bit
+from ledgerwood.verification.scores import Fixed
 
 __all__ = ["FORMULAS", "Attainable", "attainable", "find_lattice"]
 
@@ -66,7 +67,7 @@ def attainable(
 
 
 @dataclass(frozen=True, slots=True)
-class Attainable:
+class Attainable(Fixed):
     """1 where a field could come from the sampler at this location and scale, else 0."""
 
     index: int

@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoded, low_bit, row_keys
 
-__all__ = ["Atoms", "Column", "Design", "Difference", "Histogram", "Linear", "LowBit", "Pooled", "Score", "Tree"]
+__all__ = ["Atoms", "Column", "Design", "Difference", "Fixed", "Histogram", "Linear", "LowBit", "Pooled", "Score", "Tree"]
 
 Floats = NDArray[np.float64]
+
+_LOGISTIC = "logistic regression"
+_MOST_ROWS = 300_000  # rows per input that a classifier is relearned from
 
 
 class Score(Protocol):
@@ -33,9 +36,22 @@ class Score(Protocol):
         """The statistic of every output."""
         ...
 
+    def relearn(self, first: Encoded, second: Encoded) -> Score:
+        """The same kind of score learned from more rows; itself if nothing is learned."""
+        ...
+
+
+class Fixed:
+    """A score that learns nothing."""
+
+    __slots__ = ()
+
+    def relearn(self, first: Encoded, second: Encoded) -> Any:
+        return self
+
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Fixed):
     """One field."""
 
     index: int
@@ -46,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Fixed):
     """One field minus another: shared noise cancels."""
 
     left: int
@@ -59,7 +75,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class LowBit:
+class LowBit(Fixed):
     """The finest power of two that divides a field: which grid the float lies on."""
 
     index: int
@@ -126,7 +142,7 @@ def _tame(values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Fixed):
     """One number from all fields: ``how`` names the reduction."""
 
     how: str
@@ -154,7 +170,7 @@ class Linear:
 
     design: Design
     weights: Floats
-    name: str = "logistic regression"
+    name: str = _LOGISTIC
 
     @classmethod
     def equal(cls, design: Design) -> list[Linear]:
@@ -194,6 +210,11 @@ class Linear:
     def __call__(self, encoded: Encoded) -> Floats:
         return self.design.combine(encoded, self.weights) + float(self.weights[-1])
 
+    def relearn(self, first: Encoded, second: Encoded) -> Linear:
+        if self.name != _LOGISTIC:
+            return self
+        return Linear.fit(self.design, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
@@ -225,6 +246,10 @@ class Tree:
     def __call__(self, encoded: Encoded) -> Floats:
         leaves: NDArray[np.int64] = self.model.apply(self._features(self.linear, encoded))
         return self.ratios[leaves]
+
+    def relearn(self, first: Encoded, second: Encoded) -> Tree:
+        linear = self.linear.relearn(first, second)
+        return Tree.fit(linear, first.part(0, 60_000), second.part(0, 60_000)) or self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,6 +314,11 @@ class Atoms:
         shrunk = np.log((c1 + self.strength * share + 1e-9) / (c2 + self.strength * (1 - share) + 1e-9))
         return np.asarray(np.round(np.where(known, shrunk, odds), 9), dtype=np.float64)
 
+    def relearn(self, first: Encoded, second: Encoded) -> Atoms:
+        base = None if self.base is None else self.base.relearn(first, second)
+        prior = None if self.prior is None else self.prior.relearn(first, second)
+        return Atoms.fit(base, first, second, prior=prior, strength=self.strength) or self
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
@@ -313,6 +343,9 @@ class Histogram:
 
     def __call__(self, encoded: Encoded) -> Floats:
         return self.ratios[np.searchsorted(self.edges, _finite(self.base(encoded)), side="right")]
+
+    def relearn(self, first: Encoded, second: Encoded) -> Histogram:
+        return Histogram.fit(self.base.relearn(first, second), first, second)
 
 
 def _finite(scores: Floats) -> Floats:
