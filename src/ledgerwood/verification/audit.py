@@ -23,8 +23,8 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import lower_bound
-from ledgerwood.verification.features import Encoder, Outputs
-from ledgerwood.verification.finalists import Finalist, choose_finalists, picture_of
+from ledgerwood.verification.features import Encoded, Encoder, Outputs
+from ledgerwood.verification.finalists import Finalist, picture_of, select
 from ledgerwood.verification.pilot import Pilot, run_pilot
 from ledgerwood.verification.report import AuditReport, Certificate, Picture
 from ledgerwood.verification.sampling import Draws, Mechanism, Progress
@@ -34,7 +34,7 @@ from ledgerwood.verification.statements import Claim, read_claim
 __all__ = ["audit"]
 
 _SELECTION = 0.45  # share of the outputs that choose the event of a faint leak
-_EARLY = 0.1  # share that is enough for a strong one
+_EARLY = 0.15  # share that is enough for a strong one
 _STRONG = 2.0  # promised epsilon from which a leak is strong
 _LEAST = 100  # fewer outputs per input are no audit
 _SELECT, _CERTIFY, _SELECT_MORE = 1, 2, 3  # streams of random numbers; the pilot and the pair search have their own
@@ -146,18 +146,21 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 
 def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int) -> AuditReport:
     """Choose events on one sample, count them on another."""
-    selecting = int(_SELECTION * total)
-    early = int(_EARLY * total)
+    early, late = int(_EARLY * total), int(_SELECTION * total)
     samples = [draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)]
-    encoder, finalists, picture = _select(samples, pair, facts.reading, total - early)
-    if finalists and _is_strong(finalists, facts.reading):
-        n = total - early
-    else:  # a faint leak: the choice of the event matters more than the size of the certificate
-        n = total - selecting
-        more = [draws.draw(2 * which + side, selecting - early, _SELECT_MORE) for side in (0, 1)]
-        samples = [_joined(a, b) for a, b in zip(samples, more)]
-        encoder, finalists, picture = _select(samples, pair, facts.reading, n)
-    del samples
+    encoder = Encoder.fit(*samples)
+    first, second = (encoder(outputs) for outputs in samples)
+    selection, n = select(first, second, pair, facts.reading, total - early, classifiers=False), total - early
+    if facts.reading.is_profile or selection.promise < _STRONG:
+        # A faint leak: the choice of the event matters more than the size of the certificate.
+        more = [draws.draw(2 * which + side, late - early, _SELECT_MORE) for side in (0, 1)]
+        encoder = Encoder.fit(*samples, *more)
+        first, second = (_encode(encoder, parts) for parts in zip(samples, more))
+        n = total - late
+        selection = select(first, second, pair, facts.reading, n, classifiers=True)
+    finalists = selection.finalists(first, second)
+    picture = picture_of(finalists[0].event, first, second) if finalists else None
+    del samples, first, second
     hits = np.zeros((len(finalists), 2), dtype=np.int64)
     for side in (0, 1):
         for outputs in draws.batches(2 * which + side, n, _CERTIFY):
@@ -170,25 +173,9 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
     return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
 
 
-def _select(
-    samples: Sequence[Outputs], pair: Pair, claim: Claim, fresh: int
-) -> tuple[Encoder, list[Finalist], Picture | None]:
-    """Events chosen on a sample of each input, for ``fresh`` outputs to come."""
-    encoder = Encoder.fit(*samples)
-    first, second = (encoder(outputs) for outputs in samples)
-    finalists = choose_finalists(first, second, pair, claim, fresh)
-    return encoder, finalists, picture_of(finalists[0].event, first, second) if finalists else None
-
-
-def _is_strong(finalists: Sequence[Finalist], claim: Claim) -> bool:
-    """Whether the events found so far promise so much that outputs are better spent on their certificate."""
-    return not claim.is_profile and max(finalist.promise for finalist in finalists) > _STRONG
-
-
-def _joined(a: Outputs, b: Outputs) -> Outputs:
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.concatenate([a, b])
-    return [*a, *b]
+def _encode(encoder: Encoder, parts: Sequence[Outputs]) -> Encoded:
+    encoded = [encoder(outputs) for outputs in parts]
+    return Encoded(np.concatenate([part.numbers for part in encoded]), encoder.names)
 
 
 def _certificate(finalist: Finalist, on_first: int, on_second: int, n: int, confidence: float) -> Certificate:

@@ -23,12 +23,13 @@ from ledgerwood.verification.scores import (
     Histogram,
     Linear,
     LowBit,
+    Memo,
     Pooled,
     Score,
     Tree,
 )
 
-__all__ = ["Candidate", "Event", "choose", "low_bit_scores", "propose", "relearn"]
+__all__ = ["Candidate", "Event", "choose", "different", "low_bit_scores", "propose", "relearn"]
 
 Floats = NDArray[np.float64]
 Promise = Callable[[Floats, Floats, int, float], Floats]
@@ -37,6 +38,8 @@ _QUICK = 20_000  # rows per input for the first comparison of scores
 _FINALISTS = 8  # scores compared again on all rows
 _CUTS = 500
 _CAUTIONS = (2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
+_COMPARED = 8  # events among which different ones are sought
+_SAME = 0.6  # overlap from which two events count as the same
 _LUCK = 1.0  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
 
@@ -94,7 +97,7 @@ def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]
     design = Design.fit(np.concatenate([first.numbers[:20_000], second.numbers[:20_000]]))
     scores: list[Score] = [Pooled(how) for how in REDUCTIONS]
     scores += Linear.equal(design)
-    linear = Linear.fit(design, first.part(0, 150_000), second.part(0, 150_000))
+    linear = Linear.fit(design, first.part(0, 60_000), second.part(0, 60_000))
     tree = Tree.fit(linear, first.part(0, 12_000), second.part(0, 12_000))
     learned: list[Score] = [linear] if tree is None else [linear, tree]
     scores += learned
@@ -121,8 +124,8 @@ def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
 
 def choose(
     scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise, *, fresh: int
-) -> Candidate:
-    """The most promising event: cut on one third of the rows, compared on the others.
+) -> list[Candidate]:
+    """The most promising events, best first: cut on one third of the rows, compared on the others.
 
     Among thousands of cuts the best looking one is often the luckiest, above all in the tails. So each score proposes
     a bold cut and careful ones, and fresh rows decide between them. ``fresh`` outputs per input await the event.
@@ -143,7 +146,25 @@ def choose(
         s1, s2 = _scores(score, rank1), _scores(score, rank2)
         caution = 2.33 * math.sqrt(len(s1) / fresh) + _LUCK
         ranked += [_measure(Event(score, *event), s1, s2, promise, caution) for event in events]
-    return max(ranked, key=lambda candidate: candidate.promise)
+    return sorted(ranked, key=lambda candidate: candidate.promise, reverse=True)
+
+
+def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most: int) -> list[Candidate]:
+    """The best event and the next ones that mostly hold on other outputs: if the best was only lucky, they were not."""
+    chosen: list[Candidate] = []
+    masks: list[NDArray[np.bool_]] = []
+    for candidate in ranked[:_COMPARED]:
+        mask = np.concatenate([candidate.event(side.part(0, _QUICK)) for side in (first, second)])
+        if all(_overlap(mask, other) < _SAME for other in masks):
+            chosen.append(candidate)
+            masks.append(mask)
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+def _overlap(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    return float(np.count_nonzero(a & b) / max(1, np.count_nonzero(a | b)))
 
 
 def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: float) -> Candidate:
@@ -154,10 +175,10 @@ def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: fl
     return Candidate(event, float(value[0]), hits1, hits2, len(s1))
 
 
-def relearn(candidate: Candidate, first: Encoded, second: Encoded) -> Event:
+def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -> Event:
     """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before."""
     event = candidate.event
-    score = event.score.relearn(first, second)
+    score = event.score.relearn(first, second, memo)
     if score is event.score:
         return event
     pooled = np.concatenate([_scores(score, first), _scores(score, second)])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from ledgerwood.verification.events import Candidate, Event, choose, low_bit_scores, propose, relearn
+from ledgerwood.verification.events import Candidate, Event, choose, different, low_bit_scores, propose, relearn
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
-from ledgerwood.verification.scores import Score
+from ledgerwood.verification.scores import Memo, Score
 from ledgerwood.verification.search import Pair
 from ledgerwood.verification.statements import Claim, Statement
 
-__all__ = ["Finalist", "choose_finalists", "picture_of"]
+__all__ = ["Finalist", "Selection", "picture_of", "select"]
 
 _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tenth of the error costs it 0.4 of epsilon
+
+
+_EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +28,57 @@ class Finalist:
     """An event, the statement it may contradict, and its share of the error; the shares of a report sum to one."""
 
     event: Event
-    promise: float
     statement: Statement
     share: float
 
 
-def choose_finalists(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int) -> list[Finalist]:
-    """Learn scores on the first quarter, choose events on the rest; the best event on values comes first.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one selection sample suggests: events on values (best first), perhaps one for mu and one for the lattice."""
 
-    An event on floating-point patterns joins it if it promises a violation that the values do not show; an event for mu
-    if the claim is Gaussian. The chosen scores are learned again from all rows. ``fresh`` outputs per input await them.
+    values: list[tuple[Candidate, Statement]]
+    floating: tuple[Candidate, Statement] | None
+
+    @property
+    def promise(self) -> float:
+        """The best promise of any event."""
+        return max((c.promise for c, _ in [*self.values, *self._lattice]), default=-math.inf)
+
+    @property
+    def _lattice(self) -> list[tuple[Candidate, Statement]]:
+        return [] if self.floating is None else [self.floating]
+
+    def finalists(self, first: Encoded, second: Encoded) -> list[Finalist]:
+        """Events to certify, their scores learned again from all rows of the selection."""
+        memo: Memo = {}
+        share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(self.values))
+        chosen = [Finalist(relearn(c, first, second, memo), statement, share) for c, statement in self.values]
+        return [*chosen, *(Finalist(c.event, statement, _FLOATING_SHARE) for c, statement in self._lattice)]
+
+
+def select(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int, *, classifiers: bool) -> Selection:
+    """Learn scores on the first quarter, choose events on the rest.
+
+    An event on floating-point patterns joins those on values if it promises a violation that they do not show; an event
+    for mu if the claim is Gaussian. ``fresh`` outputs per input await the events.
     """
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
     cut1, cut2 = first.part(quarter, len(first)), second.part(quarter, len(second))
-    scores = propose(learn1, learn2)
+    scores = propose(learn1, learn2, classifiers=classifiers)
     if not scores:
-        return []
-    value = choose(scores, cut1, cut2, claim.promise, fresh=fresh)
-    chosen: list[tuple[Candidate, Statement]] = [(value, _statement(value, claim))]
+        return Selection([], None)
+    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh)
+    best = ranked[0]
+    never = best.hits2 == 0  # an event of one input only needs no company
+    values = [best] if never else different(ranked, cut1, cut2, _EVENTS)
+    chosen = [(c, _statement(c, claim)) for c in values]
     if claim.mu is not None:
-        best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh)
-        chosen.append((best, claim.mu))
+        chosen.append((choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh)[0], claim.mu))
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh)
-    if floating is not None and floating.promise <= max(value.promise, _alarm(claim)):
-        floating = None
-    share = (1.0 if floating is None else 1.0 - _FLOATING_SHARE) / len(chosen)
-    finalists = [Finalist(relearn(c, first, second), c.promise, statement, share) for c, statement in chosen]
-    if floating is not None:
-        statement = _statement(floating, claim)
-        finalists.append(Finalist(floating.event, floating.promise, statement, _FLOATING_SHARE))
-    return finalists
+    if floating is None or floating.promise <= max(best.promise, _alarm(claim)):
+        return Selection(chosen, None)
+    return Selection(chosen, (floating, _statement(floating, claim)))
 
 
 def _statement(candidate: Candidate, claim: Claim) -> Statement:
@@ -74,7 +98,7 @@ def _floating(
         *find_lattice(learn2, hints_of(pair.second)),
         *low_bit_scores(learn1, learn2),
     ]
-    return choose(scores, cut1, cut2, claim.promise, fresh=fresh) if scores else None
+    return choose(scores, cut1, cut2, claim.promise, fresh=fresh)[0] if scores else None
 
 
 def picture_of(event: Event, first: Encoded, second: Encoded, bins: int = 60) -> Picture:

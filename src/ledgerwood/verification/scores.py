@@ -16,12 +16,24 @@ from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoded, low_bit, row_keys
 
-__all__ = ["Atoms", "Column", "Design", "Difference", "Fixed", "Histogram", "Linear", "LowBit", "Pooled", "Score", "Tree"]
+__all__ = [
+    "Atoms",
+    "Column",
+    "Design",
+    "Difference",
+    "Fixed",
+    "Histogram",
+    "Linear",
+    "LowBit",
+    "Pooled",
+    "Score",
+    "Tree",
+]
 
 Floats = NDArray[np.float64]
 
 _LOGISTIC = "logistic regression"
-_MOST_ROWS = 300_000  # rows per input that a classifier is relearned from
+_MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
 
 
 class Score(Protocol):
@@ -36,9 +48,12 @@ class Score(Protocol):
         """The statistic of every output."""
         ...
 
-    def relearn(self, first: Encoded, second: Encoded) -> Score:
-        """The same kind of score learned from more rows; itself if nothing is learned."""
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Score:
+        """The same kind of score learned from more rows, once per ``memo``; itself if nothing is learned."""
         ...
+
+
+Memo = dict[int, Any]
 
 
 class Fixed:
@@ -46,7 +61,7 @@ class Fixed:
 
     __slots__ = ()
 
-    def relearn(self, first: Encoded, second: Encoded) -> Any:
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Any:
         return self
 
 
@@ -210,10 +225,13 @@ class Linear:
     def __call__(self, encoded: Encoded) -> Floats:
         return self.design.combine(encoded, self.weights) + float(self.weights[-1])
 
-    def relearn(self, first: Encoded, second: Encoded) -> Linear:
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Linear:
         if self.name != _LOGISTIC:
             return self
-        return Linear.fit(self.design, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS))
+        if id(self) not in memo:
+            memo[id(self)] = Linear.fit(self.design, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS))
+        relearned: Linear = memo[id(self)]
+        return relearned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,9 +265,12 @@ class Tree:
         leaves: NDArray[np.int64] = self.model.apply(self._features(self.linear, encoded))
         return self.ratios[leaves]
 
-    def relearn(self, first: Encoded, second: Encoded) -> Tree:
-        linear = self.linear.relearn(first, second)
-        return Tree.fit(linear, first.part(0, 60_000), second.part(0, 60_000)) or self
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Tree:
+        if id(self) not in memo:
+            linear = self.linear.relearn(first, second, memo)
+            memo[id(self)] = Tree.fit(linear, first.part(0, 30_000), second.part(0, 30_000)) or self
+        relearned: Tree = memo[id(self)]
+        return relearned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,9 +335,9 @@ class Atoms:
         shrunk = np.log((c1 + self.strength * share + 1e-9) / (c2 + self.strength * (1 - share) + 1e-9))
         return np.asarray(np.round(np.where(known, shrunk, odds), 9), dtype=np.float64)
 
-    def relearn(self, first: Encoded, second: Encoded) -> Atoms:
-        base = None if self.base is None else self.base.relearn(first, second)
-        prior = None if self.prior is None else self.prior.relearn(first, second)
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Atoms:
+        base = None if self.base is None else self.base.relearn(first, second, memo)
+        prior = None if self.prior is None else self.prior.relearn(first, second, memo)
         return Atoms.fit(base, first, second, prior=prior, strength=self.strength) or self
 
 
@@ -344,8 +365,8 @@ class Histogram:
     def __call__(self, encoded: Encoded) -> Floats:
         return self.ratios[np.searchsorted(self.edges, _finite(self.base(encoded)), side="right")]
 
-    def relearn(self, first: Encoded, second: Encoded) -> Histogram:
-        return Histogram.fit(self.base.relearn(first, second), first, second)
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Histogram:
+        return Histogram.fit(self.base.relearn(first, second, memo), first, second)
 
 
 def _finite(scores: Floats) -> Floats:

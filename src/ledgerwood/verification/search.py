@@ -209,7 +209,7 @@ def _promise(draws: Draws, which: int, count: int, stream: int, claim: Claim) ->
     scores = propose(first.part(0, half), second.part(0, half), classifiers=False)
     if not scores:
         return -math.inf
-    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=count).promise
+    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=count)[0].promise
 
 
 def _beyond_doubt(promise: float, count: int, claim: Claim) -> bool:
