@@ -2,12 +2,12 @@
 
 1. A pilot run measures speed and meets the problems: exceptions, nan, noise that never changes.
 2. Without a pair, pairs proposed by the schema are compared on small samples; the best one stays (``search``).
-3. On the selection sample scores are learned (first half) and cut into events (second half).
-4. The events chosen are counted on fresh outputs and each count is turned into a bound (``certificates``).
+3. On a first part of the outputs scores are learned and cut into events; a faint leak gets more, and classifiers.
+4. The events chosen are counted on fresh outputs and the counts are turned into bounds (``certificates``).
 
 Only step 4 carries the guarantee. The events, their directions and the pair are functions of outputs that step 4 never
-uses, so they cost no multiplicity; where several statements are certified (values, floating-point patterns, mu) the
-error is shared between them, and all bounds of a report hold together with the stated confidence.
+uses, so choosing them costs nothing; the few finalists (up to three events on values, one on floating-point patterns,
+one for mu) share the error, and all bounds of a report hold together with the stated confidence.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import lower_bound
@@ -168,7 +169,8 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
             for i, finalist in enumerate(finalists):
                 hits[i, side] += np.count_nonzero(finalist.event(encoded))
     certificates = tuple(
-        _certificate(finalist, int(a), int(b), n, facts.confidence) for finalist, (a, b) in zip(finalists, hits)
+        _certificate(finalists[i], int(hits[i, 0]), int(hits[i, 1]), n, facts.confidence)
+        for i in _best_of_each_kind(finalists, hits, n)
     )
     return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
 
@@ -176,6 +178,17 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
 def _encode(encoder: Encoder, parts: Sequence[Outputs]) -> Encoded:
     encoded = [encoder(outputs) for outputs in parts]
     return Encoded(np.concatenate([part.numbers for part in encoded]), encoder.names)
+
+
+def _best_of_each_kind(finalists: Sequence[Finalist], hits: NDArray[np.int64], n: int) -> list[int]:
+    """For every kind of finalist the one whose counts say most; all bounds hold at once, so one may be picked."""
+    best: dict[str, tuple[float, int]] = {}
+    for i, finalist in enumerate(finalists):
+        a, b = hits[i, ::-1] if finalist.event.swapped else hits[i]
+        value = float(finalist.statement.promise(a, b, n, 2.7) - finalist.statement.claimed)
+        if finalist.kind not in best or value > best[finalist.kind][0]:
+            best[finalist.kind] = (value, i)
+    return [i for _, i in best.values()]
 
 
 def _certificate(finalist: Finalist, on_first: int, on_second: int, n: int, confidence: float) -> Certificate:

@@ -189,12 +189,12 @@ def lower_bound(hits1: int, hits2: int, n: int, *, null: Null | None = None, con
     An event seen 500 times against 100 times out of 10,000: the two intervals certify less.
 
     >>> round(lower_bound(500, 100, 10_000), 3), round(two_interval_bound(500, 100, 10_000), 3)
-    (1.36, 1.243)
+    (1.358, 1.243)
 
     Never seen on the second input, always on the first: about ln(n) - 1.53.
 
     >>> round(lower_bound(10_000, 0, 10_000), 2)
-    7.67
+    7.68
     """
     if n < 1 or not (0 <= hits1 <= n and 0 <= hits2 <= n):
         raise ParameterError("hits", "lie between 0 and n", (hits1, hits2, n))

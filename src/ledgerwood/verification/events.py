@@ -37,9 +37,9 @@ Promise = Callable[[Floats, Floats, int, float], Floats]
 _QUICK = 20_000  # rows per input for the first comparison of scores
 _FINALISTS = 8  # scores compared again on all rows
 _CUTS = 500
-_CAUTIONS = (2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
-_COMPARED = 8  # events among which different ones are sought
-_SAME = 0.6  # overlap from which two events count as the same
+_CAUTIONS = (1.0, 2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
+_COMPARED = 12  # events among which different ones are sought
+_SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 1.0  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
 
@@ -136,7 +136,7 @@ def choose(
     kept = list(scores)
     if len(scores) > _FINALISTS:
         quick1, quick2 = cut1.part(0, _QUICK), cut2.part(0, _QUICK)
-        worth = [_Cuts.of(score, quick1, quick2).promise(promise, _CAUTIONS[1]) for score in scores]
+        worth = [_Cuts.of(score, quick1, quick2).promise(promise, 4.0) for score in scores]
         top = np.argsort(worth)[::-1][:_FINALISTS]
         kept = [scores[i] for i in sorted(top)]  # simple scores come first, and win a tie
     ranked = []
@@ -150,12 +150,14 @@ def choose(
 
 
 def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most: int) -> list[Candidate]:
-    """The best event and the next ones that mostly hold on other outputs: if the best was only lucky, they were not."""
+    """The best event and the next ones whose bounds vary apart from it: if the best was only lucky, they were not."""
     chosen: list[Candidate] = []
-    masks: list[NDArray[np.bool_]] = []
+    masks: list[Floats] = []
     for candidate in ranked[:_COMPARED]:
-        mask = np.concatenate([candidate.event(side.part(0, _QUICK)) for side in (first, second)])
-        if all(_overlap(mask, other) < _SAME for other in masks):
+        mask = np.concatenate([candidate.event(side.part(0, _QUICK)) for side in (first, second)]).astype(np.float64)
+        if candidate.event.swapped:
+            mask = 1.0 - mask  # an event and its complement, seen from the other input, are the same evidence
+        if all(_correlation(mask, other) < _SAME for other in masks):
             chosen.append(candidate)
             masks.append(mask)
         if len(chosen) == most:
@@ -163,8 +165,9 @@ def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most
     return chosen
 
 
-def _overlap(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
-    return float(np.count_nonzero(a & b) / max(1, np.count_nonzero(a | b)))
+def _correlation(a: Floats, b: Floats) -> float:
+    spread = float(a.std() * b.std())
+    return float((a * b).mean() - a.mean() * b.mean()) / spread if spread > 0.0 else 1.0
 
 
 def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: float) -> Candidate:

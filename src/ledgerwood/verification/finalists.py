@@ -20,13 +20,18 @@ __all__ = ["Finalist", "Selection", "picture_of", "select"]
 _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tenth of the error costs it 0.4 of epsilon
 
 
+_LATTICE_ROWS = 90_000  # rows per input on which such events are compared
 _EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
 
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """An event, the statement it may contradict, and its share of the error; the shares of a report sum to one."""
+    """An event, the statement it may contradict, and its share of the error; the shares of a report sum to one.
 
+    Of the finalists of one ``kind`` ("values", "mu", "floating point") the report keeps the one with the largest bound.
+    """
+
+    kind: str
     event: Event
     statement: Statement
     share: float
@@ -52,8 +57,14 @@ class Selection:
         """Events to certify, their scores learned again from all rows of the selection."""
         memo: Memo = {}
         share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(self.values))
-        chosen = [Finalist(relearn(c, first, second, memo), statement, share) for c, statement in self.values]
-        return [*chosen, *(Finalist(c.event, statement, _FLOATING_SHARE) for c, statement in self._lattice)]
+        chosen = [
+            Finalist(
+                "mu" if statement.quantity == "mu" else "values", relearn(c, first, second, memo), statement, share
+            )
+            for c, statement in self.values
+        ]
+        lattice = [Finalist("floating point", c.event, statement, _FLOATING_SHARE) for c, statement in self._lattice]
+        return chosen + lattice
 
 
 def select(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int, *, classifiers: bool) -> Selection:
@@ -98,7 +109,8 @@ def _floating(
         *find_lattice(learn2, hints_of(pair.second)),
         *low_bit_scores(learn1, learn2),
     ]
-    return choose(scores, cut1, cut2, claim.promise, fresh=fresh)[0] if scores else None
+    few1, few2 = cut1.part(0, _LATTICE_ROWS), cut2.part(0, _LATTICE_ROWS)
+    return choose(scores, few1, few2, claim.promise, fresh=fresh)[0] if scores else None
 
 
 def picture_of(event: Event, first: Encoded, second: Encoded, bins: int = 60) -> Picture:

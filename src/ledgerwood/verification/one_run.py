@@ -43,7 +43,7 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
     """Probability at most with which an (epsilon, delta)-DP learner allows so many right guesses.
 
     >>> round(one_run_p_value(100, 20, 20, 1.0), 6)
-    0.001896
+    0.001901
     """
     _check_counts(canaries, guesses, right)
     from scipy.special import betainc
@@ -62,7 +62,7 @@ def one_run_bound(canaries: int, guesses: int, right: int, *, delta: float = 0.0
     """Lower bound on epsilon at ``delta`` from one training (Steinke, Nasr and Jagielski).
 
     >>> round(one_run_bound(1000, 100, 99), 3)
-    2.639
+    2.674
     """
     return _largest(
         lambda epsilon: one_run_p_value(canaries, guesses, right, epsilon, delta) <= 1.0 - confidence, most=60.0

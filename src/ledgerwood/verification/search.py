@@ -95,7 +95,7 @@ def _query_pairs(schema: Mapping[str, Any]) -> Iterator[Pair]:
         if schema.get("moves", "each") == "each" and k > 1:
             up = base + step * (half > 0)
             yield Pair(up, base + step * (half < 0), f"crossed halves at {level:g}")
-            yield Pair(base - step * first, base + step * (1 - first) - step, f"crossed one at {level:g}")
+            yield Pair(base + step * first, base + step * (1 - first), f"crossed one at {level:g}")
 
 
 def _table_pairs(schema: Mapping[str, Any]) -> Iterator[Pair]:
