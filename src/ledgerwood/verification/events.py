@@ -39,6 +39,7 @@ _FINALISTS = 8  # scores compared again on all rows
 _CUTS = 500
 _CAUTIONS = (1.0, 2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
 _COMPARED = 12  # events among which different ones are sought
+_AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 1.0  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
@@ -65,10 +66,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """An event with its counts on the rows that chose it; ``hits1`` belongs to the likelier input."""
+    """An event with its counts on the rows that chose it; ``hits1`` belongs to the likelier input.
+
+    ``promise`` is a cautious estimate of its bound, ``error`` the standard error of that estimate.
+    """
 
     event: Event
     promise: float
+    error: float
     hits1: int
     hits2: int
     rows: int
@@ -150,10 +155,12 @@ def choose(
 
 
 def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most: int) -> list[Candidate]:
-    """The best event and the next ones whose bounds vary apart from it: if the best was only lucky, they were not."""
+    """The best event, and others about as good whose bounds vary apart: if the best was only lucky, they were not."""
     chosen: list[Candidate] = []
     masks: list[Floats] = []
     for candidate in ranked[:_COMPARED]:
+        if candidate.promise < ranked[0].promise - _AS_GOOD * candidate.error:
+            continue
         mask = np.concatenate([candidate.event(side.part(0, _QUICK)) for side in (first, second)]).astype(np.float64)
         if candidate.event.swapped:
             mask = 1.0 - mask  # an event and its complement, seen from the other input, are the same evidence
@@ -174,8 +181,9 @@ def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: fl
     hits1, hits2 = (int(np.count_nonzero(event.holds(s))) for s in (s1, s2))
     if event.swapped:
         hits1, hits2 = hits2, hits1
-    value = promise(np.asarray([hits1]), np.asarray([hits2]), len(s1), caution)
-    return Candidate(event, float(value[0]), hits1, hits2, len(s1))
+    counts = np.asarray([hits1]), np.asarray([hits2]), len(s1)
+    value, bolder = (float(promise(*counts, c)[0]) for c in (caution, caution - 1.0))
+    return Candidate(event, value, bolder - value if math.isfinite(value) else 0.0, hits1, hits2, len(s1))
 
 
 def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -> Event:
