@@ -272,7 +272,6 @@ class _Facts:
         content: dict[str, Any] = {
             "certificates": certificates,
             "problems": tuple(problems),
-            "notes": pilot.notes,
             "samples": samples,
             "flagged": any(certificate.contradicts for certificate in certificates),
             "picture": picture,

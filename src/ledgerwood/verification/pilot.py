@@ -28,7 +28,6 @@ class Pilot:
     outputs: int
     per_output: float
     problems: tuple[str, ...]
-    notes: tuple[str, ...]
     fatal: bool
     clock: bool
     inputs_differ: bool
@@ -51,11 +50,10 @@ def run_pilot(draws: Draws, pair: Pair, samples: int) -> Pilot:
         per_output = min(per_output, (time.monotonic() - start) / (20 * count))
     kinds = sorted({output.kind for outputs in both for output in outputs if isinstance(output, Raised)})
     if kinds and all(isinstance(output, Raised) for outputs in both for output in outputs):
-        return Pilot(2 * count, per_output, (f"every call raised {', '.join(kinds)}",), (), True, False, False)
+        return Pilot(2 * count, per_output, (f"every call raised {', '.join(kinds)}",), True, False, False)
     encoder = Encoder.fit(*both)
     first, second = (encoder(outputs) for outputs in both)
     problems = [f"the output is nan in {bad:,} of {2 * count:,} pilot outputs"] if (bad := _nans(both)) else []
-    notes: list[str] = []
     constant = all(np.unique(row_keys(side.numbers)).size == 1 for side in (first, second))
     clock = constant and is_clock_seeded(draws.mechanism, pair.first)
     if constant and not clock:
@@ -66,7 +64,7 @@ def run_pilot(draws: Draws, pair: Pair, samples: int) -> Pilot:
             "and the seed does not reproduce this audit"
         )
     differ = bool(_key(first) != _key(second))
-    return Pilot(2 * count, per_output, tuple(problems), tuple(notes), False, clock, differ)
+    return Pilot(2 * count, per_output, tuple(problems), False, clock, differ)
 
 
 def _nans(both: tuple[Outputs, Outputs]) -> int:

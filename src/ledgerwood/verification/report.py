@@ -81,7 +81,6 @@ class AuditReport:
     certificates: tuple[Certificate, ...] = ()
     #: why this audit cannot count as a pass
     problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     pair: tuple[str, str] = ("", "")
     pair_origin: str = "given"
     pairs_tried: int = 1
@@ -111,7 +110,6 @@ class AuditReport:
                 f"({self.pairs_tried} pair{'s' if self.pairs_tried != 1 else ''} tried), {self.seconds:.1f} s"
             )
             lines.append(f"  pair ({self.pair_origin}): {self.pair[0]} / {self.pair[1]}")
-        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     def to_json(self) -> str:
