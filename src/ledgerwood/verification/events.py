@@ -41,7 +41,7 @@ _CAUTIONS = (1.0, 2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, 
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
-_LUCK = 1.0  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
+_LUCK = 0.5  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
