@@ -1,12 +1,19 @@
 """Proofs by machine: exact checks, a statistical auditor with certificates, and a zoo of broken mechanisms.
 
-Names are imported at first use, so that the pytest plug-in costs nothing in a session that does not verify.
+The exact verifier needs mpmath and Hypothesis; its names are imported at first use.
 
->>> from ledgerwood.verification import Pair, check
+>>> from ledgerwood.verification import Pair, audit, check
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ledgerwood.verification.audit import audit
+from ledgerwood.verification.certificates import lower_bound
+from ledgerwood.verification.determinism import check_determinism
+from ledgerwood.verification.lattice import attainable
+from ledgerwood.verification.one_run import audit_one_run
+from ledgerwood.verification.report import AuditReport, Certificate
 
 if TYPE_CHECKING:
     from ledgerwood.verification.claims import Verdict, check
@@ -31,14 +38,21 @@ _HOME = {
 }
 
 __all__ = [
+    "AuditReport",
     "Bounds",
+    "Certificate",
     "Choices",
     "Event",
     "Interval",
     "Pair",
     "Verdict",
+    "attainable",
+    "audit",
+    "audit_one_run",
     "check",
+    "check_determinism",
     "law_of",
+    "lower_bound",
     "pair_of",
     "verify",
     "verify_domain",

@@ -1,0 +1,1 @@
+"""Compiled loops of the auditor; imported at first use."""

@@ -1,0 +1,233 @@
+"""Turn outputs of any type into numbers: one row per output, one column per field.
+
+Numbers and arrays go straight through. Labels and strings become a 52-bit hash (equality is all that an atom needs) and
+a length. Anything else (tuples, mappings, models) is flattened into its fields, so that a leak in one field of a
+serialised model is one column. Columns are fixed on the selection sample; a field seen for the first time later is not
+lost: it changes the column ``fields``, a hash of the set of fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Encoded", "Encoder", "Raised", "low_bit", "row_keys"]
+
+Floats = NDArray[np.float64]
+Outputs = Sequence[Any] | NDArray[Any]
+
+_MOST_COLUMNS = 2000
+_MOST_ITEMS = 1000  # elements read of one array
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The output of a call that raised: the exception's type is what an observer sees."""
+
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Outputs as numbers: ``numbers[i, j]`` is field ``names[j]`` of output ``i``, nan where absent."""
+
+    numbers: Floats
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    def part(self, start: int, stop: int) -> Encoded:
+        """Rows ``start`` to ``stop``."""
+        return Encoded(self.numbers[start:stop], self.names)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """A hash of each row."""
+        return row_keys(self.numbers)
+
+    @cached_property
+    def distinct(self) -> tuple[Encoded, NDArray[np.intp]] | None:
+        """The distinct rows and each row's place among them, if rows repeat often; None otherwise."""
+        if np.unique(row_keys(self.numbers[:500])).size > 0.8 * min(500, len(self)):
+            return None
+        _, first, place = np.unique(self.keys, return_index=True, return_inverse=True)
+        return (Encoded(self.numbers[first], self.names), place) if first.size < 0.5 * len(self) else None
+
+
+@lru_cache(maxsize=65536)
+def text_code(text: str) -> float:
+    """A 52-bit hash of a text, exact as a float and the same in every process."""
+    return float(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 12)
+
+
+def row_keys(numbers: Floats) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row's bits; every nan counts as one value, -0.0 and 0.0 as two."""
+    from ledgerwood.verification._kernels.rows import hash_rows
+
+    numbers = np.ascontiguousarray(numbers)
+    keys: NDArray[np.uint64] = hash_rows(numbers.view(np.uint64), numbers)
+    return keys
+
+
+def low_bit(values: Floats) -> Floats:
+    """Exponent of the lowest set bit: the finest grid that holds the value (Mironov 2012; Haney et al. 2022).
+
+    >>> low_bit(np.array([1.0, 0.5, 3.0, 0.1]))
+    array([  0.,  -1.,   0., -55.])
+    """
+    finite = np.where(np.isfinite(values), values, 0.0)
+    fraction, exponent = np.frexp(finite)
+    whole = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+    lowest = whole & -whole
+    trailing = np.where(whole == 0, 0, np.log2(np.maximum(lowest, 1)))
+    return np.where(whole == 0, 2000.0, exponent - 53 + trailing)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Fixed columns; ``kind`` is "array" for numbers and numeric arrays, "fields" for everything else."""
+
+    kind: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, *samples: Outputs) -> Encoder:
+        """Choose the columns from samples of outputs."""
+        arrays = [_as_array(sample) for sample in samples]
+        if all(array is not None for array in arrays):
+            widths = {array.shape[1] for array in arrays if array is not None}
+            if len(widths) == 1:
+                width = widths.pop()
+                return cls("array", ("y",) if width == 1 else tuple(f"y[{j}]" for j in range(width)))
+        names: dict[str, None] = {}
+        for sample in samples:
+            for output in sample[:2000]:
+                names.update(dict.fromkeys(dict(_fields(output))))
+        ordered = [name for name in names if name != "fields"][: _MOST_COLUMNS - 1]
+        return cls("fields", (*ordered, "fields"))
+
+    def __call__(self, outputs: Outputs) -> Encoded:
+        """Encode outputs with the columns that were fixed."""
+        if self.kind == "array":
+            array = _as_array(outputs)
+            if array is not None and array.shape[1] == len(self.names):
+                return Encoded(array, self.names)
+            numbers = np.full((len(outputs), len(self.names)), np.nan)
+            for i, output in enumerate(outputs):  # an odd output among arrays: keep the others
+                row = _as_array([output])
+                if row is not None and row.shape[1] == len(self.names):
+                    numbers[i] = row[0]
+            return Encoded(numbers, self.names)
+        place = {name: j for j, name in enumerate(self.names)}
+        numbers = np.full((len(outputs), len(self.names)), np.nan)
+        rows: dict[Any, Floats] = {}
+        for i, output in enumerate(outputs):
+            repeats = _is_plain(output)
+            if repeats and output in rows:
+                numbers[i] = rows[output]
+                continue
+            seen = dict(_fields(output))
+            for name, value in seen.items():
+                j = place.get(name)
+                if j is not None:
+                    numbers[i, j] = value
+            numbers[i, -1] = text_code("\x00".join(sorted(seen)))
+            if repeats:
+                rows[output] = numbers[i]
+        return Encoded(numbers, self.names)
+
+
+def _is_plain(output: Any) -> bool:
+    """A text, or a tuple of texts and whole numbers: equal objects then have equal fields."""
+    kind = type(output)
+    return kind is str or (kind is tuple and all(type(item) in (str, int, bool) for item in output))
+
+
+def _as_array(outputs: Outputs) -> Floats | None:
+    """Outputs as a float matrix, if every one is a number or a numeric array of one shape."""
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf":
+        array = outputs
+    else:
+        first = outputs[0] if len(outputs) else 0.0
+        if not isinstance(first, (bool, int, float, np.number, np.bool_, np.ndarray)):
+            return None
+        try:
+            array = np.asarray(list(outputs))
+        except (ValueError, TypeError, OverflowError):
+            return None
+        if array.dtype.kind not in "biuf":
+            return None
+    return np.ascontiguousarray(array.reshape(len(array), -1), dtype=np.float64)
+
+
+def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str, float]]:
+    """The fields of one output as (path, number) pairs."""
+    if isinstance(output, (bool, int, float, np.number, np.bool_)):
+        yield path, _number(output)
+    elif isinstance(output, Raised):
+        yield "raised", text_code(output.kind)
+    elif output is None:
+        yield f"{path}.none", 1.0
+    elif isinstance(output, (str, np.str_, bytes)):
+        text = output.decode("latin-1") if isinstance(output, bytes) else str(output)
+        yield f"{path}.text", text_code(text)
+        yield f"{path}.length", float(len(text))
+    elif depth > 12:
+        yield f"{path}.text", text_code(repr(output))
+    elif isinstance(output, np.ndarray):
+        yield f"{path}.size", float(output.size)
+        for j, value in enumerate(output.ravel()[:_MOST_ITEMS].tolist()):
+            yield from _fields(value, f"{path}[{j}]", depth + 1)
+    elif isinstance(output, Mapping):
+        for key in sorted(output, key=str):
+            yield from _fields(output[key], f"{path}.{key}", depth + 1)
+    elif isinstance(output, (list, tuple)):
+        yield f"{path}.length", float(len(output))
+        for j, value in enumerate(output[:_MOST_ITEMS]):
+            yield from _fields(value, f"{path}[{j}]", depth + 1)
+    elif isinstance(output, (set, frozenset)):
+        yield f"{path}.length", float(len(output))
+        for value in output:
+            yield f"{path}.has.{value}", 1.0
+    else:
+        yield from _fields(_serialised(output), path, depth + 1)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the floats
+        return math.copysign(math.inf, value)
+
+
+def _serialised(model: Any) -> Any:
+    """What a model would save: XGBoost's JSON, ``to_json``, ``to_dict``, dataclass fields, or its attributes."""
+    booster = getattr(model, "get_booster", None)
+    if callable(booster):
+        model = booster()
+    raw = getattr(model, "save_raw", None)
+    if callable(raw):
+        return json.loads(bytes(raw("json")))
+    to_json = getattr(model, "to_json", None)
+    if callable(to_json):
+        text = to_json()
+        return json.loads(text) if isinstance(text, str) else text
+    to_dict = getattr(model, "to_dict", None)
+    if callable(to_dict):
+        return to_dict()
+    if dataclasses.is_dataclass(model) and not isinstance(model, type):
+        return {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    state = getattr(model, "__getstate__", lambda: None)()
+    if isinstance(state, tuple):
+        state = [part for part in state if part is not None]
+    return state if isinstance(state, (Mapping, list)) and state else repr(model)

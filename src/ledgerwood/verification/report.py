@@ -1,0 +1,164 @@
+"""What an audit found: numbers, a sentence, JSON and a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledgerwood.errors import MissingDependency
+
+__all__ = ["AuditReport", "Certificate", "Picture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One bound: ``quantity`` ("epsilon" at ``delta``, or "mu") is at least ``bound``, claimed ``claimed``.
+
+    The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other.
+    """
+
+    quantity: str
+    bound: float
+    claimed: float
+    delta: float
+    event: str
+    on: str
+    hits1: int
+    hits2: int
+    n: int
+    confidence: float
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the bound exceeds the claim."""
+        return self.bound > self.claimed
+
+    def __str__(self) -> str:
+        at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
+        return (
+            f"{self.quantity} >= {math.floor(self.bound * 1e4) / 1e4:.4f}{at} (claimed {self.claimed:.6g}): "
+            f"{{{self.event}}} happened {self.hits1:,} times on {self.on}, {self.hits2:,} times on its neighbour, "
+            f"out of {self.n:,} fresh outputs each"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Histograms of the certified score on the selection sample of each input, and the cut."""
+
+    score: str
+    edges: tuple[float, ...]
+    counts1: tuple[int, ...]
+    counts2: tuple[int, ...]
+    cut: float
+    above: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The result of ``audit``.
+
+    ``flagged`` means that the claim is contradicted. ``passed`` means that the audit ran to its end, met no problem and
+    contradicted nothing. A mechanism that raises, returns nan, ignores its generator or is too slow is neither.
+    """
+
+    claim: str
+    #: largest certified lower bound on epsilon, at ``delta``; 0 if nothing was certified
+    epsilon_lower: float
+    delta: float
+    #: what the claim allows at ``delta``
+    epsilon_claimed: float
+    flagged: bool
+    #: the event behind ``epsilon_lower``
+    event: str
+    #: outputs drawn per input, selection and certificate together
+    samples: int
+    confidence: float
+    #: lower bound on mu, for GDP claims
+    mu_lower: float | None = None
+    certificates: tuple[Certificate, ...] = ()
+    #: why this audit cannot count as a pass
+    problems: tuple[str, ...] = ()
+    pair: tuple[str, str] = ("", "")
+    pair_origin: str = "given"
+    pairs_tried: int = 1
+    seed: int | None = None
+    seconds: float = 0.0
+    picture: Picture | None = field(default=None, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the audit is complete and contradicts nothing."""
+        return not self.flagged and not self.problems
+
+    @property
+    def verdict(self) -> str:
+        """One of "violation", "no violation found" and "not audited"."""
+        if self.flagged:
+            return "violation"
+        return "not audited" if self.problems else "no violation found"
+
+    def __str__(self) -> str:
+        lines = [f"{self.verdict}: {self.claim}"]
+        lines += [f"  problem: {problem}" for problem in self.problems]
+        lines += [f"  {certificate}" for certificate in self.certificates]
+        if self.certificates:
+            lines.append(
+                f"  confidence {self.confidence:.6g} for all of it; {self.samples:,} outputs per input "
+                f"({self.pairs_tried} pair{'s' if self.pairs_tried != 1 else ''} tried), {self.seconds:.1f} s"
+            )
+            lines.append(f"  pair ({self.pair_origin}): {self.pair[0]} / {self.pair[1]}")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The report as a JSON text; infinite numbers are written as the string "inf"."""
+        from dataclasses import asdict
+
+        content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": "ledgerwood-audit-1"}
+        return json.dumps(_plain(content), allow_nan=False, sort_keys=True)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The two output distributions, the event and the bound against the claim; returns the axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise MissingDependency("matplotlib", "AuditReport.plot", "verification") from error
+        if axes is None:
+            _, axes = plt.subplots(1, 2, figsize=(10, 4), width_ratios=(2, 1), layout="constrained")
+        left, right = axes
+        if self.picture is not None:
+            self._plot_distributions(left)
+        names = [c.quantity if c.quantity == "mu" else f"epsilon\n{c.event[:24]}" for c in self.certificates]
+        right.bar(range(len(names)), [max(c.bound, 0.0) for c in self.certificates], color="#4477aa")
+        right.set_xticks(range(len(names)), names, fontsize=8)
+        for i, certificate in enumerate(self.certificates):
+            right.hlines(certificate.claimed, i - 0.45, i + 0.45, color="#aa3377", label="claimed" if i == 0 else None)
+        right.set_ylabel(f"certified at {self.confidence:.4g}")
+        if self.certificates:
+            right.legend(loc="best", fontsize=8)
+        left.set_title(self.verdict)
+        return axes
+
+    def _plot_distributions(self, axis: Any) -> None:
+        picture = self.picture
+        assert picture is not None
+        axis.stairs(picture.counts1, picture.edges, label="first input", color="#4477aa")
+        axis.stairs(picture.counts2, picture.edges, label="second input", color="#ee6677")
+        low, high = picture.edges[0], picture.edges[-1]
+        cut = min(max(picture.cut, low), high)
+        axis.axvspan(*((cut, high) if picture.above else (low, cut)), alpha=0.15, color="grey", label="the event")
+        axis.set_xlabel(picture.score)
+        axis.set_ylabel("outputs")
+        axis.legend(loc="best", fontsize=8)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,159 @@
+"""Draw outputs of a black box: in seeded batches, on all cores if it is slow, with a bar if it takes long.
+
+A batch's generator depends on the seed, the stream and the batch's number only, so that a run is reproduced by its seed
+whatever the number of processes. An exception is an output (``Raised``), never a crash of the audit.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.features import Outputs, Raised
+
+__all__ = ["Draws", "Progress"]
+
+_BATCH = 100_000  # outputs per batch of a vectorised mechanism
+_PARALLEL_FROM = 20.0  # expected seconds from which other cores are used
+
+Mechanism = Callable[..., Any]
+
+
+class Progress:
+    """A plain bar on a terminal's stderr, for runs longer than three seconds."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.start, self.shown = total, 0, time.monotonic(), 0.0
+        self.live = sys.stderr.isatty()
+
+    def advance(self, count: int) -> None:
+        """Count finished outputs and redraw at most five times a second."""
+        self.done += count
+        now = time.monotonic()
+        if self.live and now - self.start > 3.0 and now - self.shown > 0.2:
+            self.shown = now
+            filled = round(30 * min(1.0, self.done / self.total))
+            sys.stderr.write(f"\raudit [{'#' * filled}{'.' * (30 - filled)}] {self.done:,} of {self.total:,} outputs")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the bar's line."""
+        if self.live and self.shown:
+            sys.stderr.write("\n")
+
+
+@dataclass(slots=True)
+class Draws:
+    """A black box and the inputs it may be asked about; a context that owns the worker processes."""
+
+    mechanism: Mechanism
+    inputs: list[Any]
+    entropy: int
+    progress: Progress
+    raised: dict[str, int] = field(default_factory=dict)
+    _pool: Pool | None = None
+    _adopted: int = 0  # inputs that the workers inherited; later ones travel with the job
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether the mechanism draws many outputs in one call."""
+        return callable(getattr(self.mechanism, "sample", None))
+
+    def __enter__(self) -> Draws:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+            self._pool = None
+        self.progress.close()
+
+    def use_all_cores(self, expected_seconds: float) -> None:
+        """Start worker processes if the rest of the run is long enough to pay for them."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+        can_fork = "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
+        if self._pool is None and can_fork and cores > 1 and expected_seconds > _PARALLEL_FROM:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # forking beside the threads of numpy's BLAS
+                context = multiprocessing.get_context("fork")
+                self._adopted = len(self.inputs)
+                self._pool = context.Pool(cores, initializer=_adopt, initargs=(self.mechanism, list(self.inputs)))
+
+    def draw(self, which: int, count: int, stream: int) -> Outputs:
+        """``count`` outputs on input ``which`` from one stream, in one piece."""
+        parts = list(self.batches(which, count, stream))
+        if all(isinstance(part, np.ndarray) for part in parts):
+            return np.concatenate(parts)
+        return [output for part in parts for output in part]
+
+    def batches(self, which: int, count: int, stream: int) -> Iterator[Outputs]:
+        """The same outputs batch by batch."""
+        size = _BATCH if self.vectorised else max(1, min(2000, count // 64))
+        sizes = [size] * (count // size) + ([count % size] if count % size else [])
+        keys = [(self.entropy, stream, which, i) for i in range(len(sizes))]
+        data = self.inputs[which]
+        if self._pool is None:
+            results: Iterator[Outputs] = (_run(self.mechanism, data, n, key) for n, key in zip(sizes, keys))
+        else:
+            source = (which, None) if which < self._adopted else (-1, data)
+            results = self._pool.imap(_run_adopted, [(source, n, key) for n, key in zip(sizes, keys)])
+        for outputs in results:
+            for output in outputs if not isinstance(outputs, np.ndarray) else ():
+                if isinstance(output, Raised):
+                    self.raised[output.kind] = self.raised.get(output.kind, 0) + 1
+            self.progress.advance(len(outputs))
+            yield outputs
+
+
+Key = tuple[int, ...]
+Job = tuple[tuple[int, Any], int, Key]
+
+_inherited: tuple[Mechanism, Sequence[Any]] | None = None
+
+
+def _adopt(mechanism: Mechanism, inputs: Sequence[Any]) -> None:
+    global _inherited
+    _inherited = (mechanism, inputs)
+
+
+def _run_adopted(job: Job) -> Outputs:
+    assert _inherited is not None
+    (which, data), count, key = job
+    return _run(_inherited[0], _inherited[1][which] if which >= 0 else data, count, key)
+
+
+def _run(mechanism: Mechanism, data: Any, count: int, key: Key) -> Outputs:
+    return draw_outputs(mechanism, data, count, default_rng(SeedSequence(key[0], spawn_key=key[1:])))
+
+
+def draw_outputs(mechanism: Mechanism, data: Any, count: int, rng: Generator) -> Outputs:
+    """``count`` outputs from one generator; the type of an exception stands for the output it prevented."""
+    sample = getattr(mechanism, "sample", None)
+    if callable(sample):
+        try:
+            outputs = sample(data, count, rng)
+        except Exception as error:
+            return [Raised(type(error).__name__)] * count
+        if len(outputs) != count:
+            raise ParameterError("sample", f"return {count} outputs", len(outputs))
+        return outputs if isinstance(outputs, np.ndarray) else list(outputs)
+    return [_call(mechanism, data, rng) for _ in range(count)]
+
+
+def _call(mechanism: Mechanism, data: Any, rng: Generator) -> Any:
+    try:
+        return mechanism(data, rng)
+    except Exception as error:
+        return Raised(type(error).__name__)

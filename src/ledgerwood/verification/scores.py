@@ -1,0 +1,373 @@
+"""Statistics of an output: columns, pooled columns, atoms, histograms and learned classifiers.
+
+A score maps every output to a number that should be large where the first input is more likely. It is learned on one
+part of the selection sample, cut into an event on another part (``events``) and certified on fresh outputs: an odd
+score costs power, never validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.verification.features import Encoded, low_bit, row_keys
+
+__all__ = [
+    "Atoms",
+    "Column",
+    "Design",
+    "Difference",
+    "Fixed",
+    "Histogram",
+    "Linear",
+    "LowBit",
+    "Pooled",
+    "Score",
+    "Tree",
+]
+
+Floats = NDArray[np.float64]
+
+_LOGISTIC = "logistic regression"
+_MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
+
+
+class Score(Protocol):
+    """A statistic of one output."""
+
+    @property
+    def name(self) -> str:
+        """How a report calls it."""
+        ...
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        """The statistic of every output."""
+        ...
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Score:
+        """The same kind of score learned from more rows, once per ``memo``; itself if nothing is learned."""
+        ...
+
+
+Memo = dict[int, Any]
+
+
+class Fixed:
+    """A score that learns nothing."""
+
+    __slots__ = ()
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Any:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Fixed):
+    """One field."""
+
+    index: int
+    name: str
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return encoded.numbers[:, self.index]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Fixed):
+    """One field minus another: shared noise cancels."""
+
+    left: int
+    right: int
+    name: str
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return encoded.numbers[:, self.left] - encoded.numbers[:, self.right]
+
+
+@dataclass(frozen=True, slots=True)
+class LowBit(Fixed):
+    """The finest power of two that divides a field: which grid the float lies on."""
+
+    index: int
+    name: str
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return low_bit(encoded.numbers[:, self.index])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Features of a row: each field and each step between neighbouring fields, scaled and clipped, and their signs."""
+
+    columns: NDArray[np.int64]
+    centres: Floats
+    scales: Floats
+    cuts: Floats
+
+    @classmethod
+    def fit(cls, numbers: Floats, most: int = 40) -> Design:
+        """Centre at the median, scale by half the spread of the middle half."""
+        columns = np.flatnonzero([np.unique(column[:2000]).size > 1 for column in numbers.T])[:most]
+        steps = _with_steps(numbers, columns)
+        centres = np.median(steps, axis=0)
+        low, high = np.quantile(steps, [0.25, 0.75], axis=0)
+        spread = np.where(high > low, (high - low) / 2, np.std(steps, axis=0))
+        above = np.mean(steps > centres, axis=0)
+        cuts = np.where(above > 0.1, centres, np.nextafter(centres, -np.inf))  # a bit that is mostly 1 keeps two signs
+        return cls(columns, centres, np.where(spread > 0, spread, 1.0), cuts)
+
+    def __call__(self, encoded: Encoded) -> NDArray[np.float32]:
+        steps = _with_steps(encoded.numbers, self.columns)
+        features = np.empty((steps.shape[0], 2 * self.width), dtype=np.float32)
+        np.greater(steps, self.cuts, out=features[:, self.width :], casting="unsafe")
+        features[:, self.width :] -= 0.5
+        steps -= self.centres
+        steps /= self.scales
+        np.clip(steps, -3, 3, out=features[:, : self.width], casting="unsafe")
+        return features
+
+    def combine(self, encoded: Encoded, weights: Floats) -> Floats:
+        """``self(encoded) @ weights`` in one pass."""
+        from ledgerwood.verification._kernels.rows import linear_scores
+
+        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, self.scales, self.cuts, weights)
+        return scores
+
+    @property
+    def width(self) -> int:
+        """Scaled values come first, then as many signs."""
+        return int(self.centres.size)
+
+
+def _with_steps(numbers: Floats, columns: NDArray[np.int64]) -> Floats:
+    values = _tame(numbers[:, columns])
+    return np.concatenate([values, np.diff(values, axis=1)], axis=1)
+
+
+def _tame(values: Floats) -> Floats:
+    """Finite values of at most 1e150; nan becomes 0."""
+    with np.errstate(invalid="ignore"):
+        tame = bool(np.all(np.abs(values) <= 1e150))
+    return values if tame else np.clip(np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150), -1e150, 1e150)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled(Fixed):
+    """One number from all fields: ``how`` names the reduction."""
+
+    how: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.how} of the fields"
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return np.asarray(REDUCTIONS[self.how](_tame(encoded.numbers)), dtype=np.float64)
+
+
+REDUCTIONS: dict[str, Callable[[Floats], NDArray[Any]]] = {
+    "sum": lambda v: v.sum(axis=1),
+    "least": lambda v: v.min(axis=1),
+    "largest": lambda v: v.max(axis=1),
+    "range": lambda v: v.max(axis=1) - v.min(axis=1),
+    "place of the largest": lambda v: v.argmax(axis=1),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linear:
+    """A weighted sum of the design's features: equal weights, or a logistic regression (ridge)."""
+
+    design: Design
+    weights: Floats
+    name: str = _LOGISTIC
+
+    @classmethod
+    def equal(cls, design: Design) -> list[Linear]:
+        """Sums with equal weights, right for exchangeable fields: clipped values or signs, of fields or of steps."""
+        d, k = design.columns.size, design.width
+        parts = {
+            "clipped sum of the fields": range(d),
+            "sign sum of the fields": range(k, k + d),
+            "clipped sum of the steps": [0, *range(d, k)],
+            "sign sum of the steps": [k, *range(k + d, 2 * k)],
+        }
+        sums = []
+        for name, places in parts.items():
+            weights = np.zeros(2 * k + 1)
+            weights[list(places)] = 1.0
+            sums.append(cls(design, weights, name))
+        return sums
+
+    @classmethod
+    def fit(cls, design: Design, first: Encoded, second: Encoded, steps: int = 12) -> Linear:
+        """Separate the rows of ``first`` from those of ``second``."""
+        features = np.concatenate([design(first), design(second)])
+        features = np.concatenate([features, np.ones((features.shape[0], 1), np.float32)], axis=1)
+        labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
+        few = features[:: max(1, len(features) // 50_000)]
+        # A quarter of the second moments bounds the curvature everywhere (Boehning 1992): every step goes uphill.
+        bound = (few.T @ few).astype(np.float64) * (len(features) / (4 * len(few))) + np.eye(features.shape[1])
+        weights = np.zeros(features.shape[1])
+        for _ in range(steps):
+            p = 1.0 / (1.0 + np.exp(-np.clip(features @ weights.astype(np.float32), -30, 30)))
+            step = np.linalg.solve(bound, features.T @ (labels - p).astype(np.float32) - weights)
+            weights += step
+            if np.max(np.abs(step)) < 1e-3 * np.max(np.abs(weights)):
+                break
+        return cls(design, weights)
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return self.design.combine(encoded, self.weights) + float(self.weights[-1])
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Linear:
+        if self.name != _LOGISTIC:
+            return self
+        if id(self) not in memo:
+            memo[id(self)] = Linear.fit(self.design, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS))
+        relearned: Linear = memo[id(self)]
+        return relearned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """The log-ratio of the leaves of a small tree on the design's features and the linear score (scikit-learn)."""
+
+    linear: Linear
+    model: Any = field(repr=False)
+    ratios: Floats
+    name: str = "small tree"
+
+    @classmethod
+    def fit(cls, linear: Linear, first: Encoded, second: Encoded) -> Tree | None:
+        """Separate the two samples; None without scikit-learn."""
+        try:
+            from sklearn.tree import DecisionTreeClassifier
+        except ImportError:
+            return None
+        features = np.concatenate([cls._features(linear, first), cls._features(linear, second)])
+        labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
+        model = DecisionTreeClassifier(max_leaf_nodes=48, min_samples_leaf=100, random_state=0).fit(features, labels)
+        leaves = model.apply(features)
+        counts = [np.bincount(leaves[labels == label], minlength=model.tree_.node_count) for label in (1, 0)]
+        return cls(linear, model, np.log((counts[0] + 1.0) / (counts[1] + 1.0)))
+
+    @staticmethod
+    def _features(linear: Linear, encoded: Encoded) -> NDArray[np.float32]:
+        return np.concatenate([linear.design(encoded), linear(encoded).astype(np.float32)[:, None]], axis=1)
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        leaves: NDArray[np.int64] = self.model.apply(self._features(self.linear, encoded))
+        return self.ratios[leaves]
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Tree:
+        if id(self) not in memo:
+            linear = self.linear.relearn(first, second, memo)
+            memo[id(self)] = Tree.fit(linear, first.part(0, 30_000), second.part(0, 30_000)) or self
+        relearned: Tree = memo[id(self)]
+        return relearned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atoms:
+    """The smoothed log-ratio of the frequencies of each value seen; 0 (or the base score) for values never seen.
+
+    ``base`` is the score whose values are the atoms, or None for whole outputs. ``prior`` is a score on the log-odds
+    scale towards which rare atoms shrink, worth ``strength`` observations.
+    """
+
+    base: Score | None
+    prior: Score | None
+    strength: float
+    keys: NDArray[Any]
+    ratios: Floats
+    counts: Floats
+
+    @property
+    def name(self) -> str:
+        what = "whole output" if self.base is None else self.base.name
+        return f"frequency ratio of {what}" + ("" if self.prior is None else f", shrunk to the {self.prior.name}")
+
+    @staticmethod
+    def _keys(base: Score | None, encoded: Encoded) -> NDArray[Any]:
+        if base is None:
+            return encoded.keys
+        return row_keys(base(encoded)[:, None])
+
+    @classmethod
+    def fit(
+        cls,
+        base: Score | None,
+        first: Encoded,
+        second: Encoded,
+        *,
+        prior: Score | None = None,
+        strength: float = 1.0,
+    ) -> Atoms | None:
+        """Count values; None if almost none is seen twice."""
+        early = np.concatenate([cls._keys(base, side.part(0, 4000)) for side in (first, second)])
+        if np.unique(early).size > 0.99 * early.size:
+            return None
+        keys1, keys2 = (cls._keys(base, side) for side in (first, second))
+        keys, place = np.unique(np.concatenate([keys1, keys2]), return_inverse=True)
+        c1 = np.bincount(place[: keys1.size], minlength=keys.size).astype(np.float64)
+        c2 = np.bincount(place[keys1.size :], minlength=keys.size).astype(np.float64)
+        often = (c1 + c2) >= 3
+        if not often.any():
+            return None
+        ratios = np.log((c1 + strength / 2) / (c2 + strength / 2))
+        return cls(base, prior, strength, keys[often], ratios[often], np.stack([c1, c2])[:, often])
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        keys = self._keys(self.base, encoded)
+        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        known = self.keys[place] == keys
+        if self.prior is None:
+            return np.where(known, self.ratios[place], 0.0)
+        odds = self.prior(encoded)
+        share = 1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30)))
+        c1, c2 = self.counts[0, place], self.counts[1, place]
+        shrunk = np.log((c1 + self.strength * share + 1e-9) / (c2 + self.strength * (1 - share) + 1e-9))
+        return np.asarray(np.round(np.where(known, shrunk, odds), 9), dtype=np.float64)
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Atoms:
+        base = None if self.base is None else self.base.relearn(first, second, memo)
+        prior = None if self.prior is None else self.prior.relearn(first, second, memo)
+        return Atoms.fit(base, first, second, prior=prior, strength=self.strength) or self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """The smoothed log-ratio of the frequencies of the bins of another score (bins of equal frequency)."""
+
+    base: Score
+    edges: Floats
+    ratios: Floats
+
+    @property
+    def name(self) -> str:
+        return f"histogram ratio of {self.base.name}"
+
+    @classmethod
+    def fit(cls, base: Score, first: Encoded, second: Encoded, bins: int = 48) -> Histogram:
+        """Bins from the pooled quantiles."""
+        s1, s2 = _finite(base(first)), _finite(base(second))
+        edges = np.unique(np.quantile(np.concatenate([s1, s2]), np.linspace(0, 1, bins + 1)[1:-1]))
+        c1 = np.bincount(np.searchsorted(edges, s1, side="right"), minlength=edges.size + 1)
+        c2 = np.bincount(np.searchsorted(edges, s2, side="right"), minlength=edges.size + 1)
+        return cls(base, edges, np.log((c1 + 1.0) / (c2 + 1.0)))
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return self.ratios[np.searchsorted(self.edges, _finite(self.base(encoded)), side="right")]
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Histogram:
+        return Histogram.fit(self.base.relearn(first, second, memo), first, second)
+
+
+def _finite(scores: Floats) -> Floats:
+    return np.nan_to_num(scores, nan=-1e308, posinf=1e308, neginf=-1e308)

@@ -1,0 +1,219 @@
+"""Neighbouring inputs that tend to expose a flaw, from what the schema declares.
+
+A schema is a mapping of public facts, in one of three forms:
+
+``{"queries": k, "sensitivity": 1.0, "moves": "each", "thresholds": [...]}``
+    The input is a vector of ``k`` query answers; neighbours move each answer (or only ``"one"``) by at most the
+    sensitivity. Answers start at the thresholds, where a comparison is undecided.
+``{"columns": [(low, high), ...], "rows": n, "relation": "add_remove", "thresholds": [...], "edges": [[...], ...]}``
+    The input is a table, an array of rows; neighbours differ by one row (``"replace_one"``: in one row). ``thresholds``
+    are the counts at which the mechanism changes its mind (a least leaf size), ``edges`` the bin edges and clip bounds
+    of each column.
+``{"values": [...]}``
+    The input is one value; any two are neighbours (a local mechanism).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.events import choose, propose
+from ledgerwood.verification.features import Encoder
+from ledgerwood.verification.sampling import Draws
+from ledgerwood.verification.statements import Claim
+
+__all__ = ["Pair", "candidate_pairs", "refine", "search_pair"]
+
+Floats = NDArray[np.float64]
+
+_FAR = 1e6  # stands for an infinite bound
+_MOST = 64  # pairs tried
+_TRIAL = 2000  # outputs per input in the first round
+_TRIAL_STREAM = 10  # first stream of random numbers of the search
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two neighbouring inputs and how the pair was made."""
+
+    first: Any
+    second: Any
+    origin: str
+
+
+def candidate_pairs(schema: Mapping[str, Any]) -> list[Pair]:
+    """Pairs to try first, the likeliest to expose a flaw first.
+
+    >>> [pair.origin for pair in candidate_pairs({"queries": 2})][:3]
+    ['one above at 1', 'one below at 1', 'one above, rest below at 1']
+    """
+    if not isinstance(schema, Mapping):
+        raise ParameterError("schema", "be a mapping of public facts", schema)
+    if "queries" in schema:
+        pairs = list(_query_pairs(schema))
+    elif "columns" in schema:
+        pairs = list(_table_pairs(schema))
+    elif "values" in schema:
+        pairs = [Pair(a, b, f"{a!r} for {b!r}") for a, b in itertools.combinations(schema["values"], 2)]
+    else:
+        raise ParameterError("schema", 'declare "queries", "columns" or "values"', sorted(schema))
+    return pairs[:_MOST]
+
+
+def _query_pairs(schema: Mapping[str, Any]) -> Iterator[Pair]:
+    k, step = int(schema["queries"]), float(schema.get("sensitivity", 1.0))
+    if k < 1 or not 0 < step < math.inf:
+        raise ParameterError("schema", "have queries >= 1 and a positive sensitivity", dict(schema))
+    half = np.where(np.arange(k) < (k + 1) // 2, 1.0, -1.0)
+    first = np.where(np.arange(k) == 0, 1.0, 0.0)
+    last = first[::-1]
+    moves = {"one above": first, "one below": -first}
+    if schema.get("moves", "each") == "each" and k > 1:
+        moves |= {
+            "one above, rest below": 2 * first - 1,
+            "one below, rest above": 1 - 2 * first,
+            "last above, rest below": 2 * last - 1,
+            "last below, rest above": 1 - 2 * last,
+            "half above, half below": half,
+            "half below, half above": -half,
+            "all above": np.ones(k),
+            "all below": -np.ones(k),
+        }
+    levels = [1.0, *(float(t) for t in schema.get("thresholds", ())), 0.0]
+    for level in dict.fromkeys(levels):
+        base = np.full(k, level)
+        for name, move in moves.items():
+            yield Pair(base, base + step * move, f"{name} at {level:g}")
+        if schema.get("moves", "each") == "each" and k > 1:
+            up = base + step * (half > 0)
+            yield Pair(up, base + step * (half < 0), f"crossed halves at {level:g}")
+            yield Pair(base + step * first, base + step * (1 - first), f"crossed one at {level:g}")
+
+
+def _table_pairs(schema: Mapping[str, Any]) -> Iterator[Pair]:
+    bounds = [(_near(float(low)), _near(float(high))) for low, high in schema["columns"]]
+    if any(low > high for low, high in bounds):
+        raise ParameterError("schema", "have columns as (low, high) with low <= high", schema["columns"])
+    replace = schema.get("relation", "add_remove") == "replace_one"
+    rows = int(schema.get("rows", 20))
+    low, high = (np.asarray(side, dtype=np.float64) for side in zip(*bounds))
+    middle = (low + high) / 2
+    corners = list(dict.fromkeys(map(tuple, (high, low, *_mixed_corners(low, high)))))
+
+    def pair(table: Floats, changed: Floats, origin: str) -> Pair:
+        """``table`` with one more row, against it without the row (or with another row in its place)."""
+        more = np.vstack([changed[None, :], table])
+        if replace:
+            other = low if np.any(changed != low) else high
+            return Pair(more, np.vstack([other[None, :], table]), origin)
+        return Pair(more, table, origin)
+
+    for count in dict.fromkeys(int(t) for t in schema.get("thresholds", ())):
+        for each in (count, count + 1):
+            both = np.vstack([np.tile(low, (each - 1, 1)), np.tile(high, (each, 1))])
+            yield pair(both, low, f"exactly {each} rows at each end")
+            yield pair(np.tile(low, (each - 1, 1)), low, f"exactly {each} equal rows")
+    half = np.vstack([np.tile(low, (rows // 2, 1)), np.tile(high, (rows - rows // 2, 1))])
+    for name, table in (
+        ("empty", np.empty((0, low.size))),
+        ("half at each end", half),
+        ("all at the middle", np.tile(middle, (rows, 1))),
+        ("evenly spread", np.linspace(low, middle, rows)),
+    ):
+        for corner in corners:
+            yield pair(table, np.asarray(corner), f"{name}, and a row at {np.round(corner, 6).tolist()}")
+    for j, edges in enumerate(schema.get("edges", ())):
+        for edge in edges:
+            row = middle.copy()
+            row[j] = edge
+            yield pair(half, row, f"half at each end, and a row at the edge {edge:g} of column {j}")
+
+
+def _mixed_corners(low: Floats, high: Floats) -> Sequence[Floats]:
+    """Corners in which one column disagrees with the others."""
+    mixed = []
+    for j in range(min(low.size, 4)):
+        corner = high.copy()
+        corner[j] = low[j]
+        mixed.append(corner)
+    return mixed
+
+
+def _near(bound: float) -> float:
+    return math.copysign(_FAR, bound) if math.isinf(bound) else bound
+
+
+def refine(pair: Pair, schema: Mapping[str, Any]) -> list[Pair]:
+    """Variations of a promising pair: other levels for queries, more or fewer background rows for tables."""
+    if "queries" in schema:
+        step = float(schema.get("sensitivity", 1.0))
+        shifts = [-5.0, -1.0, 1.0, 5.0, 20.0]
+        return [
+            Pair(pair.first + shift * step, pair.second + shift * step, f"{pair.origin}, shifted by {shift:g}")
+            for shift in shifts
+        ] + [Pair(10 * pair.first, 10 * pair.first + (pair.second - pair.first), f"{pair.origin}, apart")]
+    if "columns" in schema and len(pair.second):
+        fewer = max(1, len(pair.second) // 2)
+        cut = len(pair.first) - fewer
+        halved = Pair(pair.first[: fewer + 1], pair.second[:fewer], f"{pair.origin}, fewer rows")
+        doubled = Pair(
+            np.vstack([pair.first, pair.second]), np.vstack([pair.second, pair.second]), f"{pair.origin}, twice"
+        )
+        return [doubled] if cut < 1 or len(pair.first) == len(pair.second) else [halved, doubled]
+    return []
+
+
+def search_pair(
+    draws: Draws, pairs: list[Pair], schema: Mapping[str, Any], claim: Claim, total: int
+) -> tuple[int, int]:
+    """The place of the most promising pair, and the outputs per input spent on finding it.
+
+    Successive halving: every pair gets a few outputs, the best quarter and variations of the two best get four times as
+    many, until one is left, one is beyond doubt, or a third of the outputs is spent. ``pairs`` and the inputs of
+    ``draws`` grow by the variations.
+    """
+    count = max(20, min(_TRIAL, total // (6 * len(pairs))))
+    alive, spent, stream = list(range(len(pairs))), 0, _TRIAL_STREAM
+    while True:
+        promised: dict[int, float] = {}
+        for i in alive:
+            promised[i] = _promise(draws, i, count, stream, claim)
+            spent += count
+            if _beyond_doubt(promised[i], count, claim):
+                return i, spent
+        alive.sort(key=lambda i: promised[i], reverse=True)
+        survivors = alive[: max(1, len(alive) // 4)]
+        if stream == _TRIAL_STREAM:
+            known = len(pairs)
+            pairs.extend(new for i in alive[:2] for new in refine(pairs[i], schema))
+            draws.inputs.extend(data for pair in pairs[known:] for data in (pair.first, pair.second))
+            survivors += range(known, len(pairs))
+        alive, count, stream = survivors, 4 * count, stream + 1
+        if len(alive) == 1 or spent + count * len(alive) > total // 3:
+            return alive[0], spent
+
+
+def _promise(draws: Draws, which: int, count: int, stream: int, claim: Claim) -> float:
+    samples = [draws.draw(2 * which + side, count, stream) for side in (0, 1)]
+    encoder = Encoder.fit(*samples)
+    first, second = (encoder(outputs) for outputs in samples)
+    half = count // 2
+    scores = propose(first.part(0, half), second.part(0, half), classifiers=False)
+    if not scores:
+        return -math.inf
+    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=count)[0].promise
+
+
+def _beyond_doubt(promise: float, count: int, claim: Claim) -> bool:
+    """Whether a pair is so telling that searching on is a waste."""
+    if claim.is_profile:
+        return promise > 8.0  # standard errors
+    return promise > max(2.0 * claim.points[0].claimed, math.log(count / 2) - 2.5)

@@ -1,0 +1,129 @@
+"""What a claim says about one event: the statements that a certificate can contradict.
+
+A cost object is read through ``epsilon(delta)`` and ``delta(epsilon)`` only. A *point* claim (pure or approximate DP)
+is tested at its own delta. A *profile* claim (RDP, zCDP, GDP, compositions) holds at every epsilon at once, and is
+tested at the point that the selection sample finds worst. A GDP claim is tested a second time, on mu itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import LedgerwoodError, ParameterError
+from ledgerwood.verification.certificates import GaussianNull, Null, RatioNull
+
+__all__ = ["Claim", "Statement", "read_claim"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """``quantity`` ("epsilon" at ``delta``, or "mu") is at most ``claimed``."""
+
+    quantity: str
+    claimed: float
+    delta: float = 0.0
+
+    @property
+    def null(self) -> Null:
+        """The family of hypotheses whose parameter is the quantity."""
+        return GaussianNull() if self.quantity == "mu" else RatioNull(self.delta)
+
+    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
+        """The bound that these counts promise, less ``caution`` standard errors; to choose events only."""
+        x1, x2 = np.asarray(hits1, np.float64), np.asarray(hits2, np.float64)
+        if self.quantity == "mu":
+            from scipy.special import ndtri
+
+            q1, q2 = (x1 + 0.5) / (n + 1), (x2 + 0.5) / (n + 1)
+            a, b = ndtri(q1), ndtri(q2)
+            variance = q1 * (1 - q1) * 2 * math.pi * np.exp(a * a) + q2 * (1 - q2) * 2 * math.pi * np.exp(b * b)
+            return np.asarray(a - b - caution * np.sqrt(variance / n), np.float64)
+        excess = x1 - n * self.delta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = (x1 * (1 - x1 / n) + 1) / excess**2 + (1 - x2 / n) / (x2 + 1)
+            bound = np.log(excess / (x2 + 1)) - caution * np.sqrt(variance)
+        return np.where(excess > 0, bound, -math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim as the statements to test: for a profile one statement per point of it."""
+
+    source: Any
+    points: tuple[Statement, ...]
+    mu: Statement | None = None
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether the worst of several points has to be chosen."""
+        return len(self.points) > 1
+
+    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
+        """How promising events with these counts are: for a profile, the largest violation in standard errors."""
+        if not self.is_profile:
+            return self.points[0].promise(hits1, hits2, n, caution)
+        return np.asarray(np.max(self._violations(hits1, hits2, n), axis=0) - caution, dtype=np.float64)
+
+    def worst(self, hits1: float, hits2: float, n: int) -> Statement:
+        """The statement most violated by these counts."""
+        if not self.is_profile:
+            return self.points[0]
+        return self.points[int(np.argmax(self._violations(np.asarray([hits1]), np.asarray([hits2]), n)[:, 0]))]
+
+    def _violations(self, hits1: Floats, hits2: Floats, n: int) -> Floats:
+        p1, p2 = np.asarray(hits1, np.float64) / n, np.asarray(hits2, np.float64) / n
+        ratio = np.exp([point.claimed for point in self.points])[:, None]
+        delta = np.asarray([point.delta for point in self.points])[:, None]
+        spread = p1 * (1 - p1) + ratio**2 * p2 * (1 - p2) + (1 + ratio**2) / n
+        return np.asarray((p1 - ratio * p2 - delta) / np.sqrt(spread / n), np.float64)
+
+
+def read_claim(claim: Any) -> Claim:
+    """Read a cost object; raise ``ParameterError`` if it does not answer ``epsilon`` and ``delta``."""
+    if not (callable(getattr(claim, "epsilon", None)) and callable(getattr(claim, "delta", None))):
+        raise ParameterError(
+            "claim", "be a cost of ledgerwood.accounting", claim, "For example PureDP(0.1) or Gaussian(mu=0.5)."
+        )
+    floor = _floor(claim)
+    at_floor = _epsilon(claim, floor)
+    if math.isfinite(at_floor):
+        return Claim(claim, (Statement("epsilon", at_floor, floor),))
+    reach = next((e for e in (_epsilon(claim, 10.0**-k) for k in range(10, 0, -1)) if math.isfinite(e)), math.inf)
+    if not math.isfinite(reach):
+        raise ParameterError("claim", "bound epsilon at some delta", claim)
+    grid = np.concatenate([[0.0], reach * np.linspace(0.02, 1.0, 40)])
+    points = [Statement("epsilon", float(e), delta) for e in grid if (delta := _delta(claim, float(e))) < 1.0]
+    mu = getattr(claim, "mu", None)
+    value = mu() if callable(mu) else mu
+    gaussian = value if isinstance(value, (int, float)) and math.isfinite(value) else None
+    return Claim(claim, tuple(points), None if gaussian is None else Statement("mu", float(gaussian)))
+
+
+def _floor(claim: Any) -> float:
+    """The delta that no epsilon removes: 0 for pure claims and smooth profiles, delta for an approximate claim."""
+    rest = _delta(claim, 500.0)
+    if rest < 1e-100:
+        return 0.0
+    rounded = float(f"{rest:.12g}")  # the claim's own decimal, if the profile has rounded it
+    return rounded if math.isfinite(_epsilon(claim, rounded)) else rest * (1.0 + 1e-9)
+
+
+def _epsilon(claim: Any, delta: float) -> float:
+    try:
+        return float(claim.epsilon(delta))
+    except LedgerwoodError:
+        return math.inf
+
+
+def _delta(claim: Any, epsilon: float) -> float:
+    try:
+        return float(claim.delta(epsilon))
+    except LedgerwoodError:
+        return 1.0

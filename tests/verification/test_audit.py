@@ -1,0 +1,325 @@
+"""The auditor on small mechanisms: what it flags, what it lets pass, what it calls unfit."""
+
+import json
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from ledgerwood.accounting import ZCDP, ApproxDP, Gaussian, PureDP
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.audit import audit
+
+GRID = 2.0**20  # outputs are rounded to a grid, as a safe sampler's are
+
+
+class Vectorised:
+    """A mechanism that draws many outputs in one call."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def sample(self, data, n, rng):
+        return self.draw(np.asarray(data, dtype=float), n, rng)
+
+    def __call__(self, data, rng):
+        return self.sample(data, 1, rng)[0]
+
+
+def laplace(scale):
+    def draw(data, n, rng):
+        return np.round((data + rng.laplace(0, scale, (n, data.size))) * GRID) / GRID
+
+    return Vectorised(draw)
+
+
+def gaussian(sigma):
+    def draw(data, n, rng):
+        return np.round((data + rng.normal(0, sigma, (n, data.size))) * GRID) / GRID
+
+    return Vectorised(draw)
+
+
+def test_a_correct_laplace_passes_and_its_bound_is_close_below_the_claim():
+    report = audit(laplace(1.0), PureDP(1.0), pair=([0.0], [1.0]), samples=200_000, seed=1)
+    assert report.passed and not report.flagged
+    assert 0.93 < report.epsilon_lower <= 1.0
+    assert report.verdict == "no violation found"
+
+
+def test_half_the_noise_is_flagged_from_the_given_pair():
+    report = audit(laplace(0.5), PureDP(1.0), pair=([0.0], [1.0]), samples=50_000, seed=1)
+    assert report.flagged and not report.passed
+    assert 1.5 < report.epsilon_lower <= 2.0
+
+
+def test_the_bound_does_not_exceed_the_truth_more_often_than_stated():
+    wrong = 0
+    for seed in range(15):
+        report = audit(laplace(1.0), PureDP(0.5), pair=([0.0], [1.0]), samples=4_000, seed=seed, confidence=0.9)
+        wrong += report.epsilon_lower > 1.0
+    assert wrong <= 9  # P(Bin(15, 0.1) > 9) < 2e-7
+
+
+@pytest.mark.slow
+def test_no_more_than_the_stated_share_of_audits_is_wrong():
+    runs, wrong = 400, 0
+    for seed in range(runs):
+        report = audit(laplace(1.0), PureDP(1.0), pair=([0.0], [1.0]), samples=5_000, seed=seed, confidence=0.95)
+        wrong += report.epsilon_lower > 1.0
+    assert wrong <= 47  # P(Bin(400, 0.05) > 47) < 1e-6
+
+
+def test_the_same_seed_gives_the_same_report_and_another_seed_another():
+    runs = [audit(laplace(1.0), PureDP(1.0), pair=([0.0], [1.0]), samples=5_000, seed=seed) for seed in (3, 3, 4)]
+    assert runs[0].certificates == runs[1].certificates
+    assert runs[0].certificates != runs[2].certificates
+
+
+def test_an_infinite_leak_certifies_ln_n_minus_4_8():
+    def sometimes_tells(data, n, rng):
+        return np.where(rng.random(n) < 0.05, data[0], -1.0)
+
+    report = audit(Vectorised(sometimes_tells), PureDP(0.1), pair=([3.0], [4.0]), samples=200_000, seed=1)
+    fresh = report.certificates[0].n
+    assert report.flagged
+    assert report.epsilon_lower >= math.log(fresh) - 4.8
+
+
+def test_a_float64_laplace_is_flagged_by_its_lattice():
+    naive = Vectorised(lambda data, n, rng: data[0] + rng.laplace(0, 10.0, n))
+    report = audit(naive, PureDP(0.1), pair=([0.0], [1.0]), samples=200_000, seed=1)
+    assert report.flagged
+    assert report.epsilon_lower >= 9.3
+    assert "attainability" in report.event
+    assert len(report.certificates) == 2 and report.certificates[0].bound <= 0.1
+
+
+def test_a_float64_gaussian_is_flagged_by_its_low_bits():
+    naive = Vectorised(lambda data, n, rng: data[0] + rng.normal(0, 5.0, n))
+    report = audit(naive, ApproxDP(1.0, 1e-5), pair=([0.0], [1.0]), samples=100_000, seed=1)
+    assert report.flagged
+    assert "lowest bit" in report.event
+
+
+def test_a_correct_gaussian_passes_its_gdp_claim_and_mu_is_close():
+    report = audit(gaussian(2.0), Gaussian(mu=0.5), pair=([0.0], [1.0]), samples=300_000, seed=2)
+    assert report.passed
+    assert 0.47 < report.mu_lower <= 0.5
+
+
+def test_a_gaussian_with_too_little_noise_is_flagged_on_mu_and_on_its_profile():
+    report = audit(gaussian(1.0), Gaussian(mu=0.7), pair=([0.0], [1.0]), samples=100_000, seed=2)
+    assert report.flagged
+    assert 0.95 < report.mu_lower <= 1.0
+    assert all(certificate.contradicts for certificate in report.certificates)
+
+
+def test_zcdp_claims_are_tested_at_their_worst_point():
+    assert audit(gaussian(1.0), ZCDP(0.5), pair=([0.0], [1.0]), samples=60_000, seed=1).passed
+    assert audit(gaussian(1.0), ZCDP(0.1), pair=([0.0], [1.0]), samples=60_000, seed=1).flagged
+
+
+@pytest.mark.slow
+def test_the_square_root_of_two_error_of_a_gaussian_is_flagged_with_two_million_samples():
+    sigma = 3.7306  # calibrated for epsilon = 1 at delta = 1e-5 and L2 sensitivity 1; the truth is sqrt(2)
+    pair = ([1.0, 0.0], [0.0, 1.0])
+    point = audit(gaussian(sigma), ApproxDP(1.0, 1e-5), pair=pair, seed=1)
+    assert point.flagged and point.epsilon_lower <= 1.46517
+    curve = audit(gaussian(sigma), Gaussian(mu=1 / sigma), pair=pair, seed=1)
+    assert curve.flagged
+    assert 0.97 * math.sqrt(2) / sigma < curve.mu_lower <= math.sqrt(2) / sigma
+
+
+# -- outputs of any type
+
+
+@dataclass
+class Model:
+    leaves: list
+    rows_seen: int
+
+
+def test_labels_and_strings_are_audited_by_their_frequencies():
+    def respond(data, rng):
+        return data if rng.random() < 0.75 else ("no" if data == "yes" else "yes")
+
+    report = audit(respond, PureDP(math.log(3)), pair=("yes", "no"), samples=20_000, seed=1)
+    assert report.passed and 1.0 < report.epsilon_lower <= math.log(3)
+    assert audit(respond, PureDP(0.5), pair=("yes", "no"), samples=20_000, seed=1).flagged
+
+
+def test_an_exact_count_in_a_model_is_found():
+    def train(data, rng):
+        return Model(leaves=[round(float(sum(data) + rng.laplace(0, 50)), 3)], rows_seen=len(data))
+
+    report = audit(train, PureDP(1.0), pair=([1, 1, 0], [1, 1]), samples=3_000, seed=1)
+    assert report.flagged
+    assert "rows_seen" in report.event
+
+
+def test_outputs_of_varying_length_are_audited():
+    def above_threshold(data, rng):
+        out = []
+        noise = rng.laplace(0, 0.1)
+        for value in data:
+            out.append(value + rng.laplace(0, 0.1) > 0.5 + noise)
+            if out[-1]:
+                break
+        return tuple(out)
+
+    report = audit(above_threshold, PureDP(0.5), pair=([0, 1], [1, 0]), samples=10_000, seed=1)
+    assert report.flagged
+
+
+def test_noise_used_twice_is_found_in_the_difference():
+    def twice(data, n, rng):
+        noise = np.round(rng.laplace(0, 1.0, (n, 1)) * GRID) / GRID
+        return data + noise
+
+    report = audit(Vectorised(twice), PureDP(2.0), pair=([3.0, 5.0], [3.0, 4.0]), samples=20_000, seed=1)
+    assert report.flagged
+    assert report.epsilon_lower > 7
+
+
+# -- mechanisms unfit for an audit are never a pass
+
+
+def test_a_mechanism_that_raises_is_reported_and_not_passed():
+    report = audit(lambda data, rng: 1 / 0, PureDP(1.0), pair=(0, 1), samples=1_000, seed=1)
+    assert not report.passed and not report.flagged
+    assert report.verdict == "not audited"
+    assert "ZeroDivisionError" in str(report)
+
+
+def test_an_exception_on_one_input_only_is_a_leak():
+    def divide(data, rng):
+        return round(1 / data + rng.laplace(), 3)
+
+    report = audit(divide, PureDP(1.0), pair=(1, 0), samples=3_000, seed=1)
+    assert report.flagged
+    assert "raised" in str(report) and not report.passed
+
+
+def test_nan_outputs_are_reported_and_not_passed():
+    def sometimes_nan(data, rng):
+        return math.nan if rng.random() < 0.2 else round(data + rng.laplace(), 3)
+
+    report = audit(sometimes_nan, PureDP(1.0), pair=(0.0, 1.0), samples=3_000, seed=1)
+    assert not report.passed
+    assert "nan" in str(report)
+
+
+def test_a_mechanism_that_ignores_its_generator_is_reported():
+    own = np.random.default_rng(5)
+
+    def ignores(data, rng):
+        return round(data + own.laplace(), 3)
+
+    report = audit(ignores, PureDP(1.0), pair=(0.0, 1.0), samples=3_000, seed=1)
+    assert not report.passed
+    assert "ignores its generator" in str(report)
+
+
+def test_an_output_that_never_changes_is_not_a_pass():
+    report = audit(lambda data, rng: 7, PureDP(1.0), pair=(0.0, 1.0), samples=1_000, seed=1)
+    assert not report.passed and not report.flagged
+    assert "never changed" in str(report)
+
+
+def test_an_exact_answer_is_flagged():
+    report = audit(lambda data, rng: data, PureDP(1.0), pair=(0.0, 1.0), samples=1_000, seed=1)
+    assert report.flagged
+
+
+def test_noise_seeded_with_the_clock_is_flagged():
+    def clocked(data, rng):
+        return data + np.random.default_rng(int(time.time())).laplace()
+
+    report = audit(clocked, PureDP(0.1), pair=(0.0, 1.0), samples=1_000, seed=1)
+    assert report.flagged
+    assert report.epsilon_lower == math.inf
+    assert "clock" in str(report)
+
+
+def test_a_mechanism_too_slow_for_its_time_budget_is_reported():
+    def slow(data, rng):
+        time.sleep(0.02)
+        return round(data + rng.laplace(), 3)
+
+    report = audit(slow, PureDP(1.0), pair=(0.0, 1.0), samples=100_000, seconds=1.0, seed=1)
+    assert not report.passed
+    assert "too slow" in str(report)
+
+
+def test_the_time_budget_lowers_the_number_of_outputs():
+    def leisurely(data, rng):
+        time.sleep(0.0005)
+        return int(data + rng.geometric(0.5))
+
+    report = audit(leisurely, PureDP(1.0), pair=(0, 1), samples=1_000_000, seconds=3.0, seed=1)
+    assert 100 <= report.samples < 10_000
+
+
+# -- pair search
+
+
+def test_the_pair_is_searched_from_the_schema_of_queries():
+    def noisy_max_value(data, n, rng):  # releases the value of the maximum: epsilon is k/2 times the claim
+        return np.round((data + rng.laplace(0, 2 / 0.5, (n, data.size))).max(axis=1) * GRID) / GRID
+
+    schema = {"queries": 5, "sensitivity": 1.0}
+    report = audit(Vectorised(noisy_max_value), PureDP(0.5), schema=schema, samples=300_000, seed=1)
+    assert report.flagged
+    assert report.pairs_tried > 10
+
+
+def test_an_exact_row_threshold_is_found_from_the_schema_of_a_table():
+    def splits(data, rng):
+        left = sum(row[0] < 0.5 for row in data)
+        return left >= 20 and len(data) - left >= 20, round(float(rng.laplace()), 3)
+
+    schema = {"columns": [(0, 1), (0, 1)], "rows": 60, "thresholds": [20]}
+    report = audit(splits, PureDP(0.1), schema=schema, samples=4_000, seed=1)
+    assert report.flagged
+    assert "exactly 20 rows" in report.pair_origin
+
+
+# -- the report
+
+
+def test_the_report_is_json_and_a_picture():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    report = audit(laplace(0.5), PureDP(1.0), pair=([0.0], [1.0]), samples=5_000, seed=1)
+    content = json.loads(report.to_json())
+    assert content["flagged"] is True and content["format"] == "ledgerwood-audit-1"
+    assert content["certificates"][0]["hits1"] > content["certificates"][0]["hits2"]
+    left, right = report.plot()
+    assert left.get_title() == "violation" and right.get_ylabel()
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"f": 3}, "f"),
+        ({"claim": 0.1}, "claim"),
+        ({"pair": None}, "pair"),
+        ({"pair": (1, 2, 3)}, "pair"),
+        ({"pair": None, "schema": {"nothing": 1}}, "schema"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"samples": 10}, "samples"),
+        ({"seconds": -1}, "seconds"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(change, name):
+    arguments = {"f": laplace(1.0), "claim": PureDP(1.0), "pair": ([0.0], [1.0]), "samples": 1000, **change}
+    with pytest.raises(ParameterError) as caught:
+        audit(**arguments)
+    assert caught.value.name == name

@@ -1,0 +1,137 @@
+"""The certificate: coverage by exact enumeration, power against two intervals, limits."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+from scipy.stats import binom
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.certificates import (
+    GaussianNull,
+    RatioNull,
+    clopper_pearson,
+    lower_bound,
+    two_interval_bound,
+)
+
+GRID = np.concatenate([[1e-6, 1e-3, 0.01, 0.03], np.linspace(0.06, 0.94, 15), [0.97, 0.99, 0.999]])
+
+
+def worst_error(n, null, truth, confidence):
+    """The largest probability, over a grid of (p1, p2), that the bound exceeds the true parameter."""
+    bounds = np.array(
+        [[lower_bound(a, b, n, null=null, confidence=confidence) for b in range(n + 1)] for a in range(n + 1)]
+    )
+    x = np.arange(n + 1)
+    worst = 0.0
+    for p1 in GRID:
+        row = binom.pmf(x, n, p1)
+        for p2 in GRID:
+            wrong = bounds > truth(p1, p2)
+            worst = max(worst, float(row @ wrong @ binom.pmf(x, n, p2)))
+    return worst
+
+
+def ratio_truth(delta):
+    return lambda p1, p2: math.log((p1 - delta) / p2) if p1 > delta else -math.inf
+
+
+@pytest.mark.parametrize(("n", "delta", "confidence"), [(9, 0.0, 0.95), (9, 0.1, 0.9)])
+def test_ratio_bound_errs_at_most_alpha_at_every_nuisance_by_enumeration(n, delta, confidence):
+    error = worst_error(n, RatioNull(delta), ratio_truth(delta), confidence)
+    assert error <= 1 - confidence
+    assert error > 0.1 * (1 - confidence)  # not valid by being useless
+
+
+def test_gaussian_bound_errs_at_most_alpha_at_every_nuisance_by_enumeration():
+    error = worst_error(8, GaussianNull(), lambda p1, p2: float(ndtri(p1) - ndtri(p2)), 0.9)
+    assert 0.005 < error <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "delta", "confidence"), [(30, 0.0, 0.99), (30, 0.02, 0.95), (45, 0.0, 0.9)])
+def test_ratio_bound_errs_at_most_alpha_for_larger_samples_too(n, delta, confidence):
+    assert worst_error(n, RatioNull(delta), ratio_truth(delta), confidence) <= 1 - confidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("p1", "p2", "n"), [(0.5, 0.4524, 20_000), (0.02, 0.01, 50_000), (0.3, 2e-4, 30_000)])
+def test_coverage_by_simulation_is_the_stated_one(p1, p2, n):
+    rng = np.random.default_rng(7)
+    truth, runs = math.log(p1 / p2), 1000
+    counts = zip(rng.binomial(n, p1, runs), rng.binomial(n, p2, runs))
+    wrong = sum(lower_bound(int(a), int(b), n, confidence=0.95) > truth for a, b in counts)
+    assert wrong <= binom.ppf(1 - 1e-6, runs, 0.05)
+    assert wrong >= binom.ppf(1e-6, runs, 0.02)  # close to the level: the test is nearly exact for large counts
+
+
+@given(st.integers(20, 1000), st.data())
+@settings(max_examples=8, deadline=None)
+def test_more_hits_on_the_first_input_never_lower_the_bound_much(n, data):
+    x1 = data.draw(st.integers(0, n - 1))
+    x2 = data.draw(st.integers(0, n))
+    less, more = lower_bound(x1, x2, n), lower_bound(x1 + 1, x2, n)
+    assert more >= less - 0.02 or more == less  # cells differ by rounding; the trend must be upwards
+
+
+@pytest.mark.parametrize(
+    ("x1", "x2", "n"),
+    [(500, 100, 10_000), (550_000, 497_000, 1_100_000), (55_000, 0, 1_100_000), (550_000, 25, 1_100_000), (40, 3, 60)],
+)
+def test_the_joint_test_certifies_more_than_two_intervals(x1, x2, n):
+    assert lower_bound(x1, x2, n) > two_interval_bound(x1, x2, n)
+    assert lower_bound(x1, x2, n) < math.log(x1 / max(x2, 0.5))
+
+
+def test_large_counts_reach_the_one_sided_normal_limit():
+    x1, x2, n = 550_000, 497_000, 1_100_000
+    error = math.sqrt((1 - x1 / n) / x1 + (1 - x2 / n) / x2)
+    ideal = math.log(x1 / x2) - 2.3263 * error
+    assert ideal - 0.05 * 2.3263 * error < lower_bound(x1, x2, n) < ideal + 0.01 * error
+
+
+@pytest.mark.parametrize("n", [10_000, 1_000_000])
+def test_an_event_of_five_per_cent_against_never_certifies_ln_n_minus_4_8(n):
+    assert lower_bound(n // 20, 0, n) >= math.log(n) - 4.8
+
+
+def test_nothing_seen_bounds_nothing():
+    assert lower_bound(0, 10, 100) == -math.inf
+    assert lower_bound(0, 0, 100) <= 0.0
+    assert lower_bound(1, 100, 100) < 0.0
+
+
+def test_delta_lowers_the_bound():
+    bounds = [lower_bound(300, 60, 5000, null=RatioNull(delta)) for delta in (0.0, 0.005, 0.02)]
+    assert bounds[0] > bounds[1] > bounds[2]
+
+
+def test_gaussian_bound_is_close_to_mu_on_large_samples():
+    n = 1_000_000
+    p1, p2 = 0.575, 0.5
+    x1, x2 = round(n * p1), round(n * p2)
+    truth = float(ndtri(p1) - ndtri(p2))
+    assert truth - 0.006 < lower_bound(x1, x2, n, null=GaussianNull()) < truth
+
+
+def test_clopper_pearson_covers():
+    n = 40
+    x = np.arange(n + 1)
+    intervals = np.array([clopper_pearson(int(k), n, 0.1) for k in x])
+    for p in GRID:
+        assert float(binom.pmf(x, n, p) @ ((intervals[:, 0] > p) | (intervals[:, 1] < p))) <= 0.1
+
+
+@pytest.mark.parametrize("bad", [(5, 1, 4), (-1, 0, 10), (0, 11, 10)])
+def test_impossible_counts_are_refused(bad):
+    with pytest.raises(ParameterError, match="between 0 and n"):
+        lower_bound(*bad)
+
+
+def test_a_useless_confidence_is_refused():
+    with pytest.raises(ParameterError, match="confidence"):
+        lower_bound(1, 0, 10, confidence=1.0)

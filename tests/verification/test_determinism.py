@@ -1,0 +1,32 @@
+"""Noise that repeats is noticed, wherever it repeats."""
+
+import time
+
+import numpy as np
+
+from ledgerwood.verification.determinism import check_determinism
+
+
+def test_fresh_noise_is_sound():
+    found = check_determinism(lambda data, rng: data + rng.laplace(), 1.0)
+    assert found.sound and found.same_seed
+    assert str(found) == "no noise was seen to repeat"
+
+
+def test_noise_seeded_with_the_clock_repeats_within_a_second():
+    found = check_determinism(lambda data, rng: data + np.random.default_rng(int(time.time())).laplace(), 1.0)
+    assert found.clock and not found.sound
+    assert "clock" in str(found)
+
+
+def test_a_fixed_seed_repeats_everywhere_but_not_by_the_clock():
+    found = check_determinism(lambda data, rng: data + np.random.default_rng(0).laplace(), 1.0)
+    assert found.same_second and found.threads and not found.clock
+
+
+def test_global_state_copied_by_a_fork_repeats():
+    shared = np.random.default_rng(3)
+    found = check_determinism(lambda data, rng: data + shared.laplace(), 1.0)
+    assert found.forked
+    assert not found.same_seed and not found.same_second
+    assert "forked" in str(found) and "ignored" in str(found)

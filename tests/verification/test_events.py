@@ -1,0 +1,120 @@
+"""Choosing events: smoothing, counting, ranking, and what a claim says about them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from ledgerwood.accounting import ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.events import _at_or_above, _at_or_below, _cells, _monotone, choose, different, propose
+from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.scores import Atoms, Column, Design, Linear
+from ledgerwood.verification.statements import read_claim
+
+counts = st.lists(st.integers(0, 50), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(counts, st.data())
+def test_smoothing_is_the_isotonic_regression_of_the_shares(ones, data):
+    zeros = data.draw(st.lists(st.integers(0, 50), min_size=len(ones), max_size=len(ones)))
+    a, b = np.array(ones, float), np.array(zeros, float)
+    total = a + b
+    smooth, rest = _monotone(a, b, rising=True)
+    assert smooth + rest == pytest.approx(total)
+    filled = total > 0
+    if filled.sum() > 1:
+        places = np.flatnonzero(filled)
+        shares = (a / np.maximum(total, 1))[filled]
+        fitted = IsotonicRegression().fit(places, shares, total[filled]).predict(places)
+        assert smooth[filled] == pytest.approx(fitted * total[filled], abs=1e-9)
+
+
+@given(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30))
+def test_cells_count_values_at_above_and_below_every_cut(values):
+    scores, cuts = np.array(values), np.array([-1.0, 0.5, 1.0])
+    cells = _cells(scores, cuts)
+    assert cells.sum() == len(values)
+    assert _at_or_above(cells).tolist() == [np.count_nonzero(scores >= cut) for cut in cuts]
+    assert _at_or_below(cells).tolist() == [np.count_nonzero(scores <= cut) for cut in cuts]
+
+
+def encoded(values):
+    return Encoded(np.asarray(values, float).reshape(len(values), -1), ("y",))
+
+
+def test_the_chosen_cut_of_a_laplace_is_where_the_ratio_stops_growing():
+    rng = np.random.default_rng(1)
+    first, second = encoded(rng.laplace(0, 1, 90_000)), encoded(rng.laplace(1, 1, 90_000))
+    best = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=100_000)[0]
+    low, high = (-0.6, 0.3) if not best.event.above else (0.7, 1.6)
+    assert low < best.event.cut < high
+    assert best.event.swapped == best.event.above
+
+
+def test_a_lucky_tail_event_does_not_win():
+    rng = np.random.default_rng(2)
+    first, second = encoded(rng.laplace(0, 10, 60_000)), encoded(rng.laplace(1, 10, 60_000))
+    best = choose(propose(first, second), first, second, read_claim(PureDP(0.1)).promise, fresh=100_000)[0]
+    assert best.hits1 > 3_000
+
+
+def test_events_that_are_complements_are_not_different():
+    rng = np.random.default_rng(3)
+    first, second = encoded(rng.laplace(0, 1, 30_000)), encoded(rng.laplace(1, 1, 30_000))
+    ranked = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=30_000)
+    assert 1 <= len(different(ranked, first, second, 3)) <= 2
+
+
+def test_atoms_score_the_log_ratio_of_frequencies():
+    first, second = encoded([0] * 900 + [1] * 100), encoded([0] * 300 + [1] * 700)
+    score = Atoms.fit(None, first, second)
+    assert score is not None
+    assert score(encoded([0, 1, 5])) == pytest.approx([math.log(900.5 / 300.5), math.log(100.5 / 700.5), 0.0])
+    assert Atoms.fit(None, encoded(np.arange(1000.0)), encoded(np.arange(1000.0, 2000.0))) is None
+
+
+def test_the_compiled_linear_score_is_the_matrix_product():
+    rng = np.random.default_rng(4)
+    rows = Encoded(rng.normal(size=(500, 4)), ("a", "b", "c", "d"))
+    rows.numbers[3, 1] = math.nan
+    design = Design.fit(rows.numbers)
+    weights = rng.normal(size=2 * design.width + 1)
+    assert Linear(design, weights)(rows) == pytest.approx(design(rows) @ weights[:-1] + weights[-1], abs=1e-4)
+
+
+def test_logistic_regression_finds_the_direction():
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(4000, 3)), rng.normal([1.0, 0.0, -1.0], size=(4000, 3))
+    names = ("a", "b", "c")
+    linear = Linear.fit(Design.fit(np.concatenate([a, b])), Encoded(a, names), Encoded(b, names))
+    assert np.mean(linear(Encoded(a, names)) > 0) > 0.7
+    assert np.mean(linear(Encoded(b, names)) < 0) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("claim", "epsilon", "delta"),
+    [(PureDP(0.3), 0.3, 0.0), (ApproxDP(1.0, 1e-5), 1.0, 1e-5), (BoundedRange(0.5), 0.5, 0.0)],
+)
+def test_point_claims_are_tested_at_their_own_point(claim, epsilon, delta):
+    (point,) = read_claim(claim).points
+    assert (point.claimed, point.delta) == pytest.approx((epsilon, delta))
+
+
+def test_profile_claims_are_tested_at_many_points_and_gaussian_ones_on_mu():
+    reading = read_claim(Gaussian(mu=0.5))
+    assert reading.is_profile and reading.mu is not None and reading.mu.claimed == 0.5
+    assert read_claim(2 * Gaussian(mu=0.5)).mu.claimed == pytest.approx(math.sqrt(0.5))
+    assert read_claim(ZCDP(0.1)).mu is None
+    worst = reading.worst(700.0, 300.0, 1000)
+    assert worst in reading.points
+    assert math.exp(worst.claimed) * 0.3 + worst.delta < 0.7  # the counts contradict that point
+
+
+def test_what_is_not_a_cost_is_refused():
+    with pytest.raises(ParameterError, match="claim"):
+        read_claim("epsilon = 1")

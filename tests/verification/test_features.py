@@ -1,0 +1,105 @@
+"""Outputs of any type become rows of numbers; equal outputs equal rows, different ones different rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledgerwood.verification.features import Encoded, Encoder, Raised, low_bit, row_keys
+
+plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
+nested = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+)
+
+
+@settings(deadline=None)
+@given(nested, nested)
+def test_equal_outputs_have_equal_rows(a, b):
+    encoder = Encoder.fit([a, b])
+    rows = encoder([a, b, a]).numbers
+    assert np.array_equal(rows[0], rows[2], equal_nan=True)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-100, 100), max_size=4), st.lists(st.integers(-100, 100), max_size=4))
+def test_different_lists_have_different_rows(a, b):
+    encoder = Encoder.fit([tuple(a), tuple(b)])
+    rows = row_keys(encoder([tuple(a), tuple(b)]).numbers)
+    assert (rows[0] == rows[1]) == (a == b)
+
+
+def test_numbers_and_vectors_pass_through():
+    assert Encoder.fit([1.5, 2.5])([1.5, 2.5]).numbers.tolist() == [[1.5], [2.5]]
+    matrix = np.arange(6.0).reshape(2, 3)
+    assert Encoder.fit(matrix)(matrix).numbers.tolist() == matrix.tolist()
+    assert Encoder.fit(matrix).names == ("y[0]", "y[1]", "y[2]")
+
+
+def test_a_field_seen_for_the_first_time_changes_the_row():
+    encoder = Encoder.fit([{"a": 1}, {"a": 2}])
+    known, extra = encoder([{"a": 1}, {"a": 1, "b": 5}]).numbers
+    assert not np.array_equal(known, extra)
+
+
+def test_an_exception_is_an_output_of_its_own():
+    encoder = Encoder.fit([1.0, Raised("ValueError")])
+    rows = row_keys(encoder([1.0, Raised("ValueError"), Raised("KeyError")]).numbers)
+    assert np.unique(rows).size == 3
+
+
+def test_a_late_exception_among_numbers_does_not_stop_the_encoder():
+    encoder = Encoder.fit([1.0, 2.0])
+    assert np.isnan(encoder([1.0, Raised("ValueError")]).numbers[1, 0])
+
+
+@dataclass
+class Stump:
+    threshold: float
+    leaves: tuple
+
+
+class Booster:
+    def save_raw(self, form):
+        assert form == "json"
+        return bytearray(b'{"trees": [{"sum_hessian": 20.0}]}')
+
+
+def test_models_are_read_field_by_field():
+    encoded = Encoder.fit([Stump(0.5, (1.0, 2.0))])([Stump(0.5, (1.0, 2.0))])
+    named = dict(zip(encoded.names, encoded.numbers[0].tolist()))
+    assert named["y.threshold"] == 0.5 and named["y.leaves[1]"] == 2.0
+    assert "y.trees[0].sum_hessian" in Encoder.fit([Booster()]).names
+
+
+def test_negative_zero_and_nan_payloads():
+    rows = np.array([[0.0], [-0.0], [np.nan], [-np.nan]])
+    keys = row_keys(rows)
+    assert keys[0] != keys[1]
+    assert keys[2] == keys[3]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=64).filter(lambda x: x == 0 or abs(x) > 1e-290))
+def test_the_lowest_bit_divides_the_value_and_no_smaller_power_is_needed(x):
+    exponent = int(low_bit(np.array([x]))[0])
+    if x == 0:
+        assert exponent == 2000
+    else:
+        whole = x / 2.0**exponent if exponent < 1000 else x * 2.0**-exponent
+        assert whole == int(whole) and int(whole) % 2 == 1
+
+
+def test_repeated_rows_are_kept_once():
+    encoded = Encoded(np.array([[1.0], [2.0]] * 50), ("y",))
+    distinct = encoded.distinct
+    assert distinct is not None
+    rows, place = distinct
+    assert np.array_equal(rows.numbers[place], encoded.numbers)
+    assert Encoded(np.random.default_rng(0).random((100, 1)), ("y",)).distinct is None
+
+
+@pytest.mark.parametrize("outputs", [["a", "b"], [("x", 1), ("y", 2)], [None, 3], [{1, 2}, {3}], [b"ab", b"c"]])
+def test_odd_types_are_told_apart(outputs):
+    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2

@@ -1,0 +1,78 @@
+"""One training: both bounds hold for learners whose privacy is known, and see broken ones."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from ledgerwood.accounting import Gaussian, PureDP
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.one_run import audit_one_run, gdp_one_run_bound, one_run_bound, one_run_p_value
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_the_bound_holds_for_randomised_response_on_every_canary_by_enumeration(epsilon):
+    m = 60
+    q = 1 / (1 + math.exp(-epsilon))
+    right = np.arange(m + 1)
+    bounds = np.array([one_run_bound(m, m, int(v), confidence=0.95) for v in right])
+    error = float(binom.pmf(right, m, q) @ (bounds > epsilon))
+    assert 0.002 < error <= 0.05
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+def test_the_gaussian_bound_holds_for_independent_gaussian_canaries_by_enumeration(mu):
+    m = 40
+    q = float(ndtr(mu / 2))  # the best guess of one coin from N(+-mu/2, 1)
+    right = np.arange(m + 1)
+    bounds = np.array([gdp_one_run_bound(m, m, int(v), confidence=0.95) for v in right])
+    assert float(binom.pmf(right, m, q) @ (bounds > mu)) <= 0.05
+    assert bounds[-1] > 0.5
+
+
+def test_delta_raises_the_p_value():
+    values = [one_run_p_value(100, 50, 45, 1.0, delta) for delta in (0.0, 1e-5, 1e-3)]
+    assert values[0] < values[1] < values[2] <= 1.0
+
+
+def test_the_p_value_without_delta_is_the_binomial_tail():
+    assert one_run_p_value(80, 30, 25, 0.7) == pytest.approx(binom.sf(24, 30, 1 / (1 + math.exp(-0.7))), rel=1e-9)
+
+
+def orthogonal_sum(sigma, m):
+    return lambda included, rng: (
+        np.sum(included, axis=0) + rng.normal(0, sigma, m) if included else rng.normal(0, sigma, m)
+    )
+
+
+def inner_products(model, canaries):
+    return [float(model @ canary) for canary in canaries]
+
+
+def test_a_correct_gaussian_sum_passes_and_a_weak_one_is_flagged():
+    m = 300
+    canaries = list(np.eye(m))
+    good = audit_one_run(orthogonal_sum(2.0, m), canaries, inner_products, Gaussian(mu=0.5), seed=1)
+    assert not good.flagged and good.mu_lower <= 0.5
+    weak = audit_one_run(orthogonal_sum(0.4, m), canaries, inner_products, Gaussian(mu=0.5), seed=1)
+    assert weak.flagged
+    assert 0.5 < weak.mu_lower <= 2.5
+    assert "violation" in str(weak)
+
+
+def test_guessing_fewer_canaries_is_allowed_and_one_sided_too():
+    m = 200
+    report = audit_one_run(
+        orthogonal_sum(0.3, m), list(np.eye(m)), inner_products, PureDP(1.0), guesses=60, two_sided=False, seed=2
+    )
+    assert report.guesses == 60
+    assert report.flagged
+
+
+def test_impossible_counts_and_scores_are_refused():
+    with pytest.raises(ParameterError):
+        one_run_bound(10, 20, 5)
+    with pytest.raises(ParameterError, match="score"):
+        audit_one_run(lambda included, rng: 0, [1, 2, 3], lambda model, c: [0.0], PureDP(1.0))

@@ -1,0 +1,77 @@
+"""Drawing outputs: the same by one process or many, exceptions as outputs, a bar only on a terminal."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.verification.features import Raised
+from ledgerwood.verification.sampling import Draws, Progress, draw_outputs
+
+
+def noisy(data, rng):
+    return float(data + rng.laplace())
+
+
+def test_many_processes_draw_the_same_outputs_as_one():
+    with Draws(noisy, [0.0, 1.0], 7, Progress(1000)) as draws:
+        alone = draws.draw(1, 300, 5)
+        draws.use_all_cores(0.0)
+        assert draws._pool is None  # not worth it
+        draws.use_all_cores(1e6)
+        assert draws.draw(1, 300, 5) == alone
+        draws.inputs.append(2.0)  # an input that the workers did not inherit
+        assert np.median(draws.draw(2, 400, 5)) == pytest.approx(2.0, abs=0.5)
+    assert draws._pool is None
+
+
+def test_streams_inputs_and_seeds_are_independent():
+    with Draws(noisy, [0.0, 0.0], 7, Progress(1000)) as draws, Draws(noisy, [0.0], 8, Progress(1000)) as other:
+        runs = [draws.draw(0, 5, 1), draws.draw(1, 5, 1), draws.draw(0, 5, 2), other.draw(0, 5, 1)]
+    assert len({tuple(run) for run in runs}) == 4
+
+
+def test_exceptions_are_counted_by_type():
+    def moody(data, rng):
+        if rng.random() < 0.5:
+            raise KeyError("secret")
+        return 1.0
+
+    with Draws(moody, [0.0], 1, Progress(1000)) as draws:
+        outputs = draws.draw(0, 200, 1)
+    assert draws.raised["KeyError"] == sum(isinstance(output, Raised) for output in outputs) > 50
+
+
+def test_a_vectorised_mechanism_must_return_as_many_outputs_as_asked():
+    class Short:
+        def sample(self, data, n, rng):
+            return np.zeros(n - 1)
+
+    with pytest.raises(ParameterError, match="sample"):
+        draw_outputs(Short(), 0.0, 10, np.random.default_rng(0))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_bar_shows_on_a_terminal_after_three_seconds_and_nowhere_else(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    bar = Progress(100)
+    bar.advance(10)
+    assert terminal.getvalue() == ""
+    bar.start -= 4.0
+    bar.advance(40)
+    bar.close()
+    assert "50 of 100 outputs" in terminal.getvalue()
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", pipe)
+    silent = Progress(100)
+    silent.start -= 4.0
+    silent.advance(50)
+    silent.close()
+    assert pipe.getvalue() == ""
