@@ -34,9 +34,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     import numpy as np
-    from ledgerwood.verification.zoo import ZOO
 
     from ledgerwood.verification import audit
+    from ledgerwood.verification.zoo import ZOO
 
     print("| mechanism | certified, median | least | largest | DP-Sniper | CPU s | DP-Sniper CPU s |")
     print("|---|---|---|---|---|---|---|")

@@ -33,9 +33,7 @@ def law_and_profile(name: str, mechanism: OrderedMechanism, values: tuple[int, .
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
     for value in values:
-        left.step(
-            mechanism.outputs, mechanism.probabilities(value), where="mid", label=f"value {value}", lw=1
-        )
+        left.step(mechanism.outputs, mechanism.probabilities(value), where="mid", label=f"value {value}", lw=1)
     left.set(xlabel="output", ylabel="probability", ylim=(0, None))
     left.legend(frameon=False)
     distances = np.arange(1, mechanism.domain.size)

@@ -71,9 +71,7 @@ def float_sampler(mechanism: OrderedMechanism, values: np.ndarray, rng: np.rando
     drawn = np.empty_like(rows)
     order = np.argsort(rows, kind="stable")
     uniform = rng.random(rows.size)
-    for row, some in enumerate(
-        np.split(order, np.searchsorted(rows[order], np.arange(1, mechanism.domain.size)))
-    ):
+    for row, some in enumerate(np.split(order, np.searchsorted(rows[order], np.arange(1, mechanism.domain.size)))):
         drawn[some] = np.searchsorted(cumulative[row], uniform[some])
     return drawn
 

@@ -172,7 +172,7 @@ def test_a_sequence_keeps_its_order_and_a_sum_forgets_it() -> None:
 
 
 def test_mixed_neighbouring_relations_are_an_error() -> None:
-    with pytest.raises(NeighboursMismatch, match="add_remove.*replace_one"):
+    with pytest.raises(NeighboursMismatch, match=r"add_remove.*replace_one"):
         PureDP(1.0) + PureDP(1.0, neighbours="replace_one")
     with pytest.raises(NeighboursMismatch):
         parallel(PureDP(1.0), PureDP(1.0, neighbours="replace_one"))

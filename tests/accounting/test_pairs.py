@@ -91,9 +91,7 @@ def test_the_gaussian_profile_is_right_from_one_down_to_1e_minus_300(mu: float) 
         eps = mu * mu / 2 + z * mu
         m, e = mp.mpf(mu), mp.mpf(eps)
         exact = phi(m / 2 - e / m) - mp.exp(e) * phi(-m / 2 - e / m)
-        assert float(GaussianPair(mu).log_delta(eps)) == pytest.approx(
-            float(mp.log(exact)), rel=1e-12, abs=1e-11
-        )
+        assert float(GaussianPair(mu).log_delta(eps)) == pytest.approx(float(mp.log(exact)), rel=1e-12, abs=1e-11)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=IDS)
@@ -147,9 +145,7 @@ def test_integer_noise_has_the_profile_of_its_pmf() -> None:
         for eps in (-0.5, 0.0, 0.1, 0.5, 1.0, 3.0):
             exact = exact_profile(p, q, eps)
             got = float(pair.log_delta(eps))
-            assert (exact < 1e-45 and got == -math.inf) or got == pytest.approx(
-                float(mp.log(exact)), abs=1e-11
-            )
+            assert (exact < 1e-45 and got == -math.inf) or got == pytest.approx(float(mp.log(exact)), abs=1e-11)
 
 
 with mp.workdps(60):

@@ -232,9 +232,7 @@ def test_the_grid_laws_enclose_the_profile_between_the_points_too(pair: LossPair
         exact = float(np.exp(pair.log_delta(eps)))
         for law, sign in ((above, 1), (below, -1)):
             loss = law.origin + (law.first + np.arange(len(law.log_mass))) * step
-            value = (
-                float(np.sum(np.exp(law.log_mass) * np.maximum(0, -np.expm1(eps - loss)))) + law.infinite_mass
-            )
+            value = float(np.sum(np.exp(law.log_mass) * np.maximum(0, -np.expm1(eps - loss)))) + law.infinite_mass
             assert sign * (value - exact) >= -1e-14
 
 
@@ -337,9 +335,7 @@ def test_more_releases_and_smaller_deltas_cost_more(pair: LossPair, count: int, 
 
 @settings(max_examples=20, deadline=None)
 @given(some_pairs, st.integers(1, 40), st.floats(0.01, 5))
-def test_delta_falls_with_epsilon_and_inverts_on_the_safe_side(
-    pair: LossPair, count: int, eps: float
-) -> None:
+def test_delta_falls_with_epsilon_and_inverts_on_the_safe_side(pair: LossPair, count: int, eps: float) -> None:
     composed = compose([(pair, count)], epsilon=eps)
     delta = composed.delta_upper(eps)
     assert composed.delta_lower(eps) <= delta
@@ -449,9 +445,7 @@ def peers() -> list[tuple[str, list[tuple[LossPair, int]], Callable[[object], ob
             "mix",
             [(LaplacePair(0.1), 50), (GaussianPair(0.02), 100)],
             lambda m: (
-                m.from_laplace_mechanism(10)
-                .self_compose(50)
-                .compose(m.from_gaussian_mechanism(50).self_compose(100))
+                m.from_laplace_mechanism(10).self_compose(50).compose(m.from_gaussian_mechanism(50).self_compose(100))
             ),
         ),
     ]

@@ -462,9 +462,7 @@ def test_the_work_estimate_counts_cells():
         4 * estimated_work([(0.1, 200)], ordered=True, gamma_max=3.0, cells=32), rel=0.3
     )
     two = estimated_work([(0.1, 20), (0.2, 20)], ordered=True, gamma_max=2.0, cells=16)
-    assert estimated_work([(0.1, 20), (0.2, 20)], ordered=False, gamma_max=2.0, cells=16) == pytest.approx(
-        21 * two
-    )
+    assert estimated_work([(0.1, 20), (0.2, 20)], ordered=False, gamma_max=2.0, cells=16) == pytest.approx(21 * two)
 
 
 @pytest.mark.parametrize(
@@ -540,9 +538,7 @@ def convolved(epsilon, mu, gamma):
         return mp.npdf(loss, m * m / 2, m) * single(e, g - loss)
 
     centre = m * m / 2
-    kinks = [g - e, g + e, centre, g - e + m, g + e + m] + [
-        centre + m * j for j in (-12, -6, -3, 3, 6, 12, 24, 40)
-    ]
+    kinks = [g - e, g + e, centre, g - e + m, g + e + m] + [centre + m * j for j in (-12, -6, -3, 3, 6, 12, 24, 40)]
     top = max([*kinks, g + e + 40 * m])
     points = sorted({k for k in kinks if k >= g - e} | {top})
     return mp.quad(density, points)
@@ -608,8 +604,7 @@ def test_the_gaussian_closed_forms_agree_with_a_fine_discrete_gaussian_loss(step
     value = float(profile.gaussian_upper(mu, gamma))
     assert low_of_upper <= value * (1 + 1e-12) and value <= high_of_upper * (1 + 1e-12)
     assert (
-        float(profile.gaussian_lower(mu, gamma))
-        <= float(mass @ profile.lower(gamma - edges[1:])) * (1 + 1e-12) + 1e-18
+        float(profile.gaussian_lower(mu, gamma)) <= float(mass @ profile.lower(gamma - edges[1:])) * (1 + 1e-12) + 1e-18
     )
 
 

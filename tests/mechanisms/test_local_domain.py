@@ -74,9 +74,7 @@ def test_a_release_depends_on_the_clamped_value_only(mechanism):
         (-0.0, 1),
     ]
     for raw, clamped in pairs:
-        one, two = (
-            mechanism.release(np.full(50, v), SeededSource(np.random.default_rng(9))) for v in (raw, clamped)
-        )
+        one, two = (mechanism.release(np.full(50, v), SeededSource(np.random.default_rng(9))) for v in (raw, clamped))
         assert (one == two).all()
 
 
@@ -153,9 +151,7 @@ def test_a_scalar_gives_a_scalar():
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.lists(st.floats(allow_nan=False), min_size=2, max_size=20)
-)
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.lists(st.floats(allow_nan=False), min_size=2, max_size=20))
 def test_the_mapping_keeps_order_and_hits_both_ends(lower, length, values):
     mapping = DomainMapping(lower, lower + length, Domain(1, 100))
     mapped = mapping.forward(np.sort(values))

@@ -57,12 +57,8 @@ def test_powers_are_enclosed() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from([BoundedLaplace, ClampedLaplace]), st.integers(1, 40), st.floats(1e-6, 30.0), st.data()
-)
-def test_cumulative_probabilities_are_enclosed_tightly(
-    kind, width: int, rate: float, data: st.DataObject
-) -> None:
+@given(st.sampled_from([BoundedLaplace, ClampedLaplace]), st.integers(1, 40), st.floats(1e-6, 30.0), st.data())
+def test_cumulative_probabilities_are_enclosed_tightly(kind, width: int, rate: float, data: st.DataObject) -> None:
     row = data.draw(st.integers(0, width - 1))
     q = mpmath.exp(-mpmath.mpf(rate))
     lower, upper = kind(width, rate).cumulative(row, 128)
@@ -80,9 +76,7 @@ def test_cumulative_probabilities_are_enclosed_tightly(
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(1e-6, 30.0), st.integers(0, 12), st.booleans())
-def test_digits_of_a_geometric_number_are_independent_with_these_odds(
-    rate: float, j: int, last: bool
-) -> None:
+def test_digits_of_a_geometric_number_are_independent_with_these_odds(rate: float, j: int, last: bool) -> None:
     odds = mpmath.exp(-mpmath.mpf(rate) * 2**j)
     if last:
         law = ClampedLaplace(2**j + 1 if j else 2, rate)

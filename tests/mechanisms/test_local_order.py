@@ -53,16 +53,12 @@ def adj(alpha: float) -> AdjMap:
 
 
 def order_by_counting(table: np.ndarray, x1: int, x2: int) -> float:
-    return math.fsum(
-        table[x1, a] * table[x2, b] for a in range(table.shape[1]) for b in range(a + 1, table.shape[1])
-    )
+    return math.fsum(table[x1, a] * table[x2, b] for a in range(table.shape[1]) for b in range(a + 1, table.shape[1]))
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 12), st.floats(0.01, 5.0), st.data())
-def test_order_probabilities_match_a_count_over_all_outputs(
-    size: int, epsilon: float, data: st.DataObject
-) -> None:
+def test_order_probabilities_match_a_count_over_all_outputs(size: int, epsilon: float, data: st.DataObject) -> None:
     mechanism = data.draw(st.sampled_from([GlobalMap, LaplaceMap, GeneralisedRandomisedResponse]))(
         Domain(0, size - 1), epsilon
     )
@@ -116,9 +112,7 @@ def test_theorem_4_6_as_printed_is_false_for_small_parts() -> None:
     printed = printed_theorem_4_6(math.exp(-mechanism.epsilon_prt / 2), 0, 20)
     assert order_preservation(mechanism)[1] < printed - 0.16
     assert adj_map_bound(mechanism, 1) <= order_preservation(mechanism)[1]
-    ones = AdjMap.from_epsilon(
-        Domain(1, 8), 1, epsilon=3.0, alpha=1.0
-    )  # parts of one value: all pairs in one are tied
+    ones = AdjMap.from_epsilon(Domain(1, 8), 1, epsilon=3.0, alpha=1.0)  # parts of one value: all pairs in one are tied
     q = math.exp(-ones.epsilon_prt / 2)
     assert any(order_preservation(ones)[t] < printed_theorem_4_6(q, t, 8) - 0.005 for t in range(1, 8))
 
@@ -142,26 +136,18 @@ def test_table_5_does_not_follow_from_the_printed_formula(alpha: float) -> None:
 def test_the_other_rows_of_table_5_are_at_distance_4_plus_10_dist_not_5() -> None:
     for row, epsilon in (("GRR(eps)", 0.1), ("GRR(theta eps)", 1.0)):
         mechanism = GeneralisedRandomisedResponse(HUNDRED, epsilon)
-        at = {
-            off: [round(randomised_response_order(mechanism, 10 * d + off), 4) for d in range(10)]
-            for off in (4, 5)
-        }
+        at = {off: [round(randomised_response_order(mechanism, 10 * d + off), 4) for d in range(10)] for off in (4, 5)}
         assert at[4] == TABLE_5[row] and at[5] != TABLE_5[row]
     # Local-map's first entry is Theorem 4.2 on all of D at t = 4; on a part of ten it says nothing
     assert round(global_map_bound(GlobalMap(HUNDRED, 0.1), 4), 4) == TABLE_5["Local-map"][0]
     assert global_map_bound(GlobalMap(Domain(1, 10), 0.1), 5) < 0
-    assert order_preservation(LocalMap(HUNDRED, Partition.even(100, 10), 0.1))[5] == pytest.approx(
-        0.4985, abs=5e-5
-    )
+    assert order_preservation(LocalMap(HUNDRED, Partition.even(100, 10), 0.1))[5] == pytest.approx(0.4985, abs=5e-5)
 
 
 def test_figure_10_by_enumeration() -> None:
     """GRR near 1/2; Local-map 1 from theta on; Adj-map(1) near Global-map; alpha's order turns at theta."""
     for epsilon in (0.1, 1.0):
-        assert (
-            np.abs(order_preservation(GeneralisedRandomisedResponse(HUNDRED, epsilon))[1:] - 0.5).max()
-            < 0.012
-        )
+        assert np.abs(order_preservation(GeneralisedRandomisedResponse(HUNDRED, epsilon))[1:] - 0.5).max() < 0.012
     local = order_preservation(LocalMap(HUNDRED, Partition.even(100, 10), 0.1))
     assert (local[10:] > 1 - 1e-12).all() and local[9] < 0.54
     gamma = {alpha: order_preservation(adj(alpha)) for alpha in ALPHAS}
@@ -188,9 +174,7 @@ def test_figure_3_adj_map_with_alpha_1_overlaps_global_map_for_a_value_in_the_mi
 
     centred = Partition((5, 10, 10, 10, 10, 11, 10, 10, 10, 10, 5))
     assert distance(1.0, centred) < 0.04
-    assert distance(0.2, centred) > 4 * distance(1.0, centred) and distance(5.0, centred) > 1.4 * distance(
-        1.0, centred
-    )
+    assert distance(0.2, centred) > 4 * distance(1.0, centred) and distance(5.0, centred) > 1.4 * distance(1.0, centred)
     assert distance(1.0, Partition.even(101, 10)) > 0.1  # 0 is then the first value of its part
 
 

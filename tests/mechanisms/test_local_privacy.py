@@ -136,9 +136,7 @@ def log_ratio_by_definition(mechanism: OrderedMechanism, x: int, o: int) -> mpma
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(st.builds(GlobalMap, domains(), epsilons), adj_maps(), local_maps()), st.data())
-def test_log_probabilities_are_those_of_the_algorithms(
-    mechanism: OrderedMechanism, data: st.DataObject
-) -> None:
+def test_log_probabilities_are_those_of_the_algorithms(mechanism: OrderedMechanism, data: st.DataObject) -> None:
     x, o = (data.draw(st.integers(0, mechanism.domain.size - 1)) for _ in range(2))
     exact = log_ratio_by_definition(mechanism, x, o)
     found = float(mechanism.log_probabilities(x + mechanism.domain.lower)[o])
@@ -194,9 +192,7 @@ def test_one_per_cent_too_little_noise_is_found(broken: type[OrderedMechanism]) 
         strategy: st.SearchStrategy[OrderedMechanism] = st.builds(even, wide, small)
     else:
         strategy = st.builds(broken, wide, small)
-    mechanism = find(
-        strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200)
-    )
+    mechanism = find(strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200))
     assert mechanism.profile.first_violation() is not None
 
 
@@ -306,9 +302,7 @@ def test_local_map_hides_nothing_between_parts_and_keeps_its_word_inside() -> No
 
 def test_costs_and_claims_need_no_enumeration_on_a_huge_domain() -> None:
     assert GlobalMap(Domain(0, 2**45), 1e-10, "laplace").cost.epsilon(delta=0) == pytest.approx(2**45 * 5e-11)
-    assert LaplaceMap(Domain(0, 2**45), 1e-10, "laplace").cost.epsilon(delta=0) == pytest.approx(
-        2**45 * 1e-10
-    )
+    assert LaplaceMap(Domain(0, 2**45), 1e-10, "laplace").cost.epsilon(delta=0) == pytest.approx(2**45 * 1e-10)
     mechanism = AdjMap.from_epsilon(Domain(0, 2**30 - 1), 2**24, epsilon=1e-8, alpha=1.0, sampling="laplace")
     between, inside = (2**6 - 1) * mechanism.epsilon_prt, (2**24 - 1) * mechanism.epsilon_ner
     assert mechanism.cost.epsilon(delta=0) == pytest.approx((between + inside) / 2)

@@ -66,8 +66,7 @@ def agrees(decided: dict[int, Fraction], undecided: Fraction, law: list[mpmath.m
     total = [mpmath.mpf(decided[o].numerator) / decided[o].denominator for o in range(len(law))]
     rest = mpmath.mpf(undecided.numerator) / undecided.denominator
     return all(
-        low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45
-        for low, p in zip(total, law)
+        low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45 for low, p in zip(total, law)
     )
 
 
@@ -234,9 +233,7 @@ MECHANISMS = [
 ] + [GeneralisedRandomisedResponse(Domain(-3, 12), 1.5), PiecewiseMechanism(Domain(-3, 12), 1.5)]
 
 
-@pytest.mark.parametrize(
-    "mechanism", MECHANISMS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'sampling', '')}"
-)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'sampling', '')}")
 def test_frequencies_fit_the_stated_probabilities(mechanism):
     """Pearson's statistic per input; false-alarm rate 1e-6 for a test, Bonferroni over the inputs."""
     rng = SeededSource(np.random.default_rng(20260115))
@@ -322,9 +319,7 @@ def two_stages(mechanism: AdjMap, x: int) -> list[mpmath.mpf]:
     law = []
     for part, (start, width) in enumerate(zip(parts.starts.tolist(), parts.widths)):
         chosen = bounded_law(parts.count, mechanism.epsilon_prt / 2, own)[part]
-        weights = [
-            mpmath.exp(-mpmath.mpf(mechanism.epsilon_ner) / 2 * abs(x - start - o)) for o in range(width)
-        ]
+        weights = [mpmath.exp(-mpmath.mpf(mechanism.epsilon_ner) / 2 * abs(x - start - o)) for o in range(width)]
         law += [chosen * w / mpmath.fsum(weights) for w in weights]
     return law
 

@@ -90,7 +90,7 @@ def _largest_over_events(objective: Callable[[Array], Array], delta: float) -> f
 
 
 def _epsilon_of_event(alpha: float, log_moment: float, delta: float) -> float:
-    """sup over p of [log(R − (1−p)^α) − α log p]/(α−1) + log(p − δ), with R = e^{(α−1)D}."""
+    """Sup over p of [log(R − (1−p)^α) − α log p]/(α−1) + log(p − δ), with R = e^{(α−1)D}."""
     moment = math.exp(log_moment)
 
     def objective(p: Array) -> Array:
@@ -100,7 +100,7 @@ def _epsilon_of_event(alpha: float, log_moment: float, delta: float) -> float:
 
 
 def _log_delta_of_event(alpha: float, log_moment: float, epsilon: float) -> float:
-    """log of sup over p of p − e^ε·[p^α/(R − (1−p)^α)]^{1/(α−1)}."""
+    """Log of sup over p of p − e^ε·[p^α/(R − (1−p)^α)]^{1/(α−1)}."""
     moment = math.exp(log_moment)
 
     def objective(p: Array) -> Array:

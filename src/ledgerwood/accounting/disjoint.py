@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Atom, Composition, Cost, common_neighbours, compose, sort_key
 from ledgerwood.accounting.checks import Array
 from ledgerwood.accounting.neighbours import Neighbours

@@ -236,9 +236,7 @@ class RangeProfile:
         slopes = np.concatenate([[shrink[-1] * _UP], left_slopes[:0:-1], self.slopes, [0.0]])
         return intercepts, slopes, np.concatenate([-nodes[:0:-1], nodes])
 
-    def pmf_upper(
-        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
-    ) -> Array:
+    def pmf_upper(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
         """Upper end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 
@@ -248,9 +246,7 @@ class RangeProfile:
 
         return _each(at, gamma)
 
-    def pmf_lower(
-        self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike
-    ) -> Array:
+    def pmf_lower(self, losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float, gamma: ArrayLike) -> Array:
         """Lower end of E[V(gamma - L)] for a discrete loss L, plus the probability of an infinite loss."""
         loss, mass = _pmf(losses, probabilities, infinite_mass)
 

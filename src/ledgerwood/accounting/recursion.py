@@ -44,7 +44,7 @@ _MOST_GROUPS = 6  # sizes kept apart in a lattice
 _HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 
 
-class TooLarge(LedgerwoodError):  # noqa: N818 -- says what is wrong, as the tree of errors does
+class TooLarge(LedgerwoodError):
     """The recursion would take too long; a Rényi bound is the method to use instead."""
 
 
@@ -166,9 +166,7 @@ def _plan(steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, c
     return plan
 
 
-def _layout(
-    groups: list[tuple[float, int]], ascending: list[tuple[float, int]], gamma_max: float, cells: int
-) -> _Plan:
+def _layout(groups: list[tuple[float, int]], ascending: list[tuple[float, int]], gamma_max: float, cells: int) -> _Plan:
     """Lay the grid: ``cells`` (a power of two, so that h is exact) per step of the weightiest size.
 
     A schedule has no ``ascending`` sizes: every group is applied as often as it counts, not once per state.
@@ -271,9 +269,7 @@ class _Step:
 class _Machine:
     """Applies steps to states; a state is a row each of upper values, lower values, intercepts and slopes."""
 
-    def __init__(
-        self, plan: _Plan, groups: tuple[tuple[float, int], ...], *, upper: bool, lower: bool
-    ) -> None:
+    def __init__(self, plan: _Plan, groups: tuple[tuple[float, int], ...], *, upper: bool, lower: bool) -> None:
         from ledgerwood.accounting._kernels import recursion
 
         self._kernels = recursion
@@ -308,9 +304,7 @@ class _Machine:
             kernels.raise_upper(work, pad, limit, step.q, step.p, *bends, step.slack, scratch, goal[0])
         if self._lower:
             ahead = step.shift, step.scale
-            kernels.raise_lower(
-                work, pad, limit, step.q, step.p, *ahead, step.slack, scratch, self._chosen, goal
-            )
+            kernels.raise_lower(work, pad, limit, step.q, step.p, *ahead, step.slack, scratch, self._chosen, goal)
 
     def schedule(self) -> Array:
         """B_1 B_2 ... B_k V_0: the last executed step is applied first."""

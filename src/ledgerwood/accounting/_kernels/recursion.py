@@ -182,6 +182,4 @@ def raise_lower(work, pad, limit, q, p, shift, scale, slack, scratch, chosen, ta
                 s = pad + block + i - j
                 target[LOWER, block + i] = value
                 target[INTERCEPT, block + i] = (q[j] * intercept[s] + p[j] * intercept[s + shift]) * down
-                target[SLOPE, block + i] = (
-                    q[j] * slope[s] + p[j] * slope[s + shift] * scale
-                ) * up + _UNDERFLOW
+                target[SLOPE, block + i] = (q[j] * slope[s] + p[j] * slope[s + shift] * scale) * up + _UNDERFLOW

@@ -307,17 +307,13 @@ class PmfPair(_AtomPair):
             )
 
     def _q_mass(self) -> float:
-        return math.fsum(
-            p * math.exp(-loss) for loss, p in zip(self.losses, self.probabilities, strict=True) if p
-        )
+        return math.fsum(p * math.exp(-loss) for loss, p in zip(self.losses, self.probabilities, strict=True) if p)
 
     def _symmetric(self) -> bool:
         return False
 
     def _infinite_mass(self) -> float:
-        return math.fsum(
-            p for loss, p in zip(self.losses, self.probabilities, strict=True) if loss == math.inf
-        )
+        return math.fsum(p for loss, p in zip(self.losses, self.probabilities, strict=True) if loss == math.inf)
 
     def _anchor(self) -> float:
         atoms = self._atoms()

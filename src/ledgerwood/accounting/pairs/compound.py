@@ -46,9 +46,7 @@ class SubsampledPair(LossPair):
         return self.rate * self.base.infinite_mass if self.direction == "remove" else 0.0
 
     def _anchor(self) -> float:
-        edge = math.log1p(
-            -self.rate
-        )  # much of the law may pile up there, where the base loss is very negative
+        edge = math.log1p(-self.rate)  # much of the law may pile up there, where the base loss is very negative
         return edge if self.direction == "remove" else -edge
 
     def _rounding(self) -> float:
@@ -135,9 +133,7 @@ class MaxPair(LossPair):
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
         e = edges
         cells = [pair.log_cells(e) for pair in self.pairs]
-        above_p = np.array(
-            [np.logaddexp.accumulate(p[::-1])[::-1] for p, _ in cells]
-        )  # mass of cells i, i+1, ...
+        above_p = np.array([np.logaddexp.accumulate(p[::-1])[::-1] for p, _ in cells])  # mass of cells i, i+1, ...
         above_q = np.array([np.logaddexp.accumulate(q[::-1])[::-1] for _, q in cells])
         profile = np.array([pair.log_delta(e) for pair in self.pairs])
         best = np.argmax(profile, axis=0)  # at edge i, which has the tail of cells i+1, i+2, ...

@@ -48,9 +48,7 @@ class ComposedLoss:
     grids: tuple[Grid, ...]
     outline: Sketch = field(repr=False)
     tilt: float
-    _roots: dict[float, tuple[float, float]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -65,10 +63,7 @@ class ComposedLoss:
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
-        return [
-            (law.first, law.log_mass, count)
-            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
-        ]
+        return [(law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)]
 
     @property
     def step(self) -> float:
@@ -77,9 +72,7 @@ class ComposedLoss:
 
     def _origin(self, upper: bool) -> float:
         """The composed loss of index 0, moved to the safe side."""
-        return math.fsum(
-            law.origin * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
-        )
+        return math.fsum(law.origin * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True))
 
     def _infinite(self, upper: bool) -> float:
         log_finite = math.fsum(
@@ -253,9 +246,7 @@ class ComposedLoss:
         sums = [
             result
             for part in (0.0, 1 / 3, 2 / 3, 1.0)
-            if isinstance(
-                result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum
-            )
+            if isinstance(result := tilted_sum(self._parts(upper), self.step, part * self.tilt, HARD_LIMIT), TiltedSum)
         ]
         first = min(s.first for s in sums)
         last = max(s.first + len(s.mass) for s in sums)
@@ -265,9 +256,7 @@ class ComposedLoss:
             where = slice(s.first - first, s.first - first + len(s.mass))
             factor = np.exp(np.minimum(s.log_scale - s.tilt * losses[where], 700.0))
             if upper:
-                bound = (
-                    (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
-                )
+                bound = (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
                 mass[where] = np.minimum(mass[where], bound)
             else:
                 bound = (s.mass - s.norm_error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
@@ -319,9 +308,7 @@ def compose(
     total = sum(count for _, count in kept)
     reaches = []
     for index, (pair, _) in enumerate(kept):
-        low, high = outline.reach(
-            index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20
-        )
+        low, high = outline.reach(index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20)
         least, greatest = pair.support()
         reaches.append((max(low, least), min(high, greatest)))
     width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))

@@ -65,9 +65,7 @@ def _cells(pair: LossPair, edges: Array) -> tuple[Array, Array, Array]:
     log_p, log_q = pair.log_cells(edges)
     some = log_p > -np.inf
     ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
-    error = pair.rounding * (
-        16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0)
-    )
+    error = pair.rounding * (16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0))
     return log_p, ratio, error
 
 
@@ -124,9 +122,7 @@ def from_below(pair: LossPair, grid: Grid) -> GridLoss:
     far = max(1.0, abs(edges[0]), abs(edges[-1]))
     early = min(ATOM_MARGIN * far, grid.step / 4)
     log_p, ratio, error = _cells(pair, edges - early)
-    cells = np.flatnonzero(
-        log_p[1:-1] > -np.inf
-    )  # the cells that hold something; a share rises to the next of them
+    cells = np.flatnonzero(log_p[1:-1] > -np.inf)  # the cells that hold something; a share rises to the next of them
     p, d, left = log_p[1:-1][cells], ratio[1:-1][cells], edges[cells]
     with np.errstate(divide="ignore", invalid="ignore"):
         surplus = p + np.log(-np.expm1(np.minimum(d + left, 0.0)))

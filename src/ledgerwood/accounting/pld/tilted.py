@@ -98,9 +98,7 @@ class TiltedSum:
         # their bound.
         slack = float(np.sum(np.abs(terms))) * 2.0**-46
         slack += 2 * math.exp(-100) if end < len(self.mass) else 2.0**-1060
-        top = float(
-            np.max(weight, initial=0.0)
-        )  # taken out, or the squares underflow long before the weights
+        top = float(np.max(weight, initial=0.0))  # taken out, or the squares underflow long before the weights
         if top > 0:
             slack += self.norm_error * top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30)
         log_front = self.log_scale - self.tilt * epsilon
@@ -116,9 +114,7 @@ def _greatest_weight(tilt: float) -> float:
     return (tilt / (1 + tilt)) ** tilt / (1 + tilt) if tilt > 0 else 1.0
 
 
-def _tail_end(
-    parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float
-) -> tuple[float, float]:
+def _tail_end(parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float) -> tuple[float, float]:
     """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the
     support.
     """

@@ -116,9 +116,7 @@ class GlobalMap(OrderedMechanism):
         t, law = np.arange(self.domain.size), self.law
         log_sums = law.log_normaliser(t)
         gaps = np.maximum.accumulate(law.rate * t + (log_sums - log_sums[0]))
-        return DistanceProfile(
-            tuple(gaps.tolist()), rounding_error(law.log_probabilities(t[:1], t[-1:])), self.claim
-        )
+        return DistanceProfile(tuple(gaps.tolist()), rounding_error(law.log_probabilities(t[:1], t[-1:])), self.claim)
 
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
         return self.law.log_probabilities(rows, columns)

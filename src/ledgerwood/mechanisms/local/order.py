@@ -86,9 +86,7 @@ def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
     """
     widths = mechanism.partition.widths
     if len(set(widths[:-1])) > 1 or widths[-1] > widths[0]:
-        raise ParameterError(
-            "partition", "be even for this bound", widths, "Use order_preservation: it is exact."
-        )
+        raise ParameterError("partition", "be even for this bound", widths, "Use order_preservation: it is exact.")
     t = within("distance", distance, at_least=1, at_most=mechanism.domain.size - 1)
     k, theta, rate = mechanism.partition.count, widths[0], mechanism.epsilon_prt / 2
     T, q = t // theta, math.exp(-rate)

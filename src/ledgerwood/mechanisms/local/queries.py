@@ -37,14 +37,10 @@ class RangeQueries:
     def from_released(cls, mechanism: OrderedMechanism, released: ArrayLike) -> RangeQueries:
         """P1's estimator: the shares of the released values themselves (outputs must be domain values)."""
         _check_outputs(mechanism)
-        return cls(
-            mechanism.domain.lower, tuple(_shares(mechanism.domain.encode(released), mechanism.domain.size))
-        )
+        return cls(mechanism.domain.lower, tuple(_shares(mechanism.domain.encode(released), mechanism.domain.size)))
 
     @classmethod
-    def most_likely(
-        cls, mechanism: OrderedMechanism, released: ArrayLike, *, iterations: int = 200
-    ) -> RangeQueries:
+    def most_likely(cls, mechanism: OrderedMechanism, released: ArrayLike, *, iterations: int = 200) -> RangeQueries:
         r"""The maximum-likelihood shares by EM from the uniform ones.
 
         Each step, :math:`\pi_x \leftarrow \pi_x \sum_o f_o \Pr[o|x] / (\pi P)_o`, f the shares of the
@@ -52,9 +48,7 @@ class RangeQueries:
         """
         within("iterations", iterations, at_least=1)
         p = mechanism.probabilities(mechanism.domain.values)
-        codes = np.clip(
-            numeric("released", released).astype(np.int64) - mechanism.outputs[0], 0, p.shape[1] - 1
-        )
+        codes = np.clip(numeric("released", released).astype(np.int64) - mechanism.outputs[0], 0, p.shape[1] - 1)
         observed = _shares(codes, p.shape[1])
         shares = np.full(p.shape[0], 1 / p.shape[0])
         for _ in range(iterations):
@@ -77,9 +71,7 @@ class RangeQueries:
         if first.dtype.kind not in "iu" or last.dtype.kind not in "iu" or first.shape != last.shape:
             raise ParameterError("starts", "be integers, as many as stops", first.shape)
         if first.size and not (self.lower <= first.min() and (first <= last).all() and last.max() <= top):
-            raise ParameterError(
-                "starts", f"give ranges inside [{self.lower}, {top}]", "an empty or outer range"
-            )
+            raise ParameterError("starts", f"give ranges inside [{self.lower}, {top}]", "an empty or outer range")
         total = np.concatenate([[0.0], np.cumsum(self.shares)])
         return np.asarray(total[last - self.lower + 1] - total[first - self.lower])
 
