@@ -60,7 +60,7 @@ EVERY_COST = [
     PoissonSubsampled(ZCDP(0.1), rate=0.1),
     parallel(PureDP(0.3), Gaussian(sigma=9.0)),
 ]
-names = [repr(c)[:60] for c in EVERY_COST]
+names = [f"{i}-{type(c).__name__}" for i, c in enumerate(EVERY_COST)]
 
 sizes = st.floats(1e-3, 2.0)
 cheap_costs = st.one_of(
