@@ -8,33 +8,34 @@ from pathlib import Path
 import pytest
 
 from ledgerwood import demo
+from ledgerwood.accounting import Plan
 
 
 @pytest.fixture(scope="module")
-def said() -> tuple[str, demo.Noise]:
+def said() -> tuple[str, Plan]:
     return demo.report()
 
 
-def test_the_calibrated_noise_meets_the_numbers_of_the_project(said: tuple[str, demo.Noise]) -> None:
-    noise = said[1]
-    assert noise.selection >= 0.0339
-    assert noise.sigma <= 45.0
-    assert noise.plan().epsilon(demo.DELTA) <= demo.EPSILON
+def test_the_calibrated_noise_meets_the_numbers_of_the_project(said: tuple[str, Plan]) -> None:
+    plan = said[1]
+    assert plan["split"].scale >= 0.0339
+    assert plan["leaf"].scale <= 45.0
+    assert plan.cost.epsilon(demo.DELTA) <= demo.EPSILON
 
 
-def test_the_budget_is_divided_as_stated(said: tuple[str, demo.Noise]) -> None:
-    selections, leaves = said[1].selections().rho(), said[1].leaves().rho()
-    assert selections is not None and leaves is not None
-    assert selections / (selections + leaves) == pytest.approx(0.7)
+def test_the_budget_is_divided_as_stated(said: tuple[str, Plan]) -> None:
+    selections, leaves = (said[1][label] for label in ("split", "leaf"))
+    spends = [200 * selections.scale**2 / 8, 50 / (2 * leaves.scale**2)]
+    assert spends[0] / sum(spends) == pytest.approx(0.7)
 
 
-def test_the_printed_account_names_every_method_and_the_interval(said: tuple[str, demo.Noise]) -> None:
+def test_the_printed_account_names_every_method_and_the_interval(said: tuple[str, Plan]) -> None:
     for word in ("pure", "advanced", "kov", "zcdp", "rdp", "gdp", "pld", "optimal", "certified: the truth lies in ["):
         assert word in said[0]
 
 
 def test_the_demo_writes_a_plot(
-    said: tuple[str, demo.Noise], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    said: tuple[str, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(demo, "report", lambda: said)
@@ -45,7 +46,7 @@ def test_the_demo_writes_a_plot(
 
 
 def test_without_matplotlib_the_account_is_still_printed(
-    said: tuple[str, demo.Noise], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    said: tuple[str, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "report", lambda: said)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ledgerwood.accounting import BoundedRange, Cost, Gaussian, calibrate
+from ledgerwood.accounting import BoundedRange, Cost, Gaussian, Plan, Release
 from ledgerwood.errors import MethodUnavailable, MissingDependency
 
 TREES, DEPTH, RECORDS = 50, 4, 32561
@@ -28,53 +28,33 @@ CURVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """What calibration decides: ε of one selection and σ of one leaf release."""
-
-    selection: float
-    sigma: float
-
-    @classmethod
-    def from_rho(cls, rho: float) -> Noise:
-        """Divide a concentrated budget ρ between the selections and the leaf releases."""
-        selection = BoundedRange.from_rho(SELECTION_SHARE * rho / (TREES * DEPTH))
-        leaf = Gaussian.from_rho(LEAF_SHARE * rho / TREES)
-        return cls(selection.size, leaf.sigma)
-
-    def selections(self, trees: int = TREES) -> Cost:
-        """All selections of so many trees."""
-        return trees * DEPTH * BoundedRange(self.selection)
-
-    def leaves(self, trees: int = TREES) -> Cost:
-        """All leaf releases of so many trees."""
-        return trees * Gaussian(sigma=self.sigma)
-
-    def plan(self, trees: int = TREES) -> Cost:
-        """Everything that so many trees release."""
-        return self.selections(trees) + self.leaves(trees)
-
-
-def calibrated(method: str | None) -> Noise:
-    """The least noise that meets the target under one accounting method (``None``: the tightest)."""
-    rho = calibrate(
-        lambda rho: Noise.from_rho(rho).plan(), epsilon=EPSILON, delta=DELTA, method=method, guess=EPSILON**2 / 40
+def uncalibrated(trees: int = TREES) -> Plan:
+    """The releases of so many trees, before their noise is known."""
+    return Plan(
+        [
+            Release("split", cost=BoundedRange, times=trees * DEPTH, share=SELECTION_SHARE),
+            Release("leaf", cost=Gaussian, times=trees, share=LEAF_SHARE),
+        ]
     )
-    return Noise.from_rho(rho)
 
 
-def curve(noise: Noise, method: str, trees: Sequence[int]) -> list[float]:
+def spent(plan: Plan, trees: int) -> Cost:
+    """What the first trees of a calibrated plan cost."""
+    return trees * DEPTH * plan["split"].priced() + trees * plan["leaf"].priced()
+
+
+def curve(plan: Plan, method: str, trees: Sequence[int]) -> list[float]:
     """ε after each number of trees by one method; nan where the method does not apply."""
     found = []
     for n in trees:
         try:
-            found.append(noise.plan(n).epsilon(DELTA, method=method))
+            found.append(spent(plan, n).epsilon(DELTA, method=method))
         except MethodUnavailable:
             found.append(math.nan)
     return found
 
 
-def plot(noise: Noise, path: Path) -> None:
+def plot(plan: Plan, path: Path) -> None:
     """ε against the number of trees by every method that can price the plan, as a PNG file."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -88,10 +68,10 @@ def plot(noise: Noise, path: Path) -> None:
     axes = figure.add_subplot()
     for method, label in CURVES.items():
         width = 2.2 if method == "optimal" else 1.3
-        axes.plot(trees, curve(noise, method, trees), label=label, linewidth=width)
+        axes.plot(trees, curve(plan, method, trees), label=label, linewidth=width)
     axes.axhline(EPSILON, color="grey", linewidth=0.8, linestyle=":")
     axes.set(xlabel="trees", ylabel=f"ε at δ = 1/{RECORDS}", xlim=(0, TREES), ylim=(0, None))
-    axes.set_title(f"The price of a plan: {DEPTH} selections of {noise.selection:.4f} and a leaf release per tree")
+    axes.set_title(f"The price of a plan: {DEPTH} selections of {plan['split'].scale:.4f} and a leaf release per tree")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,12 +82,14 @@ def _rule(title: str) -> str:
     return f"\n{title}\n{'-' * len(title)}"
 
 
-def report() -> tuple[str, Noise]:
-    """The printed account, and the noise it is about."""
+def report() -> tuple[str, Plan]:
+    """The printed account, and the plan it is about."""
     started = time.process_time()
-    noise = calibrated(None)
+    plan = uncalibrated().calibrate(epsilon=EPSILON, delta=DELTA)
     seconds = time.process_time() - started
-    account = noise.plan().account(DELTA)
+    account = plan.account()
+    others = {m: plan.calibrate(epsilon=EPSILON, delta=DELTA, method=m) for m in ("zcdp", "rdp")}
+    saved = 1 - plan["leaf"].scale / others["rdp"]["leaf"].scale
     lines = [
         f"A DP-XGB plan: {TREES} trees of depth {DEPTH}, ε = {EPSILON:g}, δ = 1/{RECORDS}, add/remove neighbours",
         "=" * 86,
@@ -116,33 +98,24 @@ def report() -> tuple[str, Noise]:
         _rule("Calibrated noise: the least that meets the target"),
         f"  {'accountant':<34}{'ε per selection':>16}{'σ per leaf':>14}",
     ]
-    theorem_1 = calibrated("rdp")
-    for method, found in (("zcdp", calibrated("zcdp")), ("rdp", theorem_1), ("optimal", noise)):
-        lines.append(f"  {CURVES[method]:<34}{found.selection:>16.5f}{found.sigma:>14.3f}")
+    for method, found in {**others, "optimal": plan}.items():
+        lines.append(f"  {CURVES[method]:<34}{found['split'].scale:>16.5f}{found['leaf'].scale:>14.3f}")
     lines += [
-        f"  The optimal accountant needs {100 * (1 - noise.sigma / theorem_1.sigma):.1f} % less noise than Theorem 1;",
+        f"  The optimal accountant needs {100 * saved:.1f} % less noise than Theorem 1;",
         f"  calibration took {seconds:.1f} s of one core.",
-        _rule(f"The price of the plan at ε per selection {noise.selection:.5f}, σ = {noise.sigma:.3f}"),
+        _rule("The price of the plan"),
+        *(f"  {line}" for line in repr(account).splitlines()),
+        _rule("What each part costs alone, and what the rest costs without it"),
     ]
-    for name, value in account.table.items():
-        mark = "*" if name == account.method else " "
-        shown = f"{value:.6f}" if isinstance(value, float) else f"cannot say: {value}"
-        lines.append(f" {mark}{name:<10}{shown}")
+    for row in plan.explain():
+        if row["part"] != "whole plan":
+            lines.append(f"  {row['part']:<8}ε = {row['epsilon']:.4f}    the rest: {row['epsilon_of_the_rest']:.4f}")
     lines += [
-        f"  certified: the truth lies in [{account.lower:.6f}, {account.epsilon:.6f}]",
-        f"  best Rényi order: {account.order:.2f}",
-        _rule("What each part would cost alone"),
+        "  (the parts do not add up: together they cost less than their sum)",
+        _rule("What you may publish"),
+        *textwrap.wrap(plan.statement(), 110, initial_indent="  ", subsequent_indent="  "),
     ]
-    for label, part in (("selections", noise.selections()), ("leaf releases", noise.leaves())):
-        rho = part.rho() or 0.0
-        lines.append(f"  {label:<16}ε = {part.epsilon(DELTA):.4f}    ρ = {rho:.6f}")
-    lines += [
-        "  (parts add in ρ, not in ε: together they cost less than their sum)",
-        _rule("What it means"),
-        "  Adding or removing any one record changes the probability of every outcome of the training by a factor of",
-        f"  at most e^{account.epsilon:.4f}, up to δ = {DELTA:.2e}; established by {CURVES['optimal']}.",
-    ]
-    return "\n".join(lines), noise
+    return "\n".join(lines), plan
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -150,11 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m ledgerwood.demo", description="The account of a DP-XGB plan.")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR", help="where the plot goes")
     chosen = parser.parse_args(arguments)
-    text, noise = report()
+    text, plan = report()
     print(text)
     path = chosen.output / "epsilon-versus-trees.png"
     try:
-        plot(noise, path)
+        plot(plan, path)
     except MissingDependency as error:
         print(f"\nNo plot: {error}")
     else:

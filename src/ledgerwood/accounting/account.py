@@ -87,7 +87,7 @@ class Account:
     lower
         A certified lower end: no valid accountant can report less for this class of mechanisms (0 if none is known).
     method, order
-        The method that gives ``epsilon``; the Rényi order where it is ``rdp``.
+        The method that gives ``epsilon``; the Rényi order behind ``rdp``'s price.
     table
         Every method's ε, or why it cannot price the cost.
     """
@@ -111,13 +111,14 @@ class Account:
         }
 
     def __repr__(self) -> str:
-        order = f", order {self.order:.4g}" if self.order is not None else ""
-        lines = [f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g} (by {self.method}{order})"]
+        lines = [f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g} (by {self.method})"]
         if self.lower > 0:
             lines.append(f"certified: the truth lies in [{self.lower:.6g}, {self.epsilon:.6g}]")
         for name, value in self.table.items():
             mark = "*" if name == self.method else " "
             shown = f"{value:.6g}" if isinstance(value, float) else f"-  ({value})"
+            if name == "rdp" and isinstance(value, float) and self.order is not None:
+                shown += f"  (order {self.order:.4g})"
             lines.append(f" {mark} {name:<9} {shown}")
         return "\n".join(lines)
 
