@@ -38,6 +38,12 @@ def uncalibrated(trees: int = TREES) -> Plan:
     )
 
 
+def _scale(plan: Plan, label: str) -> float:
+    scale = plan[label].scale
+    assert scale is not None, "the plan is calibrated"
+    return scale
+
+
 def spent(plan: Plan, trees: int) -> Cost:
     """What the first trees of a calibrated plan cost."""
     return trees * DEPTH * plan["split"].priced() + trees * plan["leaf"].priced()
@@ -71,7 +77,9 @@ def plot(plan: Plan, path: Path) -> None:
         axes.plot(trees, curve(plan, method, trees), label=label, linewidth=width)
     axes.axhline(EPSILON, color="grey", linewidth=0.8, linestyle=":")
     axes.set(xlabel="trees", ylabel=f"ε at δ = 1/{RECORDS}", xlim=(0, TREES), ylim=(0, None))
-    axes.set_title(f"The price of a plan: {DEPTH} selections of {plan['split'].scale:.4f} and a leaf release per tree")
+    axes.set_title(
+        f"The price of a plan: {DEPTH} selections of {_scale(plan, 'split'):.4f} and a leaf release per tree"
+    )
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +97,7 @@ def report() -> tuple[str, Plan]:
     seconds = time.process_time() - started
     account = plan.account()
     others = {m: plan.calibrate(epsilon=EPSILON, delta=DELTA, method=m) for m in ("zcdp", "rdp")}
-    saved = 1 - plan["leaf"].scale / others["rdp"]["leaf"].scale
+    saved = 1 - _scale(plan, "leaf") / _scale(others["rdp"], "leaf")
     lines = [
         f"A DP-XGB plan: {TREES} trees of depth {DEPTH}, ε = {EPSILON:g}, δ = 1/{RECORDS}, add/remove neighbours",
         "=" * 86,
@@ -99,7 +107,7 @@ def report() -> tuple[str, Plan]:
         f"  {'accountant':<34}{'ε per selection':>16}{'σ per leaf':>14}",
     ]
     for method, found in {**others, "optimal": plan}.items():
-        lines.append(f"  {CURVES[method]:<34}{found['split'].scale:>16.5f}{found['leaf'].scale:>14.3f}")
+        lines.append(f"  {CURVES[method]:<34}{_scale(found, 'split'):>16.5f}{_scale(found, 'leaf'):>14.3f}")
     lines += [
         f"  The optimal accountant needs {100 * saved:.1f} % less noise than Theorem 1;",
         f"  calibration took {seconds:.1f} s of one core.",

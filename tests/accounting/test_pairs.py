@@ -194,7 +194,7 @@ def test_subsampling_is_the_mixture(mu: float, rate: float, direction: str, eps:
             exact = mp.mpf(0)
         else:
             z = mp.log(ratio) / m + m / 2
-            exact = phi(z) - x * (1 - mixture(z))
+            exact = phi(z) - x * ((1 - q) * phi(z) + q * phi(z - m))
     got = float(pair.log_delta(eps))
     if exact > mp.mpf(10) ** -300:
         assert got == pytest.approx(float(mp.log(exact)), rel=1e-9, abs=1e-9)

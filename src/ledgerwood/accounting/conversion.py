@@ -11,7 +11,7 @@ Dropping the last term and taking the best p = αδ gives Canonne, Kamath & Stei
 
 keeping it is never worse and helps where δ is large (in the spirit of Asoodeh et al. 2021, arXiv:2008.06529). At α = 1
 Bretagnolle & Huber's TV ≤ √(1 − e^{−D₁}) decides when ε = 0 is enough. Orders are optimised continuously: a coarse
-geometric grid of α − 1, then two finer grids around its best point.
+geometric grid of α − 1, then finer grids around its best point.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _best(curve: Curve, objective: Callable[[Array, Array], Array], largest: flo
     grid = 1.0 + np.geomspace(min(1e-5, (top - 1) / 2), top - 1.0, 121)
     grid[-1] = top
     value, alpha = math.inf, math.nan
-    for points in (41, 41, 0):
+    for points in (25, 25, 25, 0):
         with np.errstate(invalid="ignore", over="ignore"):
             values = objective(grid, curve(grid))
         values = np.where(np.isnan(values), math.inf, values)

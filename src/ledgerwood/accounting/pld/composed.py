@@ -19,8 +19,8 @@ __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
 SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**16, 2**21, 2**22
 """Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
-LONGEST_PAIR = 2**19
-"""Grid points of one pair."""
+LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
+"""Grid points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
 TOLERANCE = 5e-7
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
 
@@ -319,7 +319,8 @@ def compose(
     step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1))) or window
     length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH, most_points)
     step = window / 2 ** math.ceil(math.log2(length))
-    step = max(step, *((high - low) / LONGEST_PAIR for low, high in reaches), 1e-300)
+    longest = [LONGEST_BOUNDED_PAIR if math.isfinite(pair.support()[1]) else LONGEST_PAIR for pair, _ in kept]
+    step = max(step, *((high - low) / most for (low, high), most in zip(reaches, longest, strict=True)), 1e-300)
     while True:
         aligned = _align(kept, step)
         grids = tuple(_grid(pair, aligned, *reach) for (pair, _), reach in zip(kept, reaches, strict=True))
