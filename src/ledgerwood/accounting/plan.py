@@ -25,6 +25,7 @@ from ledgerwood.accounting.filters import Filter, to_units
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.accounting.releases import (
     RESERVE,
+    RESERVE_SLACK,
     InParallel,
     InSequence,
     Item,
@@ -386,7 +387,8 @@ def _runs(plan: Plan) -> tuple[Run, ...]:
             case InSequence():
                 found += [Run(r.label, r.priced(plan.neighbours), r.times) for r in item.members] * item.times
     if plan.reserve_mu is not None:
-        found.append(Run(RESERVE, Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours), 1))
+        mu = plan.reserve_mu * (1 + RESERVE_SLACK)
+        found.append(Run(RESERVE, Gaussian(mu=mu, neighbours=plan.neighbours), 1))
     return tuple(found)
 
 

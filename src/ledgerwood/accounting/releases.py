@@ -16,6 +16,8 @@ from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
 RESERVE = "reserve"
+RESERVE_SLACK = 2.0**-39
+"""A plan pays for a reserve whose squared mu is larger by this, so that the whole can be spent despite rounding."""
 Template: TypeAlias = type[Atom] | Callable[[float], Cost] | Cost
 
 
