@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Cost, sequence
-from ledgerwood.accounting.calibration import calibrate
+from ledgerwood.accounting.calibration import calibrate, recalibrate
 from ledgerwood.accounting.costs import Gaussian
 from ledgerwood.accounting.filters import Filter, to_units
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
@@ -226,11 +226,18 @@ class Plan:
             if self.cost.epsilon(delta, method) > epsilon:
                 raise CalibrationError(f"the fixed releases cost more than epsilon={epsilon} at delta={delta}")
             return target
-        guess = self._noise_now(epsilon, delta) or _first_noise(epsilon, delta)
         method = self._method() if method is None else method
-        noise = calibrate(
-            lambda x: target._with_noise(x).cost, epsilon=epsilon, delta=delta, method=method, guess=guess
-        )
+
+        def cost(noise: float) -> Cost:
+            return target._with_noise(noise).cost
+
+        guess, now = _first_noise(epsilon, delta), self._noise_now()
+        if method is None and delta and now and self.epsilon and self.delta:
+            guess *= now / _first_noise(self.epsilon, self.delta)
+            last = self.cost, self.epsilon, self.delta
+            noise = recalibrate(cost, epsilon=epsilon, delta=delta, last=last, guess=guess)
+        else:
+            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess)
         return target._with_noise(noise)
 
     def what_if(
@@ -297,19 +304,16 @@ class Plan:
     def _shares(self) -> float:
         return math.fsum(_share(item) for item in self.items) + (self.reserve or 0.0)
 
-    def _noise_now(self, epsilon: float, delta: float) -> float | None:
-        """Return where a search may start: the noise of a plan that is calibrated already, moved to the new target."""
-        if not self.is_calibrated or self.epsilon is None or self.delta is None:
+    def _noise_now(self) -> float | None:
+        """Return the noise of a plan that is calibrated already, as :meth:`_with_noise` counts it."""
+        if not self.is_calibrated:
             return None
         spends, whole, shared = self._spends(), 0.0, 0.0
         for item in self.items:
             for release in () if isinstance(item, InParallel) else _members(item):
                 if release.share is not None:
                     whole, shared = whole + spends[release.label], shared + release.share
-        if not whole:
-            return None
-        moved = _first_noise(epsilon, delta) / _first_noise(self.epsilon, self.delta)
-        return moved * math.sqrt(shared / self._shares() / whole)
+        return math.sqrt(shared / self._shares() / whole) if whole else None
 
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""
@@ -350,7 +354,7 @@ class Plan:
                 )
         if label not in set(self._labels()):
             raise ParameterError("label", "name a release or a group of the plan", label)
-        return replace(self, items=items)
+        return replace(self, items=items, epsilon=None, delta=None)
 
     def _spends(self) -> dict[str, float]:
         """Return the small-scale concentrated spend of each label."""
