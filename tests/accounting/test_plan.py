@@ -332,6 +332,31 @@ def test_json_gives_back_an_equal_plan(releases: list, neighbours: str, calibrat
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(delta=5),
+        lambda d: d.update(delta=float("nan")),
+        lambda d: d.update(epsilon="1"),
+        lambda d: d.update(epsilon=-3),
+        lambda d: d.update(reserve_mu=-3.0),
+        lambda d: d.update(reserve=None, reserve_mu=3.0),
+        lambda d: d["items"][0]["fixed"].update(label="x"),
+        lambda d: d["items"][0]["fixed"].update(surprise=1),
+    ],
+)
+def test_a_plan_read_from_json_obeys_the_rules_of_its_parameters(change: object) -> None:
+    data = json.loads(Plan([Release("r", Gaussian, share=1.0)], reserve=1.0).calibrate(1.0, 1e-6).to_json())
+    change(data)  # type: ignore[operator]
+    with pytest.raises((ParameterError, FormatError)):
+        Plan.from_json(json.dumps(data))
+
+
+def test_an_argument_the_cost_class_does_not_have_is_refused_at_once() -> None:
+    with pytest.raises(ParameterError, match=r"senstivity must be an argument of Gaussian"):
+        Release("r", Gaussian, share=1.0, senstivity=2.0)
+
+
+@pytest.mark.parametrize(
     ("change", "text"),
     [
         (lambda d: d.update(version=2), "version 2"),

@@ -104,8 +104,13 @@ class Plan:
         for release in self.releases():
             if release.is_known and release.priced(self.neighbours).neighbours != self.neighbours:
                 raise ParameterError("neighbours", "be the same for the plan and its costs", self.neighbours)
-        if self.reserve is not None:
-            checks.positive("reserve", self.reserve)
+        for name in ("reserve", "epsilon", "reserve_mu"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        if self.delta is not None:
+            object.__setattr__(self, "delta", checks.delta_value(self.delta))
+        if self.reserve is None and self.reserve_mu is not None:
+            raise ParameterError("reserve_mu", "come with a reserve", self.reserve_mu)
 
     # ---- reading
 
