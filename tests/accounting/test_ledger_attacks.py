@@ -239,3 +239,10 @@ def test_a_cost_that_reads_the_ledger_while_it_is_priced_finds_it_as_it_was() ->
 
     ledger.release(Silent(RDP(curve)), None, label="r")
     assert ledger.spent().amount > 0
+
+
+def test_a_part_whose_number_cannot_be_written_down_does_not_shut_the_ledger(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0) as ledger:
+        with ledger.parallel("parts") as parts, pytest.raises(ParameterError, match="64 bits"):
+            parts[10**5000].release(Silent(PureDP(0.1)), None, label="r")
+        assert ledger.spent().amount == 0.0

@@ -463,6 +463,8 @@ class Parts:
     def __getitem__(self, key: int | str) -> Part:
         if isinstance(key, bool) or not isinstance(key, int | str):
             raise ParameterError("part", "be an int or a string", key)
+        if isinstance(key, int) and key.bit_length() > 64:
+            raise ParameterError("part", "be an int of at most 64 bits", f"<{key.bit_length()} bits>")
         return Part(self._ledger, self._block, key)
 
 
