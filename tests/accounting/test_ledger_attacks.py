@@ -166,7 +166,7 @@ def test_other_neighbours_than_the_journals_are_noticed_on_opening(tmp_path: Pat
         Ledger.open(tmp_path / "b.jsonl", neighbours="replace_one")
 
 
-def test_a_short_write_of_the_anchor_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_of_the_anchor_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A nearly full disk takes some bytes without an error; a cut anchor would shut everybody out."""
     path = tmp_path / "b.jsonl"
     ledger = Ledger.open(path, 1.0, 0.0)
