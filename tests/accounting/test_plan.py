@@ -30,6 +30,7 @@ from ledgerwood.accounting import (
     PoissonSubsampled,
     PureDP,
     Release,
+    calibration,
 )
 from ledgerwood.errors import (
     BudgetExceeded,
@@ -91,6 +92,29 @@ def test_calibration_is_deterministic_and_recalibration_agrees_with_it() -> None
     again = boosting(epsilon=1.0).calibrate(epsilon=1.1, delta=DELTA)
     assert again["leaf"].scale == pytest.approx(fresh["leaf"].scale, rel=1e-6)
     assert again.cost.epsilon(DELTA) <= 1.1
+
+
+def test_recalibrating_at_a_neighbouring_target_asks_for_half_as_many_exact_prices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str | None] = []
+    gap = calibration._gap
+
+    def counted(cost: object, scale: float, epsilon: float, delta: float, method: str | None) -> float:
+        asked.append(method)
+        return gap(cost, scale, epsilon, delta, method)
+
+    def exact(plan: Plan, epsilon: float) -> tuple[Plan, int]:
+        asked.clear()
+        return plan.calibrate(epsilon, 1e-6), asked.count(None)
+
+    monkeypatch.setattr(calibration, "_gap", counted)
+    plan = Plan([Release("split", BoundedRange, times=20, share=0.7), Release("leaf", Gaussian, times=5, share=0.3)])
+    done = plan.calibrate(1.0, 1e-6)
+    for epsilon in (1.0, 1.02, 0.95):
+        (fresh, cold), (moved, warm) = exact(plan, epsilon), exact(done, epsilon)
+        assert moved["leaf"].scale == pytest.approx(fresh["leaf"].scale, rel=3e-7)
+        assert 2 * warm <= cold + 1, (epsilon, warm, cold)
 
 
 @pytest.mark.parametrize(
@@ -305,6 +329,31 @@ def test_json_gives_back_an_equal_plan(releases: list, neighbours: str, calibrat
         plan = plan.calibrate(epsilon=1.0, delta=DELTA, method="rdp")
     again = Plan.from_json(plan.to_json())
     assert again == plan and again.to_json() == plan.to_json() and hash(again) == hash(plan)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(delta=5),
+        lambda d: d.update(delta=float("nan")),
+        lambda d: d.update(epsilon="1"),
+        lambda d: d.update(epsilon=-3),
+        lambda d: d.update(reserve_mu=-3.0),
+        lambda d: d.update(reserve=None, reserve_mu=3.0),
+        lambda d: d["items"][0]["fixed"].update(label="x"),
+        lambda d: d["items"][0]["fixed"].update(surprise=1),
+    ],
+)
+def test_a_plan_read_from_json_obeys_the_rules_of_its_parameters(change: object) -> None:
+    data = json.loads(Plan([Release("r", Gaussian, share=1.0)], reserve=1.0).calibrate(1.0, 1e-6).to_json())
+    change(data)  # type: ignore[operator]
+    with pytest.raises((ParameterError, FormatError)):
+        Plan.from_json(json.dumps(data))
+
+
+def test_an_argument_the_cost_class_does_not_have_is_refused_at_once() -> None:
+    with pytest.raises(ParameterError, match=r"senstivity must be an argument of Gaussian"):
+        Release("r", Gaussian, share=1.0, senstivity=2.0)
 
 
 @pytest.mark.parametrize(

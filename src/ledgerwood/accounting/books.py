@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting.algebra import Cost
 from ledgerwood.accounting.filters import Filter, from_units, to_units
 from ledgerwood.accounting.neighbours import Neighbours
-from ledgerwood.accounting.odometer import ORDERS, loss_curve, no_loss, time_uniform_epsilon
+from ledgerwood.accounting.odometer import ORDERS, loss_curve, no_loss, own_delta, time_uniform_epsilon
 from ledgerwood.errors import (
     BudgetExceeded,
     LedgerClosed,
@@ -187,9 +187,10 @@ class Tally:
 
     def settle(self, number: int) -> None:
         """Enter a block that has ended."""
-        block = self._open.pop(number)
+        block = self._open[number]
         self._additions += len(block.parts)
         self.add(block.curve())
+        del self._open[number]  # last: an interrupt may count it twice, not lose it
 
     def reserve(self, child: str, curve: Curve) -> None:
         """Set aside what a sub-ledger may spend."""
@@ -282,8 +283,8 @@ class FilterBooks:
             case "merge":
                 assert entry.data is not None
                 del self._children[entry.data["child"]]
-                self.tally.unreserve(entry.data["child"])
                 self.tally.add(curve_from_json(entry.data["curve"]))
+                self.tally.unreserve(entry.data["child"])
             case "closed":
                 self.closed = True
         self._entries += 1
@@ -301,9 +302,10 @@ class FilterBooks:
         """Return what is left."""
         return self._balance(self.limit - self.used, max(self.outright_limit - self.outright_used, 0))
 
-    def odometer_delta(self) -> float:
-        """Return the part of delta that is the odometer's own."""
-        return self.filter.delta - self.filter.outright
+    def odometer_delta(self, delta: float | None) -> float | None:
+        """Return the part of delta (the ledger's by default) that is the odometer's own."""
+        whole = self.filter.delta if delta is None else delta
+        return own_delta(whole, self.filter.outright, spent=self.outright_used > 0)
 
     def statement(self, *, releases: int, private: bool) -> str:
         """Return the guarantee as a full sentence."""
@@ -329,7 +331,7 @@ class FilterBooks:
         return shares
 
     def _amount(self, given: Cost | None) -> Amount:
-        found = self._prices.get(given)
+        found = self._prices.get(given) if isinstance(given, Cost) else None
         if found is None:
             cost = checked_cost(given, self.neighbours)
             outright = cost.infinite_mass()

@@ -15,6 +15,8 @@ from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailab
 _TOLERANCE = 1e-7
 #: How far from the start a search goes, in powers of e: by Theorem 1 (1e100) and by the exact methods (1e15).
 _FAR, _NEAR = 230.0, 35.0
+#: How far the start of a recalibration is off, as a part of the move in log ε.
+_WARM = 5e-3
 
 
 def calibrate(
@@ -67,6 +69,25 @@ def calibrate(
     return _confirmed(cost, best, sign, target, allowed, method)
 
 
+def recalibrate(
+    cost: Callable[[float], Cost], *, epsilon: float, delta: float, last: tuple[Cost, float, float], guess: float
+) -> float:
+    """Like :func:`calibrate` by the tightest method, starting from the answer for another target.
+
+    ``cost`` must fall as its scale grows. ``last`` is (cost, epsilon, delta) of that answer: how far Theorem 1 was off
+    in log δ there tells how far it is off here, so that the exact search starts next to its end.
+    """
+    done, last_epsilon, last_delta = last
+    try:
+        excess = done.delta(last_epsilon, "rdp") / last_delta
+        rough = _search(_Prices(cost, epsilon, min(delta * excess, 0.5), "rdp"), math.log(guess), 1.0, _FAR)
+    except (MethodUnavailable, CalibrationError):
+        return calibrate(cost, epsilon=epsilon, delta=delta, guess=guess)
+    within = _WARM * abs(math.log(epsilon / last_epsilon)) + 2 * _TOLERANCE
+    best = _search(_Prices(cost, epsilon, delta, None), math.log(rough), 1.0, _NEAR, step=within)
+    return _confirmed(cost, best, 1.0, epsilon, delta, None)
+
+
 class _Prices:
     """Remembered gaps to the target as a function of log scale: at most 0 where the target is met."""
 
@@ -82,9 +103,9 @@ class _Prices:
         return self._found[u]
 
 
-def _search(price: _Prices, start: float, sign: float, reach: float) -> float:
+def _search(price: _Prices, start: float, sign: float, reach: float, *, step: float = 0.03) -> float:
     """The scale with the least noise that meets the target, near e^start first."""
-    good, bad = _bracket(price, start, sign, reach)
+    good, bad = _bracket(price, start, sign, reach, step)
     return math.exp(boundary(price, good=good, bad=bad, tolerance=_TOLERANCE))
 
 
@@ -123,16 +144,16 @@ def _direction(price: _Prices, start: float, reach: float) -> float:
         step = min(4 * step, reach)
 
 
-def _bracket(price: _Prices, start: float, sign: float, reach: float) -> tuple[float, float]:
+def _bracket(price: _Prices, start: float, sign: float, reach: float, step: float) -> tuple[float, float]:
     """A log scale that meets the target and a neighbouring one that fails."""
     met = price(start) <= 0
     toward = -sign if met else sign  # to less noise while the target is met, else to more
-    before, step = start, 0.03
+    before = start
     while abs(before - start) < reach:
         after = before + toward * step
         if (price(after) <= 0) != met:
             return (before, after) if met else (after, before)
-        before, step = after, 2 * step
+        before, step = after, step * (2 if step >= 0.03 else 8)
     raise _unreachable(price, met=met)
 
 

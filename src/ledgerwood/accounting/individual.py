@@ -12,8 +12,9 @@ never release them, and never let control flow that an observer can see depend o
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,6 +99,10 @@ class IndividualFilter:
         self.budget = budget
         self._spent = np.zeros(checks.count("records", records))
         self._active = np.ones(self._spent.size, dtype=bool)
+        self._mutex = threading.Lock()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an IndividualFilter cannot be copied or pickled: every copy would grant the budgets again")
 
     @property
     def active(self) -> NDArray[np.bool_]:
@@ -144,8 +149,9 @@ class IndividualFilter:
         if price.shape != self._spent.shape:
             raise ParameterError("prices", "have one entry per record", price.shape)
         price = np.where(price >= 0, price, np.inf)  # also nan: values never raise
-        after = np.nextafter(self._spent + price * (1 + _MARGIN), np.inf)
-        after = np.where(price == 0, self._spent, after)
-        self._active &= after <= self.budget.limit
-        self._spent = np.where(self._active, after, self._spent)
-        return self._active.copy()
+        with self._mutex:
+            after = np.nextafter(self._spent + price * (1 + _MARGIN), np.inf)
+            after = np.where(price == 0, self._spent, after)
+            self._active &= after <= self.budget.limit
+            self._spent = np.where(self._active, after, self._spent)
+            return self._active.copy()

@@ -169,9 +169,7 @@ class Journal:
         record = {"n": self.count, **body}
         line, digest = seal(self._hash, record)
         try:
-            view = memoryview(line)
-            while view:
-                view = view[os.write(self._file, view) :]
+            _write(self._file, line)
             _sync(self._file)
             self._advance(len(line), digest)
             self._write_anchor()
@@ -229,7 +227,7 @@ class Journal:
         draft = self.anchor_path.with_name(self.anchor_path.name + ".new")
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, f"{self.anchor}\n".encode())
+            _write(handle, f"{self.anchor}\n".encode())
             _sync(handle)
         finally:
             os.close(handle)
@@ -254,6 +252,12 @@ def _read(handle: int, offset: int, length: int) -> bytes:
         chunks.append(chunk)
         offset, length = offset + len(chunk), length - len(chunk)
     return b"".join(chunks)
+
+
+def _write(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
 
 
 def _sync(handle: int) -> None:

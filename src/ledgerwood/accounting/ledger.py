@@ -7,6 +7,7 @@ draw noise, return. A crash between two of them may count a release that never c
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from ledgerwood.accounting.books import Balance, Entry, FilterBooks, Posting, child_name, curve_to_json
 from ledgerwood.accounting.journal import Anchor, Journal, Record
+from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.accounting.plan import Plan
 from ledgerwood.accounting.plan_books import PlanBooks
 from ledgerwood.accounting.records import (
@@ -30,6 +32,8 @@ from ledgerwood.errors import LedgerClosed, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
+
+_INTERRUPTED = "a release was interrupted by another one in the same thread; nothing was released"
 
 Value = TypeVar("Value", contravariant=True)
 Result = TypeVar("Result", covariant=True)
@@ -118,6 +122,7 @@ class Ledger:
         kept from ``ledger.anchor``: the journal must pass through it.
         """
         wanted = None
+        relation = as_neighbours(neighbours)
         if any(given is not None for given in (epsilon, delta, filter, order, plan)) or outright:
             wanted = opening(
                 epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
@@ -126,7 +131,10 @@ class Ledger:
             raise ParameterError("epsilon", "be given to open a new journal", epsilon)
         journal = Journal(path, Anchor.parse(anchor) if isinstance(anchor, str) else anchor)
         try:
-            return cls._opened(journal, wanted)
+            ledger = cls._opened(journal, wanted)
+            if relation is not Neighbours.ADD_REMOVE and relation != ledger._books.neighbours:
+                raise ParameterError("neighbours", "be those of the journal", neighbours)
+            return ledger
         except BaseException:
             journal.close()
             raise
@@ -159,6 +167,7 @@ class Ledger:
         self._mutex = threading.RLock()
         self._process = os.getpid()
         self._entering = False
+        self._held = False
 
     # ---- spending
 
@@ -224,7 +233,7 @@ class Ledger:
             raise ParameterError("by", "be positive fractions with a sum of at most 1", by)
         if not isinstance(self._books, FilterBooks):
             raise ParameterError("split", "be used on a ledger with a filter: a plan has its own order", "plan")
-        with self._locked():
+        with self._locked(writing=True):
             shares = self._books.divide(fractions)
             if not all(units > 0 for units, _ in shares):
                 raise ParameterError("by", "leave something to every sub-ledger", by)
@@ -242,7 +251,7 @@ class Ledger:
             return
         if child._header.get("parent") != self._header["id"]:
             raise ParameterError("child", "be a sub-ledger that this ledger's split() made", child)
-        with self._locked(), child._locked():
+        with self._locked(writing=True), child._locked(writing=True):
             books = child._books
             assert isinstance(books, FilterBooks)
             if not books.closed:
@@ -276,15 +285,14 @@ class Ledger:
         """Return epsilon such that, with probability at least 1 - delta, no loss ever exceeded its reading.
 
         Valid at all times at once, so also at a time chosen by looking at the outputs:
-        :mod:`ledgerwood.accounting.odometer`.
+        :mod:`ledgerwood.accounting.odometer`. What the ledger keeps for costs that spend delta outright is part of
+        ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
         """
         with self._locked():
-            own = self._books.odometer_delta()
-            if delta is None:
-                delta = own
-            elif not 0 <= delta < 1:
+            if delta is not None and not 0 <= delta < 1:
                 raise ParameterError("delta", "lie in [0, 1)", delta)
-            return self._books.tally.epsilon(delta)
+            own = self._books.odometer_delta(delta)
+            return math.inf if own is None else self._books.tally.epsilon(own)
 
     def journal(self) -> tuple[Entry, ...]:
         """Return every entry so far, oldest first."""
@@ -344,15 +352,36 @@ class Ledger:
     # ---- inside
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, *, writing: bool = False) -> Iterator[None]:
+        """Hold the ledger, with all that other processes recorded.
+
+        Code that interrupts its own thread here (a signal handler, a finaliser, a cost that looks at the ledger) may
+        read what is known; it must not write, nor drop the file's lock.
+        """
         self._check_alive()
         with self._mutex:
-            if self._journal is None:
+            if self._held:
+                if writing:
+                    raise LedgerClosed(_INTERRUPTED)
                 yield
                 return
-            with self._journal.locked():
-                self._apply(self._journal.catch_up())
-                yield
+            self._held = True
+            try:
+                if self._journal is None:
+                    yield
+                    return
+                with self._journal.locked():
+                    self._catch_up(self._journal)
+                    yield
+            finally:
+                self._held = False
+
+    def _catch_up(self, journal: Journal) -> None:
+        try:
+            self._apply(journal.catch_up())
+        except BaseException:  # an interrupt too: what was read and not entered would be forgotten
+            journal.broken = True
+            raise
 
     def _check_alive(self) -> None:
         if self._process != os.getpid():
@@ -364,7 +393,7 @@ class Ledger:
     def _record(self, entry: Entry) -> int:
         """Record an entry and return its number. After this returns, noise may be drawn."""
         if self._journal is not None:
-            with self._locked():
+            with self._locked(writing=True):
                 return self._enter(entry)
         if self._process != os.getpid():
             self._check_alive()
@@ -373,7 +402,7 @@ class Ledger:
 
     def _enter(self, entry: Entry) -> int:
         if self._entering:
-            raise LedgerClosed("a release was interrupted by another one in the same thread; nothing was released")
+            raise LedgerClosed(_INTERRUPTED)
         self._entering = True
         try:
             posting = self._books.review(entry)
@@ -390,9 +419,10 @@ class Ledger:
                 self._journal.append(record)
             self._books.post(posting)
             self._entries.append(posting.entry)
-        except BaseException:  # an interrupt too: from here on the file and the memory may differ
+        except BaseException:  # an interrupt too: from here on file and memory may differ, or memory be half changed
             if self._journal is not None:
                 self._journal.broken = True
+            self._books.closed = True
             raise
         return number
 
@@ -433,6 +463,8 @@ class Parts:
     def __getitem__(self, key: int | str) -> Part:
         if isinstance(key, bool) or not isinstance(key, int | str):
             raise ParameterError("part", "be an int or a string", key)
+        if isinstance(key, int) and key.bit_length() > 64:
+            raise ParameterError("part", "be an int of at most 64 bits", f"<{key.bit_length()} bits>")
         return Part(self._ledger, self._block, key)
 
 

@@ -10,6 +10,9 @@ orders of :data:`ORDERS`, and by Ville's inequality it ever reaches :math:`1/\de
 
 Beside it, losses that are bounded surely add: :math:`L_t \le \sum \varepsilon_i` when every release is pure. Proof and
 references (Rogers et al. 2016; Whitehouse et al. 2023): ``docs/theory/filters.md``, Theorem 5.
+
+A cost that spends delta outright has an infinite loss with that probability, so what is kept for such costs is taken
+from the odometer's delta first.
 """
 
 from __future__ import annotations
@@ -45,6 +48,17 @@ def loss_curve(cost: Cost) -> NDArray[np.float64]:
 def no_loss() -> NDArray[np.float64]:
     """Return the curve of nothing released."""
     return np.zeros(ORDERS.size + 1)
+
+
+def own_delta(delta: float, kept: float, *, spent: bool) -> float | None:
+    """Return what is left of ``delta`` for the odometer itself, None when nothing finite can be said.
+
+    ``kept`` is the probability set aside before the first release for costs that spend delta outright. A smaller delta
+    than that is all the odometer's own until the first such cost is ``spent``; after it every reading is infinite.
+    """
+    if delta >= kept:
+        return delta - kept
+    return None if spent else delta
 
 
 def time_uniform_epsilon(total: NDArray[np.float64], delta: float) -> float:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Cost, sequence
-from ledgerwood.accounting.calibration import calibrate
+from ledgerwood.accounting.calibration import calibrate, recalibrate
 from ledgerwood.accounting.costs import Gaussian
 from ledgerwood.accounting.filters import Filter, to_units
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.accounting.releases import (
     RESERVE,
+    RESERVE_SLACK,
     InParallel,
     InSequence,
     Item,
@@ -103,8 +104,13 @@ class Plan:
         for release in self.releases():
             if release.is_known and release.priced(self.neighbours).neighbours != self.neighbours:
                 raise ParameterError("neighbours", "be the same for the plan and its costs", self.neighbours)
-        if self.reserve is not None:
-            checks.positive("reserve", self.reserve)
+        for name in ("reserve", "epsilon", "reserve_mu"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        if self.delta is not None:
+            object.__setattr__(self, "delta", checks.delta_value(self.delta))
+        if self.reserve is None and self.reserve_mu is not None:
+            raise ParameterError("reserve_mu", "come with a reserve", self.reserve_mu)
 
     # ---- reading
 
@@ -225,11 +231,18 @@ class Plan:
             if self.cost.epsilon(delta, method) > epsilon:
                 raise CalibrationError(f"the fixed releases cost more than epsilon={epsilon} at delta={delta}")
             return target
-        guess = self._noise_now(epsilon, delta) or _first_noise(epsilon, delta)
         method = self._method() if method is None else method
-        noise = calibrate(
-            lambda x: target._with_noise(x).cost, epsilon=epsilon, delta=delta, method=method, guess=guess
-        )
+
+        def cost(noise: float) -> Cost:
+            return target._with_noise(noise).cost
+
+        guess, now = _first_noise(epsilon, delta), self._noise_now()
+        if method is None and delta and now and self.epsilon and self.delta:
+            guess *= now / _first_noise(self.epsilon, self.delta)
+            last = self.cost, self.epsilon, self.delta
+            noise = recalibrate(cost, epsilon=epsilon, delta=delta, last=last, guess=guess)
+        else:
+            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess)
         return target._with_noise(noise)
 
     def what_if(
@@ -296,19 +309,16 @@ class Plan:
     def _shares(self) -> float:
         return math.fsum(_share(item) for item in self.items) + (self.reserve or 0.0)
 
-    def _noise_now(self, epsilon: float, delta: float) -> float | None:
-        """Return where a search may start: the noise of a plan that is calibrated already, moved to the new target."""
-        if not self.is_calibrated or self.epsilon is None or self.delta is None:
+    def _noise_now(self) -> float | None:
+        """Return the noise of a plan that is calibrated already, as :meth:`_with_noise` counts it."""
+        if not self.is_calibrated:
             return None
         spends, whole, shared = self._spends(), 0.0, 0.0
         for item in self.items:
             for release in () if isinstance(item, InParallel) else _members(item):
                 if release.share is not None:
                     whole, shared = whole + spends[release.label], shared + release.share
-        if not whole:
-            return None
-        moved = _first_noise(epsilon, delta) / _first_noise(self.epsilon, self.delta)
-        return moved * math.sqrt(shared / self._shares() / whole)
+        return math.sqrt(shared / self._shares() / whole) if whole else None
 
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""
@@ -349,7 +359,7 @@ class Plan:
                 )
         if label not in set(self._labels()):
             raise ParameterError("label", "name a release or a group of the plan", label)
-        return replace(self, items=items)
+        return replace(self, items=items, epsilon=None, delta=None)
 
     def _spends(self) -> dict[str, float]:
         """Return the small-scale concentrated spend of each label."""
@@ -386,7 +396,8 @@ def _runs(plan: Plan) -> tuple[Run, ...]:
             case InSequence():
                 found += [Run(r.label, r.priced(plan.neighbours), r.times) for r in item.members] * item.times
     if plan.reserve_mu is not None:
-        found.append(Run(RESERVE, Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours), 1))
+        mu = plan.reserve_mu * (1 + RESERVE_SLACK)
+        found.append(Run(RESERVE, Gaussian(mu=mu, neighbours=plan.neighbours), 1))
     return tuple(found)
 
 

@@ -30,9 +30,9 @@ from ledgerwood.accounting.costs import BoundedRange
 from ledgerwood.accounting.disjoint import Worst as WorstOf
 from ledgerwood.accounting.filters import to_units
 from ledgerwood.accounting.neighbours import Neighbours
-from ledgerwood.accounting.odometer import loss_curve
+from ledgerwood.accounting.odometer import loss_curve, own_delta
 from ledgerwood.accounting.plan import Plan, Run
-from ledgerwood.accounting.releases import RESERVE, InParallel, small_scale_rho
+from ledgerwood.accounting.releases import RESERVE, RESERVE_SLACK, InParallel, small_scale_rho
 from ledgerwood.errors import LedgerClosed, OffPlan
 
 
@@ -112,7 +112,7 @@ class PlanBooks:
         for run in self._runs:
             self._planned[run.label] += run.times
             self._costs[run.label] = run.cost
-        self._reserve_limit = to_units(plan.reserve_mu**2, up=False) if plan.reserve_mu else 0
+        self._reserve_limit = to_units(plan.reserve_mu**2 * (1 + RESERVE_SLACK), up=False) if plan.reserve_mu else 0
         self._reserve_used = 0
         self._used: Counter[str] = Counter()
         self._blocks: dict[int, PlanBlock] = {}
@@ -202,10 +202,12 @@ class PlanBooks:
         """Return what of the plan has not run."""
         return self._balance(self._planned - self._used)
 
-    def odometer_delta(self) -> float:
-        """Return the plan's delta."""
+    def odometer_delta(self, delta: float | None) -> float | None:
+        """Return the part of delta (the plan's by default) that is the odometer's own."""
         assert self.plan.delta is not None
-        return self.plan.delta
+        spent = any(self._used[label] and cost.infinite_mass() > 0 for label, cost in self._costs.items())
+        whole = self.plan.delta if delta is None else delta
+        return own_delta(whole, self.plan.cost.infinite_mass(), spent=spent)
 
     def statement(self, *, releases: int, private: bool) -> str:
         """Return the guarantee as a full sentence."""
@@ -289,10 +291,10 @@ class PlanBooks:
         mu = cost.mu()
         if mu is None or cost.infinite_mass() > 0:
             raise OffPlan("the reserve takes releases of Gaussian DP only; nothing was released")
-        return Posting(entry, to_units(mu * mu * (1 + 2.0**-40)), amount=self._amount(cost))
+        return Posting(entry, to_units(mu * mu * (1 + RESERVE_SLACK / 2)), amount=self._amount(cost))
 
     def _amount(self, given: Cost | None) -> Amount:
-        found = self._curves.get(given)
+        found = self._curves.get(given) if isinstance(given, Cost) else None
         if found is None:
             found = Amount(0, 0, loss_curve(checked_cost(given, self.neighbours)))
             if len(self._curves) >= 4096:

@@ -128,6 +128,8 @@ def _release_from_dict(data: Any) -> Release:
             raise FormatError(f"unknown cost kind {cost!r}; this version knows {', '.join(sorted(serialize.KINDS))}")
         if not isinstance(fixed, Mapping):
             raise FormatError("the field 'fixed' of a release must be an object")
+        for name in fixed.keys() & {*_RELEASE}:
+            raise FormatError(f"unknown field {name!r} among the fixed arguments of a release")
         return Release(cost=kind, **fields, **fixed)
     return Release(cost=serialize.from_dict(cost), **fields)
 

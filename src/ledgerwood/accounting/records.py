@@ -41,9 +41,10 @@ def opening(
             raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
         if plan.epsilon is None or not plan.is_calibrated:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
-        if not plan.is_within_target():
+        written = plan_format.to_dict(plan)  # what the ledger will follow: a cost function is not asked again
+        if not plan_format.from_dict(written).is_within_target():
             raise ParameterError("plan", f"cost at most the epsilon={plan.epsilon} that it states", plan)
-        return {**start, "neighbours": str(plan.neighbours), "plan": plan_format.to_dict(plan)}
+        return {**start, "neighbours": str(plan.neighbours), "plan": written}
     if epsilon is None or delta is None:
         missing = "epsilon" if epsilon is None else "delta"
         raise ParameterError(missing, "be given (or a calibrated plan)", None)

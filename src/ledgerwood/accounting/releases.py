@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
 RESERVE = "reserve"
+RESERVE_SLACK = 2.0**-39
+"""A plan pays for a reserve whose squared mu is larger by this, so that the whole can be spent despite rounding."""
 Template: TypeAlias = type[Atom] | Callable[[float], Cost] | Cost
 
 
@@ -71,6 +74,9 @@ class Release:
                 raise ParameterError("cost", "be a cost class with a noise parameter", cost.__name__)
             for name in {"neighbours", cost.noise_parameter} & fixed.keys():
                 raise ParameterError(name, "be left to the plan (neighbours=) or to scale=", fixed[name])
+            known = inspect.signature(cost).parameters
+            for name in sorted(fixed.keys() - known.keys()):
+                raise ParameterError(name, f"be an argument of {cost.__name__} ({', '.join(known)})", fixed[name])
         elif not callable(cost):
             raise ParameterError("cost", "be a cost, a cost class or a function of the noise parameter", cost)
         elif fixed:
