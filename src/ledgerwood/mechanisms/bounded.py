@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import check_bounds, clamped_integers, positive, ratio_above, whole_number
+from ledgerwood.mechanisms.base import check_bounds, clamped_integers, ratio_above, settle_floats, whole_number
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
 
@@ -65,12 +65,13 @@ class BoundedDiscreteLaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        if positive("scale", self.scale) > draws.LARGEST_SCALE:
+        settle_floats(self, "scale")
+        if self.scale > draws.LARGEST_SCALE:
             raise ParameterError("scale", "be at most 2**50", self.scale, "Take a coarser grid")
         for name in ("lower", "upper"):
-            whole_number(name, getattr(self, name), at_least=-(2**60))
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=-(2**60)))
         check_bounds((2 * self.lower, 2 * self.upper))
-        whole_number("sensitivity", self.sensitivity, at_least=1)
+        object.__setattr__(self, "sensitivity", whole_number("sensitivity", self.sensitivity, at_least=1))
         _ = self.cost
 
     @property

@@ -26,7 +26,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 
 from .claims import ConstantClaim
-from .domain import Codes, Domain, numeric, privacy_parameter
+from .domain import Codes, Domain, numeric, settle_epsilons
 from .fixed_point import Ball, exp_minus
 from .laws import Floats
 from .ordered import OrderedMechanism
@@ -53,7 +53,7 @@ class GeneralisedRandomisedResponse(OrderedMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
 
     @property
     def claim(self) -> ConstantClaim:
@@ -108,7 +108,7 @@ class UnaryEncoding:
     kind: Literal["symmetric", "optimised"] = "optimised"
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
         if self.kind not in ("symmetric", "optimised"):
             raise ParameterError("kind", "be 'symmetric' or 'optimised'", self.kind)
 

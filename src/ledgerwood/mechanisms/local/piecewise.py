@@ -28,7 +28,7 @@ from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.mechanisms.randomness import RandomSource
 
 from .claims import ConstantClaim
-from .domain import Codes, Domain, numeric, privacy_parameter
+from .domain import Codes, Domain, numeric, settle_epsilons
 from .fixed_point import Ball, exp_minus
 from .laws import Floats
 from .ordered import OrderedMechanism
@@ -52,7 +52,7 @@ class PiecewiseMechanism(OrderedMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
 
     @property
     def window(self) -> int:
