@@ -24,13 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 from ledgerwood.accounting import Cost, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
+from ledgerwood.mechanisms.sampling.draws import uniform_below
 
 from .claims import ConstantClaim
 from .domain import Codes, Domain, numeric, settle_epsilons
-from .fixed_point import Ball, exp_minus
+from .fixed_point import Ball
 from .laws import Floats
 from .ordered import OrderedMechanism
-from .sampling import bernoulli, uniform_below
+from .sampling import bernoulli
 
 _MOST_ENUMERATED = 16
 
@@ -83,7 +84,7 @@ class GeneralisedRandomisedResponse(OrderedMechanism):
         return np.array([0])  # all pairs at one distance look alike from some output; (0, t) from output 0
 
     def _truth(self, precision: int) -> Ball:
-        one, e = Ball.of(1, precision), exp_minus(Fraction(self.epsilon), precision)
+        one, e = Ball.of(1, precision), Ball.exp_minus(Fraction(self.epsilon), precision)
         return (one - e) / (one + Ball.of(self.domain.size - 1, precision) * e)
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
@@ -160,9 +161,9 @@ class UnaryEncoding:
         if self.kind == "optimised":
             return Ball.of(Fraction(1, 2), precision)
         one = Ball.of(1, precision)
-        return one / (one + exp_minus(Fraction(self.epsilon) / 2, precision))
+        return one / (one + Ball.exp_minus(Fraction(self.epsilon) / 2, precision))
 
     def _elsewhere(self, precision: int) -> Ball:
         rate = Fraction(self.epsilon) if self.kind == "optimised" else Fraction(self.epsilon) / 2
-        e = exp_minus(rate, precision)
+        e = Ball.exp_minus(rate, precision)
         return e / (Ball.of(1, precision) + e)
