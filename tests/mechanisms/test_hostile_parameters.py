@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ReleaseRefused
 from ledgerwood.mechanisms import (
     BoundedDiscreteLaplaceMechanism,
@@ -20,6 +21,7 @@ from ledgerwood.mechanisms import (
     LaplaceMechanism,
     NoisyMaxMechanism,
     PermuteAndFlipMechanism,
+    PoissonSubsampledMechanism,
     QuantileMechanism,
     RankMechanism,
     SeededSource,
@@ -165,3 +167,23 @@ def test_threads_that_share_a_sparse_vector_run_get_no_answer_too_many() -> None
         for thread in threads:
             thread.join()
         assert len(positives) == 3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "bad"),
+    [
+        (GlobalMap(Domain(0, 9), 1.0), ["young", "old"]),
+        (GeneralisedRandomisedResponse(Domain(0, 9), 1.0), [[1], [2, 3]]),
+        (UnaryEncoding(Domain(0, 9), 1.0), np.array([None])),
+        (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(10.0), 0.1, np.sum), np.ones(5)),
+        (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(10.0), 0.1, np.max), np.ones(5, dtype=int)),
+        (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(10.0), 0.1, len), 7),
+    ],
+)
+def test_nothing_is_spent_on_a_value_of_the_wrong_kind(mechanism, bad) -> None:
+    ledger = Ledger(epsilon=100.0, delta=1e-6)
+    with pytest.raises(ParameterError):
+        ledger.release(mechanism, bad, label="wrong")
+    assert ledger.spent().amount == 0
+    with pytest.raises(ParameterError):
+        mechanism.release(bad)

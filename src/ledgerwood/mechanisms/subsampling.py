@@ -56,7 +56,7 @@ class PoissonSubsampledMechanism:
     rate : float
         Probability, in (0, 1].
     query : callable
-        From the kept records (``records[mask]``) to the value that ``mechanism`` releases.
+        From the kept records (``records[mask]``, possibly none) to the value that ``mechanism`` releases.
 
     Examples
     --------
@@ -85,8 +85,28 @@ class PoissonSubsampledMechanism:
         """The amplified cost."""
         return PoissonSubsampled(self.mechanism.cost, rate=self.rate)
 
+    def check(self, records: Any) -> None:
+        """Raise an error unless the query of an empty sample can be released; nothing is drawn.
+
+        An empty sample has the type that every sample has, and nobody's data: the error tells nothing.
+        """
+        self._rows(records)
+
+    def _rows(self, records: Any) -> NDArray[Any]:
+        rows = np.asarray(records)
+        if rows.ndim == 0:
+            raise ParameterError("records", "be an array with a row for each record", "<shape ()>")
+        try:
+            nothing = self.query(rows[:0])
+        except Exception as error:
+            raise ParameterError("query", "have a value for an empty sample", self.query) from error
+        check = getattr(self.mechanism, "check", None)
+        if check is not None:
+            check(nothing)
+        return rows
+
     def release(self, records: Any, rng: Rng = None) -> Any:
         """Sample, query, release."""
         source = source_of(rng)
-        rows = np.asarray(records)
+        rows = self._rows(records)
         return self.mechanism.release(self.query(rows[poisson_sample(len(rows), self.rate, source)]), source)

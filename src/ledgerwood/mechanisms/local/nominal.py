@@ -142,6 +142,10 @@ class UnaryEncoding:
         """Exact probabilities of all ``2**k`` outputs."""
         return np.asarray(np.exp(self.log_probabilities(value)))
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value is no array of numbers; nothing is drawn. A ledger asks before it spends."""
+        self.domain.encode(value)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
         """Bits for each value, on a new last axis; values are clamped like everywhere here."""
         source = source_of(rng)
