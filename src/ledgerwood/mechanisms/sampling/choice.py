@@ -40,7 +40,7 @@ class Exponents:
         c = float(self.coefficient)
         with np.errstate(over="ignore"):  # differences of integers of at most 2**61 are exact
             behind = np.asarray(self.top - self.scores, dtype=np.float64)
-            if np.isinf(behind).any():  # scores further apart than the largest float: halve the large ones first
+            if np.isinf(behind.max()):  # scores further apart than the largest float: halve the large ones first
                 halves = self.top / 2 - self.scores / 2
                 return np.where(np.isinf(behind), 2 * (c * halves), c * behind)
             return c * behind
