@@ -19,6 +19,7 @@ from ledgerwood.mechanisms.local import (
     LocalMap,
     Partition,
     PiecewiseMechanism,
+    UnaryEncoding,
     order_preservation,
 )
 from ledgerwood.mechanisms.local.ordered import OrderedMechanism
@@ -47,6 +48,26 @@ def law_and_profile(name: str, mechanism: OrderedMechanism, values: tuple[int, .
 
 def save(figure: matplotlib.figure.Figure, name: str) -> None:
     figure.savefig(PAGES / f"{name}.svg", metadata={"Date": None})
+
+
+def unary_figure(domain: Domain, epsilon: float, value: int) -> None:
+    """Probability that each bit is set, and the exact loss between the values at each distance."""
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+    distances = np.arange(1, domain.size)
+    for kind in ("symmetric", "optimised"):
+        mechanism = UnaryEncoding(domain, epsilon, kind)
+        own, other = mechanism.bit_probabilities
+        left.step(domain.values, np.where(domain.values == value, own, other), where="mid", label=kind, lw=1)
+        table = mechanism.log_probabilities(domain.values)
+        losses = [np.abs(table[t:] - table[:-t]).max() for t in distances]
+        right.plot(distances, losses, label=kind, lw=1, ls="-" if kind == "symmetric" else "--")
+    left.set(xlabel=f"bit (the value is {value})", ylabel="probability that it is set", ylim=(0, 1))
+    right.set(xlabel="distance t", ylabel="epsilon(t)", ylim=(0, None))
+    left.legend(frameon=False)
+    right.legend(frameon=False)
+    save(figure, "unary-encoding")
 
 
 def order_figure(domain: Domain) -> None:
@@ -78,6 +99,7 @@ def main() -> None:
     law_and_profile("local-map", whole, (1, 5))
     law_and_profile("randomised-response", GeneralisedRandomisedResponse(Domain(1, 10), 1.0), (3, 7))
     law_and_profile("piecewise", PiecewiseMechanism(domain, 1.0), (1, 30, 100))
+    unary_figure(Domain(0, 9), 1.0, 3)
     order_figure(domain)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 
 import numpy as np
 from scipy import stats
 
-from ledgerwood.mechanisms.randomness import OutOfBits, RandomSource, ReplaySource
+from ledgerwood.mechanisms.randomness import RandomSource
+from ledgerwood.verification.bits import law_of_sampler
 
 FALSE_ALARM = 1e-9
 """Chance that one goodness-of-fit test fails although the sampler is right. Fewer than 100 of them run in CI."""
@@ -17,29 +17,14 @@ FALSE_ALARM = 1e-9
 
 def enumerate_bits(
     sampler: Callable[[RandomSource], Hashable], word_bits: int, depth: int
-) -> tuple[dict[Hashable, Fraction], Fraction]:
+) -> tuple[Mapping[Hashable, Fraction], Fraction]:
     """Run the sampler on every string of words of at most ``depth`` bits.
 
     Returns the exact probability of each output by runs that end in time, and the probability of all others.
     """
-    mass: dict[Hashable, Fraction] = defaultdict(Fraction)
-    undecided = Fraction(0)
-    strings: list[tuple[int, ...]] = [()]
-    while strings:
-        words = strings.pop()
-        source = ReplaySource(list(words), word_bits=word_bits)
-        try:
-            output = sampler(source)
-        except OutOfBits:
-            if (len(words) + 1) * word_bits > depth:
-                undecided += Fraction(1, 2 ** (word_bits * len(words)))
-            else:
-                strings.extend((*words, word) for word in range(2**word_bits))
-            continue
-        assert source.position == len(words)
-        mass[output] += Fraction(1, 2 ** (word_bits * source.position))
-    assert sum(mass.values()) + undecided == 1
-    return mass, undecided
+    law = law_of_sampler(sampler, word_bits=word_bits, most_bits=depth)
+    assert sum(law.probabilities.values()) + law.unresolved == 1
+    return law.probabilities, law.unresolved
 
 
 def assert_law(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.mechanisms.local import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
-from ledgerwood.mechanisms.local.fixed_point import Ball, exp_minus, powers
+from ledgerwood.mechanisms.local.fixed_point import Ball, powers
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -30,7 +30,7 @@ def contains(ball: Ball, value: mpmath.mpf) -> bool:
 @settings(max_examples=200, deadline=None)
 @given(rationals, st.integers(8, 250))
 def test_the_exponential_is_enclosed_within_two_units(exponent: Fraction, precision: int) -> None:
-    ball = exp_minus(exponent, precision)
+    ball = Ball.exp_minus(exponent, precision)
     assert contains(ball, mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator))
     assert 0 <= ball.upper - ball.lower <= 2
 
@@ -52,7 +52,7 @@ def test_arithmetic_keeps_the_enclosure(a: Fraction, b: Fraction, precision: int
 
 
 def test_powers_are_enclosed() -> None:
-    for d, ball in enumerate(powers(exp_minus(Fraction(1, 7), 80), 50)):
+    for d, ball in enumerate(powers(Ball.exp_minus(Fraction(1, 7), 80), 50)):
         assert contains(ball, mpmath.exp(-mpmath.mpf(d) / 7)) and ball.upper - ball.lower <= 2 * d + 2
 
 

@@ -14,6 +14,7 @@ alone, so that a ledger can refuse a bad value before it spends.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -37,6 +38,7 @@ __all__ = [
     "ratio_above",
     "ratio_below",
     "real_array",
+    "settle_floats",
     "whole_number",
 ]
 
@@ -74,11 +76,9 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         whole_number("dimension", self.dimension, at_least=1)
-        known = {"l1": self.l1, "l2": self.l2, "linf": self.linf}
-        for name, bound in known.items():
-            if bound is not None:
-                positive(name, bound)
-        if all(bound is None for bound in known.values()):
+        known = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
+        settle_floats(self, *known, upwards=True)
+        if not known:
             raise ParameterError("l1", "be given, or l2 or linf", None, "state at least one norm")
 
     def check_size(self, size: int) -> None:
@@ -119,10 +119,18 @@ class Sensitivity:
 
 
 def _root_above(square: Fraction) -> float:
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
+    """The square root, rounded up: from the integer root of some 128 bits, whatever the size of the number."""
+    shift = (128 - square.numerator.bit_length() + square.denominator.bit_length()) // 2
+    root = math.isqrt(math.floor(square * Fraction(4) ** shift)) / Fraction(2) ** shift
+    try:
+        bound = float(root)
+    except OverflowError:
+        bound = math.inf
+    while bound < math.inf and Fraction(bound) ** 2 < square:
+        bound = math.nextafter(bound, math.inf)
+    if bound == math.inf:
+        raise ParameterError("sensitivity", "be finite in the norm that counts", bound, "Take another unit")
+    return bound
 
 
 def positive(name: str, value: SupportsFloat) -> float:
@@ -144,6 +152,23 @@ def positive(name: str, value: SupportsFloat) -> float:
     return number
 
 
+def settle_floats(mechanism: object, *names: str, upwards: bool = False) -> None:
+    """Check positive fields of a new frozen value, and keep them as floats: priced and sampled as one number.
+
+    A numpy scalar or a fraction would go through exact arithmetic as something else than its price says; a
+    sensitivity that is no float is rounded ``upwards``.
+
+    >>> Sensitivity(l1=Fraction(1, 3)).in_l1 >= Fraction(1, 3)
+    True
+    """
+    for name in names:
+        value = getattr(mechanism, name)
+        number = positive(name, value)
+        if upwards and number < value:
+            number = positive(name, math.nextafter(number, math.inf))
+        object.__setattr__(mechanism, name, number)
+
+
 def whole_number(name: str, value: Any, *, at_least: int) -> int:
     """``value`` as an int if it is a whole number not below ``at_least``; otherwise an error."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
@@ -161,12 +186,12 @@ def ratio_below(numerator: float, denominator: float) -> float:
     True
     """
     a, b = Fraction(numerator), Fraction(denominator)
-    c = numerator / denominator
+    c = min(numerator / denominator, sys.float_info.max)
     while c > 0 and Fraction(c) * b > a:
         c = math.nextafter(c, 0.0)
     while math.nextafter(c, math.inf) < math.inf and Fraction(math.nextafter(c, math.inf)) * b <= a:
         c = math.nextafter(c, math.inf)
-    if not 0 < c < math.inf:
+    if not 0 < c < sys.float_info.max:
         raise ParameterError("epsilon", "be neither negligible nor huge beside the sensitivity", numerator)
     return c
 
@@ -174,6 +199,8 @@ def ratio_below(numerator: float, denominator: float) -> float:
 def ratio_above(numerator: float, denominator: float) -> float:
     """The quotient, rounded up."""
     quotient = numerator / denominator
+    if quotient == math.inf:
+        raise ParameterError("scale", "not be negligible beside the sensitivity", denominator)
     while Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
         quotient = math.nextafter(quotient, math.inf)
     return quotient
@@ -181,8 +208,12 @@ def ratio_above(numerator: float, denominator: float) -> float:
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:
     """Bounds must be finite, in order, and within 2**61 steps of the grid."""
-    lower, upper = bounds
-    if not (-math.inf < lower <= upper < math.inf) or max(abs(lower), abs(upper)) / grid > LARGEST_INTEGER:
+    try:
+        lower, upper = (Fraction(bound) for bound in bounds)
+        fits = lower <= upper and max(-lower, upper) <= LARGEST_INTEGER * Fraction(grid)
+    except (TypeError, ValueError, OverflowError):  # no pair of finite numbers
+        fits = False
+    if not fits:
         raise ParameterError("bounds", "be finite, in order, and within 2**61 steps of the grid", bounds)
 
 
@@ -203,8 +234,8 @@ def integers(name: str, value: ArrayLike, *, limit: int = LARGEST_INTEGER) -> ND
 def clamped_integers(name: str, value: ArrayLike, lower: int, upper: int) -> NDArray[np.int64]:
     """Integers forced into lower .. upper, whatever their size."""
     array = real_array(name, value)
-    if array.dtype == np.uint64:
-        array = np.minimum(array, np.uint64(2**63 - 1))
+    if array.dtype.kind == "u":  # of either byte order: would wrap into negative numbers
+        array = np.minimum(array.astype(np.uint64), np.uint64(2**63 - 1))
     return integers(name, array if array.dtype.kind == "f" else np.clip(array.astype(np.int64), lower, upper))
 
 

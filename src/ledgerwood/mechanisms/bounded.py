@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import check_bounds, clamped_integers, positive, ratio_above, whole_number
-from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
+from ledgerwood.mechanisms.base import check_bounds, clamped_integers, ratio_above, settle_floats, whole_number
+from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
 
 __all__ = ["BoundedDiscreteLaplaceMechanism", "log_normaliser"]
@@ -65,12 +65,13 @@ class BoundedDiscreteLaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        if positive("scale", self.scale) > draws.LARGEST_SCALE:
+        settle_floats(self, "scale")
+        if self.scale > draws.LARGEST_SCALE:
             raise ParameterError("scale", "be at most 2**50", self.scale, "Take a coarser grid")
         for name in ("lower", "upper"):
-            whole_number(name, getattr(self, name), at_least=-(2**60))
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=-(2**60)))
         check_bounds((2 * self.lower, 2 * self.upper))
-        whole_number("sensitivity", self.sensitivity, at_least=1)
+        object.__setattr__(self, "sensitivity", whole_number("sensitivity", self.sensitivity, at_least=1))
         _ = self.cost
 
     @property
@@ -109,7 +110,7 @@ class BoundedDiscreteLaplaceMechanism:
                 z = start + draws.discrete_laplace(Fraction(self.scale), open_.size, source)
                 kept = (self.lower <= z) & (z <= self.upper)
             else:
-                z = self.lower + uniform_below(self.upper - self.lower + 1, open_.size, source)
+                z = self.lower + draws.uniform_below(np.full(open_.size, self.upper - self.lower + 1), source)
                 kept = choice.coins(choice.Exponents(1 / Fraction(self.scale), -np.abs(z - start), 0), source)
             out[open_[kept]] = z[kept]
             open_ = open_[~kept]
@@ -117,18 +118,3 @@ class BoundedDiscreteLaplaceMechanism:
 
     def _clamped(self, value: ArrayLike) -> NDArray[np.int64]:
         return clamped_integers("value", value, self.lower, self.upper)
-
-
-def uniform_below(n: int, count: int, source: RandomSource) -> NDArray[np.int64]:
-    """Independent uniform integers in 0 .. n-1 (n at most 2**62): leading bits of a word, again if they show n or
-    more.
-    """
-    bits = (n - 1).bit_length()
-    out = np.zeros(count, dtype=np.int64)
-    open_ = np.arange(count if bits else 0)
-    while open_.size:
-        z = (source.words(open_.size) >> np.uint64(source.word_bits - bits)).astype(np.int64)
-        kept = z < n
-        out[open_[kept]] = z[kept]
-        open_ = open_[~kept]
-    return out

@@ -21,9 +21,9 @@ from ledgerwood.mechanisms.base import (
     check_bounds,
     clamped_integers,
     integers,
-    positive,
     ratio_above,
     real_array,
+    settle_floats,
     whole_number,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
@@ -68,6 +68,7 @@ class DiscreteLaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
+        settle_floats(self, "scale")
         _check_scale("scale", self.scale)
         _check_sensitivity(self.sensitivity, self.bounds)
         _ = self.cost
@@ -138,6 +139,7 @@ class DiscreteGaussianMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
+        settle_floats(self, "sigma")
         _check_scale("sigma", self.sigma)
         _check_sensitivity(self.sensitivity, self.bounds)
         _ = self.cost
@@ -202,7 +204,8 @@ class SkellamMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        if positive("variance", self.variance) > _LARGEST_VARIANCE:
+        settle_floats(self, "variance")
+        if self.variance > _LARGEST_VARIANCE:
             raise ParameterError("variance", "be at most 2**36", self.variance, "Take a coarser grid")
         _check_sensitivity(self.sensitivity, self.bounds)
         _ = self.cost
@@ -244,7 +247,7 @@ class SkellamMechanism:
 
 
 def _check_scale(name: str, scale: float) -> None:
-    if positive(name, scale) > draws.LARGEST_SCALE:
+    if scale > draws.LARGEST_SCALE:
         raise ParameterError(name, "be at most 2**50", scale, "Take a coarser grid")
 
 
@@ -252,9 +255,9 @@ def _check_sensitivity(sensitivity: int | Sensitivity, bounds: tuple[int, int] |
     if not isinstance(sensitivity, Sensitivity):
         whole_number("sensitivity", sensitivity, at_least=1)
     if bounds is not None:
+        check_bounds(bounds)
         for bound in bounds:
             whole_number("bounds", bound, at_least=-(2**61))
-        check_bounds(bounds)
 
 
 def _single_move(sensitivity: int | Sensitivity) -> int | None:

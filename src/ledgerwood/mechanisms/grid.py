@@ -36,6 +36,7 @@ from ledgerwood.mechanisms.base import (
     integers,
     positive,
     real_array,
+    settle_floats,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
@@ -86,6 +87,7 @@ class GaussianMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
+        _settle(self, "sigma")
         _check_parameters("sigma", self.sigma, self.grid, self.bounds)
         _ = self.cost
 
@@ -141,6 +143,7 @@ class LaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
+        _settle(self, "scale")
         _check_parameters("scale", self.scale, self.grid, self.bounds)
         _ = self.cost
 
@@ -182,9 +185,14 @@ def _in_l2(sensitivity: float | Sensitivity) -> float:
 Released = NDArray[np.float64] | NDArray[np.int64] | float | int
 
 
+def _settle(mechanism: GaussianMechanism | LaplaceMechanism, name: str) -> None:
+    settle_floats(mechanism, name, "grid")
+    if not isinstance(mechanism.sensitivity, Sensitivity):
+        settle_floats(mechanism, "sensitivity", upwards=True)
+
+
 def _check_parameters(name: str, scale: float, grid: float, bounds: Bounds) -> None:
-    positive(name, scale)
-    if math.frexp(positive("grid", grid))[0] != 0.5 or not 2.0**-900 <= grid <= 2.0**900:
+    if math.frexp(grid)[0] != 0.5 or not 2.0**-900 <= grid <= 2.0**900:
         nearest = 2.0 ** max(-900, min(900, round(math.log2(grid))))
         raise ParameterError("grid", "be a power of two (division is then exact)", grid, f"Try grid={nearest!r}")
     if Fraction(scale) > draws.LARGEST_SCALE * Fraction(grid):

@@ -16,10 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import positive, ratio_below, whole_number
+from ledgerwood.mechanisms.base import ratio_below, whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
-from ledgerwood.mechanisms.sampling import draws, race
-from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism, Scores, score_vector
+from ledgerwood.mechanisms.sampling import choice, draws, race
+from ledgerwood.mechanisms.selection import (
+    ExponentialMechanism,
+    PermuteAndFlipMechanism,
+    Scores,
+    score_vector,
+    settle_selection,
+)
 
 __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
 
@@ -50,9 +56,7 @@ class NoisyMaxMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        positive("range_sensitivity", self.range_sensitivity)
-        ratio_below(self.epsilon, self.range_sensitivity)
+        settle_selection(self)
         _ = self.cost
 
     @property
@@ -102,20 +106,20 @@ class NoisyMaxMechanism:
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate.
 
-        Floats decide unless two candidates are closer than the error bound: c s and its sum with the noise are
-        rounded three times.
+        Floats decide unless two candidates are closer than the error bound: c (s - best) is rounded four times, its
+        sum with the noise once.
         """
         s = score_vector(scores)
         noise = draws.exponential(len(s), source_of(rng))
         c = Fraction(self.coefficient)
-        x, shift = noise.approximate(), self.coefficient * s.astype(np.float64)
-        slack = (noise.slack() + 2.0**-50) * (1 + np.abs(x) + np.abs(shift))
+        x, behind = noise.approximate(), choice.Exponents.below_the_best(c, s).capped()
+        slack = (noise.slack() + 2.0**-50) * (1 + np.abs(x) + behind)
 
         def enclose(i: int, precision: int) -> tuple[Fraction, Fraction]:
             lo, hi = noise.enclosure(i)
             return c * Fraction(s[i].item()) + lo, c * Fraction(s[i].item()) + hi
 
-        return race.largest(shift + x, slack, enclose, noise.refine, np.arange(len(s)))
+        return race.largest(x - behind, slack, enclose, noise.refine, np.arange(len(s)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import positive, ratio_below, real_array, whole_number
+from ledgerwood.mechanisms.base import LARGEST_INTEGER, ratio_below, real_array, settle_floats, whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice
 from ledgerwood.mechanisms.sampling.exact import Reader
@@ -40,14 +40,16 @@ def _points(lower: float, upper: float, step: float) -> int:
     """Number of grid points."""
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise ParameterError("lower", "be below upper, both finite", lower)
-    count = math.floor((Fraction(upper) - Fraction(lower)) / Fraction(positive("step", step))) + 1
+    count = math.floor((Fraction(upper) - Fraction(lower)) / Fraction(step)) + 1
+    if not math.isfinite(upper - lower):
+        raise ParameterError("upper", "be at a finite distance from lower", upper)
     if not 2 <= count <= 2**53:
         raise ParameterError("step", "make a grid of 2 to 2**53 points", step)
     return count
 
 
 def _gaps(records: ArrayLike, lower: float, step: float, count: int) -> _Gaps:
-    array = real_array("records", records)
+    array = real_array("records", records).astype(np.float64)
     if array.ndim != 1:
         raise ParameterError("records", "be a vector", f"<shape {array.shape}>")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -117,8 +119,8 @@ class QuantileMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        if not 0 < positive("quantile", self.quantile) < 1 or not 0 < self._fraction < 1:
+        settle_floats(self, "epsilon", "quantile", "step")
+        if not 0 < self.quantile < 1 or not 0 < self._fraction < 1:
             raise ParameterError("quantile", "lie between 0 and 1, at least 0.001 from both", self.quantile)
         _points(self.lower, self.upper, self.step)
         _ = self.cost
@@ -192,8 +194,9 @@ class RankMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        whole_number("rank", self.rank, at_least=0)
+        settle_floats(self, "epsilon", "step")
+        if whole_number("rank", self.rank, at_least=0) > LARGEST_INTEGER:
+            raise ParameterError("rank", "be at most 2**61", self.rank)
         if self.side not in ("below", "above"):
             raise ParameterError("side", "be 'below' or 'above'", self.side)
         _points(self.lower, self.upper, self.step)

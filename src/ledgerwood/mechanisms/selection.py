@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange, PermuteAndFlip
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import finite_floats, integers, positive, ratio_below, real_array
+from ledgerwood.mechanisms.base import finite_floats, integers, ratio_below, real_array, settle_floats
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws, race
 from ledgerwood.mechanisms.sampling.exact import Reader
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlipMechanism", "Scores", "score_vector"]
+__all__ = ["ExponentialMechanism", "PermuteAndFlipMechanism", "Scores", "score_vector", "settle_selection"]
 
 Scores = NDArray[np.int64] | NDArray[np.float64]
 
@@ -69,7 +70,7 @@ class ExponentialMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.range_sensitivity)
+        settle_selection(self)
         _ = self.cost
 
     @property
@@ -156,7 +157,7 @@ class PermuteAndFlipMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.range_sensitivity)
+        settle_selection(self)
         _ = self.cost
 
     @property
@@ -202,7 +203,8 @@ class PermuteAndFlipMechanism:
         return int(heads[Reader(source).below(len(heads))])
 
 
-def _check(epsilon: float, range_sensitivity: float) -> None:
-    positive("epsilon", epsilon)
-    positive("range_sensitivity", range_sensitivity)
-    ratio_below(epsilon, range_sensitivity)
+def settle_selection(mechanism: Any) -> None:
+    """Check epsilon and the range sensitivity of a new mechanism, and keep them as floats."""
+    settle_floats(mechanism, "epsilon")
+    settle_floats(mechanism, "range_sensitivity", upwards=True)
+    ratio_below(mechanism.epsilon, mechanism.range_sensitivity)

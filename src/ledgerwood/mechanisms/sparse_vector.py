@@ -15,6 +15,7 @@ answers one query at a time, which may depend on earlier answers; ``release(valu
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import SparseVector
 from ledgerwood.errors import ParameterError, ReleaseRefused
-from ledgerwood.mechanisms.base import finite_floats, positive, whole_number
+from ledgerwood.mechanisms.base import finite_floats, settle_floats, whole_number
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
@@ -36,6 +37,7 @@ class SparseVectorRun:
     """One run: answers whether noisy query values exceed the noisy threshold, until it must stop.
 
     It was paid for once, so there is only one: it cannot be copied or pickled, and refuses to answer in a forked child.
+    Threads may share it: they are answered one after the other.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SparseVectorRun:
         self._noise = draw(1, source)
         self._queries_left = queries
         self._process = os.getpid()
+        self._lock = threading.Lock()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a SparseVectorRun cannot be copied: every copy would answer again for the same price")
@@ -66,11 +69,15 @@ class SparseVectorRun:
 
     def ask(self, value: float) -> bool:
         """Is value + noise >= threshold + noise?"""
-        if self.finished:
-            raise ReleaseRefused("this sparse vector run is finished: it gave all the answers that were paid for")
-        if os.getpid() != self._process:
+        if os.getpid() != self._process:  # before the lock, which a fork may have copied in the locked state
             raise ReleaseRefused("this sparse vector run belongs to another process: start a run of your own")
         q = float(finite_floats("value", value))
+        with self._lock:
+            return self._answer(q)
+
+    def _answer(self, q: float) -> bool:
+        if self.finished:
+            raise ReleaseRefused("this sparse vector run is finished: it gave all the answers that were paid for")
         above = self._compare(q, self._draw(1, self._source))
         if self._queries_left is not None:
             self._queries_left -= 1
@@ -116,6 +123,13 @@ def _query_vector(values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def _settle_threshold(mechanism: SparseVectorMechanism | GaussianSparseVectorMechanism) -> None:
+    threshold = finite_floats("threshold", mechanism.threshold)
+    if threshold.ndim:
+        raise ParameterError("threshold", "be one number", mechanism.threshold)
+    object.__setattr__(mechanism, "threshold", float(threshold))
+
+
 @dataclass(frozen=True, slots=True)
 class SparseVectorMechanism:
     """Sparse vector with Laplace noise: pure epsilon-DP, at most ``cutoff`` positive answers.
@@ -155,11 +169,13 @@ class SparseVectorMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        positive("sensitivity", self.sensitivity)
-        finite_floats("threshold", self.threshold)
-        whole_number("cutoff", self.cutoff, at_least=1)
+        settle_floats(self, "epsilon")
+        settle_floats(self, "sensitivity", upwards=True)
+        _settle_threshold(self)
+        object.__setattr__(self, "cutoff", whole_number("cutoff", self.cutoff, at_least=1))
         _ = self.cost
+        if max(self.scales) > 2**900:
+            raise ParameterError("epsilon", "not be negligible beside the sensitivity", self.epsilon)
 
     @property
     def cost(self) -> SparseVector:
@@ -226,7 +242,9 @@ class GaussianSparseVectorMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        finite_floats("threshold", self.threshold)
+        settle_floats(self, "sigma_threshold", "sigma_query")
+        settle_floats(self, "sensitivity", upwards=True)
+        _settle_threshold(self)
         _ = self.cost
 
     @property

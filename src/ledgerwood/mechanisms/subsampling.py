@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import PoissonSubsampled
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import Mechanism, positive
+from ledgerwood.mechanisms.base import Mechanism, settle_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import exact
 
@@ -56,7 +56,7 @@ class PoissonSubsampledMechanism:
     rate : float
         Probability, in (0, 1].
     query : callable
-        From the kept records (``records[mask]``) to the value that ``mechanism`` releases.
+        From the kept records (``records[mask]``, possibly none) to the value that ``mechanism`` releases.
 
     Examples
     --------
@@ -73,7 +73,8 @@ class PoissonSubsampledMechanism:
     query: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
-        if positive("rate", self.rate) > 1:
+        settle_floats(self, "rate")
+        if self.rate > 1:
             raise ParameterError("rate", "lie in (0, 1]", self.rate)
         if not callable(self.query):
             raise ParameterError("query", "be a function of the kept records", self.query)
@@ -84,8 +85,28 @@ class PoissonSubsampledMechanism:
         """The amplified cost."""
         return PoissonSubsampled(self.mechanism.cost, rate=self.rate)
 
+    def check(self, records: Any) -> None:
+        """Raise an error unless the query of an empty sample can be released; nothing is drawn.
+
+        An empty sample has the type that every sample has, and nobody's data: the error tells nothing.
+        """
+        self._rows(records)
+
+    def _rows(self, records: Any) -> NDArray[Any]:
+        rows = np.asarray(records)
+        if rows.ndim == 0:
+            raise ParameterError("records", "be an array with a row for each record", "<shape ()>")
+        try:
+            nothing = self.query(rows[:0])
+        except Exception as error:
+            raise ParameterError("query", "have a value for an empty sample", self.query) from error
+        check = getattr(self.mechanism, "check", None)
+        if check is not None:
+            check(nothing)
+        return rows
+
     def release(self, records: Any, rng: Rng = None) -> Any:
         """Sample, query, release."""
         source = source_of(rng)
-        rows = np.asarray(records)
+        rows = self._rows(records)
         return self.mechanism.release(self.query(rows[poisson_sample(len(rows), self.rate, source)]), source)

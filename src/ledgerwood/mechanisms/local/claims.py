@@ -19,7 +19,7 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 
-from .domain import Partition, privacy_parameter, within
+from .domain import Partition, settle_epsilons, within
 from .laws import Floats
 
 
@@ -64,7 +64,7 @@ class DistanceClaim:
     per_step: float
 
     def __post_init__(self) -> None:
-        privacy_parameter("per_step", self.per_step)
+        settle_epsilons(self, "per_step")
 
     def epsilon(self, distance: int) -> float:
         """``distance * per_step``."""
@@ -105,8 +105,8 @@ class PartitionClaim:
 
     def __post_init__(self) -> None:
         if self.between != math.inf:
-            privacy_parameter("between", self.between)
-        privacy_parameter("within", self.within)
+            settle_epsilons(self, "between")
+        settle_epsilons(self, "within")
 
     def epsilon(self, distance: int) -> float:
         """The bound for values at most ``distance`` apart."""

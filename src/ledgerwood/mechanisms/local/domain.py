@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import positive
+from ledgerwood.mechanisms.base import positive, settle_floats
 
 Codes = NDArray[np.int64]
 _MOST_PARTS = 2**20
@@ -37,6 +37,13 @@ def privacy_parameter(name: str, value: Any) -> float:
     if not 1e-12 <= number <= 1e6:
         raise ParameterError(name, "lie in [1e-12, 1e6]", value)
     return number
+
+
+def settle_epsilons(mechanism: object, *names: str) -> None:
+    """Check the epsilons of a new frozen value, and keep them as floats."""
+    for name in names:
+        privacy_parameter(name, getattr(mechanism, name))
+    settle_floats(mechanism, *names)
 
 
 def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -106,8 +113,8 @@ class Domain:
                 filled = np.where(np.isnan(array), missing, array.astype(np.float64, copy=False))
                 rounded = np.rint(np.clip(filled, self.lower, self.upper)).astype(np.int64)
             return np.asarray(rounded - self.lower)
-        if array.dtype == np.uint64:  # would wrap into negative numbers as int64
-            array = np.minimum(array, np.uint64(2**62))
+        if array.dtype.kind == "u":  # of either byte order: would wrap into negative numbers as int64
+            array = np.minimum(array.astype(np.uint64), np.uint64(2**62))
         return np.clip(array.astype(np.int64), self.lower, self.upper) - self.lower
 
     def decode(self, offsets: Codes) -> Codes:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ledgerwood.mechanisms.sampling.arithmetic import exp_minus
+
 
 @dataclass(frozen=True, slots=True)
 class Ball:
@@ -33,6 +35,15 @@ class Ball:
         numerator, denominator = value.numerator << precision, value.denominator
         return cls(numerator // denominator, -(-numerator // denominator), precision)
 
+    @classmethod
+    def exp_minus(cls, exponent: Fraction, precision: int) -> Ball:
+        r"""Enclose :math:`e^{-r}` for a rational :math:`r \ge 0`, within two units.
+
+        >>> Ball.exp_minus(Fraction(1), 20)
+        Ball(lower=385749, upper=385750, precision=20)
+        """
+        return cls(*exp_minus(exponent, precision), precision)
+
     def __add__(self, other: Ball) -> Ball:
         return Ball(self.lower + other.lower, self.upper + other.upper, self.precision)
 
@@ -47,34 +58,6 @@ class Ball:
     def __truediv__(self, other: Ball) -> Ball:
         p = self.precision
         return Ball((self.lower << p) // other.upper, -((-self.upper << p) // other.lower), p)
-
-
-def exp_minus(exponent: Fraction, precision: int) -> Ball:
-    r"""Enclose :math:`e^{-r}` for a rational :math:`r \ge 0`.
-
-    With ``y = r / 2**k <= 1/2`` the series of :math:`e^{y}` has positive terms; after the last term taken,
-    ``a``, the rest is at most ``a (y + y^2 + ...) <= a``. Then :math:`e^{-r} = (1/e^{y})^{2^k}` by ``k``
-    squarings, with guard bits for the factor two that each squaring costs.
-
-    >>> ball = exp_minus(Fraction(1), 40)
-    >>> ball.upper - ball.lower <= 1, ball.lower / 2**40
-    (True, 0.3678794411707...)
-    """
-    halvings = max(0, (exponent.numerator // exponent.denominator).bit_length() + 1)
-    work = precision + halvings + 16
-    y = Ball.of(exponent / 2**halvings, work)
-    one = Ball.of(1, work)
-    total, term, index = one, one, 0
-    while term.upper > 1:
-        index += 1
-        term = term * y
-        term = Ball(term.lower // index, -(-term.upper // index), work)
-        total = total + term
-    result = one / Ball(total.lower, total.upper + term.upper, work)
-    for _ in range(halvings):
-        result = result * result
-    shift = work - precision
-    return Ball(result.lower >> shift, -((-result.upper) >> shift), precision)
 
 
 def powers(base: Ball, count: int) -> list[Ball]:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .domain import Codes
-from .fixed_point import Ball, exp_minus, powers
+from .fixed_point import Ball, powers
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class BoundedLaplace:
 
     def magnitude_bit(self, index: int, precision: int) -> Ball:
         r"""The bits of a geometric number are independent, bit j being one with odds :math:`q^{2^j}` to 1."""
-        odds = exp_minus(Fraction(self.rate) * 2**index, precision)
+        odds = Ball.exp_minus(Fraction(self.rate) * 2**index, precision)
         return odds / (Ball.of(1, precision) + odds)
 
 
@@ -138,7 +138,7 @@ class ClampedLaplace:
 
     def magnitude_bit(self, index: int, precision: int) -> Ball:
         r"""Bits as in `BoundedLaplace`, but the last says that the noise is :math:`2^j` or more."""
-        odds = exp_minus(Fraction(self.rate) * 2**index, precision)
+        odds = Ball.exp_minus(Fraction(self.rate) * 2**index, precision)
         if index == self.magnitude_bits() - 1:
             return odds
         return odds / (Ball.of(1, precision) + odds)
@@ -151,13 +151,13 @@ Law = BoundedLaplace | ClampedLaplace
 @lru_cache(maxsize=8)
 def _geometric_sums(rate: float, count: int, precision: int) -> tuple[list[int], list[int]]:
     """Bounds of ``1 + q + ... + q**d`` for ``d < count``."""
-    terms = powers(exp_minus(Fraction(rate), precision), count)
+    terms = powers(Ball.exp_minus(Fraction(rate), precision), count)
     return list(accumulate(t.lower for t in terms)), list(accumulate(t.upper for t in terms))
 
 
 @lru_cache(maxsize=8)
 def _tails(rate: float, count: int, precision: int) -> list[Ball]:
     """``q**d / (1 + q)``, the probability of noise at ``d`` or beyond, for ``d <= count``."""
-    q = exp_minus(Fraction(rate), precision)
+    q = Ball.exp_minus(Fraction(rate), precision)
     both = Ball.of(1, precision) + q
     return [power / both for power in powers(q, count + 1)]

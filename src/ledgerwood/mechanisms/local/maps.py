@@ -29,7 +29,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource
 
 from .claims import DistanceClaim, DistanceProfile, PartitionClaim, rounding_error
-from .domain import Codes, Domain, Partition, privacy_parameter
+from .domain import Codes, Domain, Partition, privacy_parameter, settle_epsilons
 from .laws import BoundedLaplace, ClampedLaplace, Floats, Law
 from .ordered import OrderedMechanism
 from .sampling import LARGEST_TABLE, by_inversion, by_laplace_bits
@@ -96,7 +96,7 @@ class GlobalMap(OrderedMechanism):
     sampling: Sampling = "exponential"
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
         _check_sampling(self.sampling, self.domain.size)
 
     @property
@@ -147,7 +147,7 @@ class LaplaceMap(OrderedMechanism):
     sampling: Sampling = "exponential"
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
         _check_sampling(self.sampling, self.domain.size)
 
     @property
@@ -231,8 +231,7 @@ class AdjMap(_Partitioned):
 
     def __post_init__(self) -> None:
         _check_partition(self.domain, self.partition)
-        privacy_parameter("epsilon_prt", self.epsilon_prt)
-        privacy_parameter("epsilon_ner", self.epsilon_ner)
+        settle_epsilons(self, "epsilon_prt", "epsilon_ner")
         _check_sampling(self.sampling, max(self.partition.count, *self.partition.widths))
 
     @classmethod
@@ -285,7 +284,7 @@ class LocalMap(_Partitioned):
 
     def __post_init__(self) -> None:
         _check_partition(self.domain, self.partition)
-        privacy_parameter("epsilon_ner", self.epsilon_ner)
+        settle_epsilons(self, "epsilon_ner")
         _check_sampling(self.sampling, max(self.partition.widths))
 
     @property

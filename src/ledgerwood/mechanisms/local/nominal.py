@@ -24,13 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 from ledgerwood.accounting import Cost, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
+from ledgerwood.mechanisms.sampling.draws import uniform_below
 
 from .claims import ConstantClaim
-from .domain import Codes, Domain, numeric, privacy_parameter
-from .fixed_point import Ball, exp_minus
+from .domain import Codes, Domain, numeric, settle_epsilons
+from .fixed_point import Ball
 from .laws import Floats
 from .ordered import OrderedMechanism
-from .sampling import bernoulli, uniform_below
+from .sampling import bernoulli
 
 _MOST_ENUMERATED = 16
 
@@ -53,7 +54,7 @@ class GeneralisedRandomisedResponse(OrderedMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
 
     @property
     def claim(self) -> ConstantClaim:
@@ -83,7 +84,7 @@ class GeneralisedRandomisedResponse(OrderedMechanism):
         return np.array([0])  # all pairs at one distance look alike from some output; (0, t) from output 0
 
     def _truth(self, precision: int) -> Ball:
-        one, e = Ball.of(1, precision), exp_minus(Fraction(self.epsilon), precision)
+        one, e = Ball.of(1, precision), Ball.exp_minus(Fraction(self.epsilon), precision)
         return (one - e) / (one + Ball.of(self.domain.size - 1, precision) * e)
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
@@ -108,7 +109,7 @@ class UnaryEncoding:
     kind: Literal["symmetric", "optimised"] = "optimised"
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
         if self.kind not in ("symmetric", "optimised"):
             raise ParameterError("kind", "be 'symmetric' or 'optimised'", self.kind)
 
@@ -141,6 +142,10 @@ class UnaryEncoding:
         """Exact probabilities of all ``2**k`` outputs."""
         return np.asarray(np.exp(self.log_probabilities(value)))
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value is no array of numbers; nothing is drawn. A ledger asks before it spends."""
+        self.domain.encode(value)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
         """Bits for each value, on a new last axis; values are clamped like everywhere here."""
         source = source_of(rng)
@@ -160,9 +165,9 @@ class UnaryEncoding:
         if self.kind == "optimised":
             return Ball.of(Fraction(1, 2), precision)
         one = Ball.of(1, precision)
-        return one / (one + exp_minus(Fraction(self.epsilon) / 2, precision))
+        return one / (one + Ball.exp_minus(Fraction(self.epsilon) / 2, precision))
 
     def _elsewhere(self, precision: int) -> Ball:
         rate = Fraction(self.epsilon) if self.kind == "optimised" else Fraction(self.epsilon) / 2
-        e = exp_minus(rate, precision)
+        e = Ball.exp_minus(rate, precision)
         return e / (Ball.of(1, precision) + e)

@@ -99,6 +99,10 @@ class OrderedMechanism(ABC):
             epsilon = max(epsilon, float(np.ptp(table, axis=0).max()) + rounding_error(table))
         return PureDP(epsilon, neighbours="replace_one")
 
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value is no array of numbers; nothing is drawn. A ledger asks before it spends."""
+        self.domain.encode(value)
+
     def release(self, value: ArrayLike, rng: Rng = None) -> Any:
         """Release each value on its own; the shape is kept."""
         source = source_of(rng)

@@ -26,13 +26,14 @@ from numpy.typing import ArrayLike
 
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.mechanisms.randomness import RandomSource
+from ledgerwood.mechanisms.sampling.draws import uniform_below
 
 from .claims import ConstantClaim
-from .domain import Codes, Domain, numeric, privacy_parameter
-from .fixed_point import Ball, exp_minus
+from .domain import Codes, Domain, numeric, settle_epsilons
+from .fixed_point import Ball
 from .laws import Floats
 from .ordered import OrderedMechanism
-from .sampling import bernoulli, uniform_below
+from .sampling import bernoulli
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class PiecewiseMechanism(OrderedMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        privacy_parameter("epsilon", self.epsilon)
+        settle_epsilons(self, "epsilon")
 
     @property
     def window(self) -> int:
@@ -97,7 +98,7 @@ class PiecewiseMechanism(OrderedMechanism):
 
     def _inside(self, precision: int) -> Ball:
         w, rest = Ball.of(self.window, precision), Ball.of(self.domain.size - 1, precision)
-        return w / (w + rest * exp_minus(Fraction(self.epsilon), precision))
+        return w / (w + rest * Ball.exp_minus(Fraction(self.epsilon), precision))
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
         w = self.window

@@ -32,13 +32,14 @@ Independent bits (`by_laplace_bits`)
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.mechanisms.randomness import RandomSource
+from ledgerwood.mechanisms.sampling import exact
 
 from .domain import Codes
 from .fixed_point import Ball
@@ -62,23 +63,14 @@ def short_words(source: RandomSource, count: int) -> tuple[Words, int]:
     return source.words(-(-count * _SHORT_BITS // 64)).view(np.uint16)[:count], _SHORT_BITS
 
 
-class LazyUniform:
-    """A uniform number in [0, 1) of which only the bits asked for have been drawn."""
+def _below(word: int, bits: int, enclose: Callable[[int], Ball], source: RandomSource) -> bool:
+    """Whether the uniform number that begins with this word is less than the one enclosed."""
 
-    def __init__(self, word: int, bits: int, source: RandomSource) -> None:
-        self._prefix, self._bits, self._source = word, bits, source
+    def boundaries(precision: int) -> tuple[list[int], list[int]]:
+        ball = enclose(precision)
+        return [ball.lower], [ball.upper]
 
-    def below(self, enclose: Callable[[int], Ball]) -> bool:
-        """Whether the number is less than the one enclosed; draws more bits until that is certain."""
-        while True:
-            ball = enclose(self._bits + _GUARD)
-            if (self._prefix + 1) << _GUARD <= ball.lower:
-                return True
-            if self._prefix << _GUARD >= ball.upper:
-                return False
-            more = self._source.word_bits
-            self._prefix = self._prefix << more | int(self._source.words(1)[0])
-            self._bits += more
+    return exact.locate(exact.Uniform(word, bits, exact.Reader(source)), boundaries) == 0
 
 
 def threshold(enclose: Callable[[int], Ball], bits: int) -> int:
@@ -103,25 +95,8 @@ def bernoulli(enclose: Callable[[int], Ball], count: int, source: RandomSource) 
     if limit < np.iinfo(words.dtype).max:
         near |= words == limit + words.dtype.type(1)
     for i in np.flatnonzero(near):
-        happens[i] = LazyUniform(int(words[i]), bits, source).below(enclose)
+        happens[i] = _below(int(words[i]), bits, enclose, source)
     return happens
-
-
-def uniform_below(bounds: Codes, source: RandomSource) -> Codes:
-    """Independent uniform integers in ``0, ..., bound - 1``, bounds at most ``2**word_bits``.
-
-    A word is reduced modulo the bound when it lies below the largest multiple of it, else drawn again.
-    """
-    result = np.empty(bounds.size, dtype=np.int64)
-    waiting = np.arange(bounds.size)
-    while waiting.size:
-        bound = bounds[waiting].astype(np.uint64)
-        words = source.words(waiting.size)
-        last = np.uint64(2**source.word_bits - 1)
-        accepted = words <= last - (last % bound + np.uint64(1)) % bound
-        result[waiting[accepted]] = (words % bound)[accepted].astype(np.int64)
-        waiting = waiting[~accepted]
-    return result
 
 
 @lru_cache(maxsize=16)
@@ -142,24 +117,9 @@ def by_inversion(law: Law, rows: Codes, source: RandomSource) -> Codes:
     outputs, undecided = np.empty(rows.size, dtype=np.int64), np.empty(rows.size, dtype=np.int64)
     waiting = invert(inversion_table(law, bits), rows, words, outputs, undecided)
     for i in undecided[:waiting]:
-        outputs[i] = _invert_exactly(law, int(rows[i]), LazyUniform(int(words[i]), bits, source))
+        uniform = exact.Uniform(int(words[i]), bits, exact.Reader(source))
+        outputs[i] = exact.locate(uniform, partial(law.cumulative, int(rows[i])))
     return outputs
-
-
-def _invert_exactly(law: Law, row: int, uniform: LazyUniform) -> int:
-    low, high = 0, law.width - 1
-    while low < high:
-        middle = (low + high) // 2
-        if uniform.below(lambda precision, i=middle: _boundary(law, row, i, precision)):  # type: ignore[misc]
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _boundary(law: Law, row: int, index: int, precision: int) -> Ball:
-    lower, upper = law.cumulative(row, precision)
-    return Ball(lower[index], upper[index], precision)
 
 
 @lru_cache(maxsize=1024)
@@ -170,7 +130,7 @@ def _digit(law: Law, index: int, precision: int) -> Ball:
 @lru_cache(maxsize=32)
 def _digit_thresholds(law: Law, bits: int, dtype: str) -> Words:
     digits = range(law.magnitude_bits())
-    thresholds = [threshold(lambda p, j=j: _digit(law, j, p), bits) for j in digits]  # type: ignore[misc]
+    thresholds = [threshold(partial(_digit, law, j), bits) for j in digits]
     return np.array(thresholds, dtype=dtype)
 
 
@@ -208,7 +168,6 @@ def _attempt_exactly(law: Law, row: int, words: Words, bits: int, source: Random
     count = law.magnitude_bits() if clamp else max(row, law.width - 1 - row).bit_length()
     magnitude = 0
     for j in range(count):
-        uniform = LazyUniform(int(words[j + 1]), bits, source)
-        if uniform.below(lambda precision, j=j: _digit(law, j, precision)):  # type: ignore[misc]
+        if _below(int(words[j + 1]), bits, partial(_digit, law, j), source):
             magnitude |= 1 << j
     return int(finish(row, magnitude, bool(int(words[0]) & 1), law.width, clamp))

@@ -37,8 +37,17 @@ class Exponents:
 
     def floats(self) -> NDArray[np.float64]:
         """Floats with at most four roundings; an overflow to infinity stands for a weight below 1e-300."""
+        c = float(self.coefficient)
         with np.errstate(over="ignore"):  # differences of integers of at most 2**61 are exact
-            return float(self.coefficient) * np.asarray(self.top - self.scores, dtype=np.float64)
+            behind = np.asarray(self.top - self.scores, dtype=np.float64)
+            if np.isinf(behind.max()):  # scores further apart than the largest float: halve the large ones first
+                halves = self.top / 2 - self.scores / 2
+                return np.where(np.isinf(behind), 2 * (c * halves), c * behind)
+            return c * behind
+
+    def capped(self) -> NDArray[np.float64]:
+        """The same floats, with 2**1000 for all that lies beyond: no infinity minus infinity in a comparison."""
+        return np.minimum(self.floats(), 2.0**1000)
 
     def exact(self, i: int) -> Fraction:
         """The i-th exponent."""

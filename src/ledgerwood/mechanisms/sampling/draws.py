@@ -14,7 +14,16 @@ from ledgerwood.mechanisms.randomness import RandomSource, Words
 from ledgerwood.mechanisms.sampling import exact
 from ledgerwood.mechanisms.sampling.arithmetic import Geometric, HalfGaussian, Law, Poisson, thresholds
 
-__all__ = ["LARGEST_SCALE", "LazyReals", "discrete_gaussian", "discrete_laplace", "exponential", "normal", "skellam"]
+__all__ = [
+    "LARGEST_SCALE",
+    "LazyReals",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "exponential",
+    "normal",
+    "skellam",
+    "uniform_below",
+]
 
 LARGEST_SCALE = 2**50
 """Largest sigma or scale, in units of the grid: noise then stays below 2**57."""
@@ -224,3 +233,20 @@ def skellam(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.
         total += _direct(law, False, count, source)
         total -= _direct(law, False, count, source)
     return total
+
+
+def uniform_below(bounds: NDArray[np.int64], source: RandomSource) -> NDArray[np.int64]:
+    """Independent uniform integers in ``0, ..., bound - 1``, bounds at most ``2**word_bits``.
+
+    A word is reduced modulo the bound when it lies below the largest multiple of it, else drawn again.
+    """
+    result = np.empty(bounds.size, dtype=np.int64)
+    waiting = np.arange(bounds.size)
+    while waiting.size:
+        bound = bounds[waiting].astype(np.uint64)
+        words = source.words(waiting.size)
+        last = np.uint64(2**source.word_bits - 1)
+        accepted = words <= last - (last % bound + np.uint64(1)) % bound
+        result[waiting[accepted]] = (words % bound)[accepted].astype(np.int64)
+        waiting = waiting[~accepted]
+    return result

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.mechanisms.sampling.arithmetic import exp_minus
+from ledgerwood.mechanisms.sampling.choice import Exponents
 from ledgerwood.mechanisms.sampling.draws import LazyReals
 
 __all__ = ["first_to_arrive", "largest", "order_of_arrival"]
@@ -51,21 +53,21 @@ def order_of_arrival(scores: Scores, coefficient: float, times: LazyReals, place
 
     Arrival times are exponential with rates exp(c s_i): the first to arrive is i with probability proportional to
     exp(c s_i), and the next ones are chosen likewise among those that remain. In logarithms:
-    log E_i - c s_i, where E_i is known within a step, and the rest within a few roundings,
-    covered by 2**-47 (1 + |c s_i| + |log E_i|).
+    log E_i + x_i with x_i = c (best - s_i), best the largest score that remains, where E_i is known within a step, and
+    the rest within a few roundings, covered by 2**-47 (1 + x_i + |log E_i|). Measured from the best, a doubtful x_i is
+    small (its rival's is 0), however large the scores: exp(-x_i) is enclosed with few digits.
     """
     size = np.abs(times.approximate())
     step = times.slack()
-    log_size, shift = np.log(np.maximum(size, step)), coefficient * scores.astype(np.float64)
-    slack = 2.0**-47 * (1 + np.abs(shift) + np.abs(log_size))
-    slack += np.where(size > 4 * step, 2 * step / np.maximum(size, step), np.inf)
-    c, best = Fraction(coefficient), Fraction(scores.max().item())
-    floats = shift - log_size  # the largest of these arrives first
+    log_size = np.log(np.maximum(size, step))
+    log_slack = 2.0**-47 * (1 + np.abs(log_size))
+    log_slack += np.where(size > 4 * step, 2 * step / np.maximum(size, step), np.inf)
+    c = Fraction(coefficient)
     places_taken: list[int] = []
 
-    def enclose(i: int, precision: int) -> tuple[Fraction, Fraction]:
+    def enclose(exponents: Exponents, i: int, precision: int) -> tuple[Fraction, Fraction]:
         lo, hi = sorted(abs(end) for end in times.enclosure(i))
-        x = c * (best - Fraction(scores[i].item()))
+        x = exponents.exact(i)
         down, up = exp_minus(x, precision)
         while down == 0:
             precision *= 2
@@ -74,7 +76,11 @@ def order_of_arrival(scores: Scores, coefficient: float, times: LazyReals, place
 
     running = np.arange(len(scores))
     for _ in range(places):
-        winner = largest(floats, slack, enclose, times.refine, running)
+        exponents = Exponents(c, scores, scores[running].max().item())
+        x = np.zeros(len(scores))
+        x[running] = Exponents(c, scores[running], exponents.top).capped()
+        floats, slack = -x - log_size, log_slack + 2.0**-47 * x  # the largest of these arrives first
+        winner = largest(floats, slack, partial(enclose, exponents), times.refine, running)
         places_taken.append(winner)
         running = running[running != winner]
     return places_taken
