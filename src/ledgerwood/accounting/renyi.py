@@ -203,7 +203,10 @@ def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass
     flat = alpha.ravel()
     result = np.empty_like(flat)
     p = np.exp(log_probabilities)
-    kl = float(np.sum(p * _excess(-losses))) + lost_mass
+    # p·e₂(−l); away from 0 as q − p + p·l, because p alone may underflow where q does not.
+    near = p * _excess(-np.clip(losses, -0.6, 0.6))
+    kl = float(np.sum(np.where(np.abs(losses) < 0.6, near, np.exp(log_probabilities - losses) - p * (1 - losses))))
+    kl += lost_mass
     top = float(np.max(losses))
     for i, order in enumerate(flat):
         if order == 1.0:
