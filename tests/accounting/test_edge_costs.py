@@ -115,3 +115,31 @@ def test_extreme_orders_and_rates_raise_no_warning():
 def test_integer_noise_has_no_sensitivity_between_zero_and_one():
     with pytest.raises(ParameterError, match="l1_sensitivity"):
         Skellam(variance=4.0, l1_sensitivity=0.5)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-12, 1e-300])
+def test_selections_too_small_to_matter_at_delta_are_priced(delta):
+    tiny = 100 * BoundedRange(1e-9)
+    assert tiny.epsilon(delta) <= tiny.pure_epsilon()
+    assert tiny.delta(tiny.epsilon(delta)) <= delta
+    mixed = tiny + Laplace(scale=1.0)
+    assert Laplace(scale=1.0).epsilon(delta) * (1 - 1e-9) <= mixed.epsilon(delta) <= mixed.pure_epsilon()
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-6, 1e-3])
+def test_the_curve_of_a_rarely_sampled_gaussian_keeps_its_digits(rate):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(50):
+        q = mpmath.mpf(rate)
+        for alpha in (1.3, 2.0, 7.0):
+            a = mpmath.mpf(alpha)
+
+            def moment(z, power):
+                return mpmath.npdf(z) * mpmath.expm1(power * mpmath.log1p(q * mpmath.expm1(2 * z - 2)))
+
+            edges = list(range(-16, 48))
+            exact = max(
+                mpmath.log1p(mpmath.quad(lambda z, k=power: moment(z, k), edges)) / (a - 1) for power in (a, 1 - a)
+            )
+            found = PoissonSubsampled(Gaussian(sigma=0.5), rate=rate).rdp(alpha)
+            assert float(found / exact - 1) == pytest.approx(0.0, abs=1e-12)
