@@ -52,9 +52,11 @@ def _tightest(cost: Cost, argument: float, what: str) -> tuple[str, Price]:
 def delta(cost: Cost, epsilon: float, method: str | None = None) -> float:
     """δ at ε: an upper bound, never 0 where the truth is positive."""
     price = _tightest(cost, epsilon, "delta")[1] if method is None else _priced(cost, method, epsilon, "delta")
-    if price.value == -math.inf:
-        return 0.0
-    return min(1.0, max(math.exp(price.value), SMALLEST))
+    mass = cost.infinite_mass()
+    if epsilon >= cost.pure_epsilon():
+        return mass
+    rounding = 2.0**-52 * (2 + abs(max(price.value, -1e3)))  # of log δ, and of its exponential
+    return min(1.0, max(math.exp(price.value) * (1 + rounding), mass, SMALLEST))
 
 
 def epsilon(cost: Cost, delta_target: float, method: str | None = None) -> float:

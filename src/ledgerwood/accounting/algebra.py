@@ -73,8 +73,8 @@ class Cost(ABC):
         return ((self, 1),)
 
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
-        """The terms an accountant prices: a choice of one alternative is that alternative."""
-        return self.terms
+        """The terms an accountant prices: none if the release is free; a choice of one alternative is that one."""
+        return () if self.is_free() else self.terms
 
     def __add__(self, other: object) -> Cost:
         if isinstance(other, (int, float)) and other == 0:  # so that sum(costs) works
@@ -229,10 +229,11 @@ class Composition(Cost):
         return math.fsum(n * part.pure_epsilon() for part, n in self.parts)
 
     def infinite_mass(self) -> float:
-        survive = math.fsum(
-            n * math.log1p(-m) if m < 1 else -math.inf for part, n in self.parts if (m := part.infinite_mass())
-        )
-        return -math.expm1(survive)
+        masses = [(m, n) for part, n in self.parts if (m := part.infinite_mass())]
+        if len(masses) == 1 and masses[0][1] == 1:
+            return masses[0][0]
+        survive = math.fsum(n * math.log1p(-m) if m < 1 else -math.inf for m, n in masses)
+        return min(-math.expm1(survive) * (1 + 2.0**-49), 1.0)  # upwards
 
     def rho(self) -> float | None:
         rhos = [part.rho() for part, _ in self.parts]

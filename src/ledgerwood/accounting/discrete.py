@@ -265,6 +265,9 @@ class Skellam(Atom):
             raise ParameterError("l2_sensitivity", f"be at most l1_sensitivity={l1:g}", l2_sensitivity)
         if l1 > l2 * l2 * (1 + 1e-12):  # integer vectors: |v|_1 <= |v|_2²
             l1 = l2 * l2
+        if 0 < l1 < 1 - 1e-12:
+            rule = "be 0 or at least 1, as the square of l2_sensitivity (integer data moves by whole units)"
+            raise ParameterError("l1_sensitivity", rule, l1)
         set_fields(
             self,
             neighbours,
@@ -306,8 +309,8 @@ class Skellam(Atom):
             return np.zeros_like(alpha)
         low = np.maximum(np.floor(alpha), 2.0)
         high = np.maximum(np.ceil(alpha), 2.0)
-        share = np.where(high > low, alpha - low, 0.0)
         with np.errstate(invalid="ignore"):
+            share = np.where(high > low, alpha - low, 0.0)
             mixed = (1 - share) * (low - 1) * self._at_integer(low) + share * (high - 1) * self._at_integer(high)
             value = mixed / np.maximum(alpha - 1, 1.0)
         return np.where(np.isinf(alpha), math.inf, value)
@@ -316,7 +319,7 @@ class Skellam(Atom):
         from ledgerwood.accounting.pairs import SkellamPair
 
         if self.l1_sensitivity < 2:
-            return (SkellamPair(self.variance, int(self.l1_sensitivity)),)
+            return (SkellamPair(self.variance, 1),)
         return None
 
     def _group(self, k: int) -> Cost:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _dominates(big: Cost, small: Cost) -> bool:
     """Whether ``big`` is known to dominate ``small``, release by release (False when unsure)."""
-    if big == small or not small.terms:
+    if big == small or small.is_free():
         return True
     if any(isinstance(c, Composition) and c.ordered for c in (big, small)):
         return False

@@ -169,7 +169,8 @@ def _mixed(cost: Cost, log_floor: float, *, lower: bool = False) -> _Mixed:
     steps, rest = _parts(cost)
     selections = compose([(BoundedRange(e), n) for e, n in steps])
     # Beyond gamma_max the profile is bounded by its value there, which Theorem 1 puts below the floor.
-    gamma_max = min(_epsilon_at(selections, log_floor), selections.pure_epsilon())
+    widest = max(e for e, _ in steps)
+    gamma_max = min(max(_epsilon_at(selections, log_floor), widest), selections.pure_epsilon())
     ordered = isinstance(cost, Composition) and cost.ordered
     profile = _range_profile(tuple(steps), ordered, gamma_max, lower)
     mu = rest.mu()

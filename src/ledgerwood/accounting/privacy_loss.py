@@ -61,7 +61,8 @@ class PrivacyLoss(Atom):
         return [(np.array(losses), np.array(p)) for losses, p in both]
 
     def pure_epsilon(self) -> float:
-        return max(max((v for v in losses if v < math.inf), default=0.0) for losses, _ in self._directions())
+        finite = (v for losses, _ in self._directions() for v in losses.tolist() if v < math.inf)
+        return max(0.0, max(finite, default=0.0))
 
     def infinite_mass(self) -> float:
         return max(float(np.sum(p[np.isinf(losses)])) for losses, p in self._directions())

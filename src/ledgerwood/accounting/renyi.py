@@ -187,6 +187,13 @@ def laplace(epsilon: float, alpha: Array) -> Array:
     return np.minimum(np.where(minus == 0.0, limit, value), epsilon)
 
 
+def _mean_excess(x: Array, p: Array, log_p: Array) -> float:
+    """E[e₂(x)]; away from 0 as e^{log p + x} − p·(1 + x), because p alone may underflow where p·eˣ does not."""
+    near = p * _excess(np.clip(x, -0.6, 0.6))
+    far = np.exp(np.minimum(log_p + x, 700.0)) - p * (1 + x)
+    return float(np.sum(np.where(np.abs(x) < 0.6, near, far)))
+
+
 def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass: float = 0.0) -> Array:
     r"""Rényi divergence of a pair given by atoms of its privacy loss under P.
 
@@ -203,7 +210,7 @@ def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass
     flat = alpha.ravel()
     result = np.empty_like(flat)
     p = np.exp(log_probabilities)
-    kl = float(np.sum(p * _excess(-losses))) + lost_mass
+    kl = _mean_excess(-losses, p, log_probabilities) + lost_mass
     top = float(np.max(losses))
     for i, order in enumerate(flat):
         if order == 1.0:
@@ -214,11 +221,11 @@ def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass
             continue
         minus = order - 1.0
         exponent = minus * losses
-        if np.max(np.abs(exponent)) < 1.0:
-            result[i] = math.log1p(float(np.sum(p * _excess(exponent))) + minus * kl) / minus
+        terms = log_probabilities + exponent
+        peak = float(np.max(terms))
+        if peak < 1.0:
+            result[i] = math.log1p(_mean_excess(exponent, p, log_probabilities) + minus * kl) / minus
         else:
-            terms = log_probabilities + exponent
-            peak = float(np.max(terms))
             total = peak + math.log(float(np.sum(np.exp(terms - peak))))
             result[i] = max(total / minus, kl)
     return np.minimum(result.reshape(alpha.shape), top)

@@ -70,6 +70,12 @@ class PoissonSubsampled(Atom):
     def infinite_mass(self) -> float:
         return self.rate * self.cost.infinite_mass()
 
+    def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
+        return self.cost.priced_terms() if self.rate == 1.0 else Atom.priced_terms(self)
+
+    def mu(self) -> float | None:
+        return self.cost.mu() if self.rate == 1.0 else None
+
     def largest_order(self) -> float:
         return self.cost.largest_order()
 
@@ -117,6 +123,8 @@ class PoissonSubsampled(Atom):
             base: tuple[LossPair, ...] | None = (GaussianPair(mu),)
         else:
             base = self.cost.pairs()
+        if self.rate == 1.0:
+            return base
         if base is None or len(base) != 1:
             return PureDP(self.pure_epsilon()).pairs() if self.pure_epsilon() < math.inf else None
         return SubsampledPair(base[0], self.rate, "remove"), SubsampledPair(base[0], self.rate, "add")
