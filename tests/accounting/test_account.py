@@ -27,6 +27,7 @@ from ledgerwood.accounting import (
     PureDP,
     RandomizedResponse,
     SparseVector,
+    parallel,
     sequence,
 )
 from ledgerwood.accounting.account import METHODS
@@ -289,3 +290,18 @@ def test_the_curve_only_amplification_bound_covers_the_exact_one() -> None:
     bound = PoissonSubsampled(RDP(lambda alpha: alpha / 8), rate=0.02)
     for alpha in (1.5, 2.0, 3.0, 10.0, 40.0):
         assert bound.rdp(alpha) >= exact.rdp(alpha) * (1 - 1e-12)
+
+
+def test_the_worst_of_several_compositions_is_priced_by_the_worst_of_their_optimal_prices() -> None:
+    parts = 20 * BoundedRange(0.1), PureDP(0.05) + Gaussian(sigma=20.0)
+    account = parallel(*parts).account(1e-5)
+    assert account.epsilon == pytest.approx(max(part.epsilon(1e-5) for part in parts), rel=1e-9)
+    assert account.lower == pytest.approx(max(part.account(1e-5).lower for part in parts), rel=1e-9)
+
+
+def test_a_price_that_is_only_a_bound_claims_no_lower_end() -> None:
+    for cost in (PermuteAndFlip(0.5), SparseVector(0.5), DiscreteGaussian(sigma=5.0, sensitivity=1.5, dimension=2)):
+        assert cost.account(1e-5).lower == 0 == (3 * cost).account(1e-5).lower
+    for cost in (PureDP(0.5), Gaussian(mu=0.5), Laplace(scale=2.0), DiscreteGaussian(sigma=5.0)):
+        account = cost.account(1e-5)
+        assert account.epsilon * (1 - 1e-4) < account.lower <= account.epsilon

@@ -53,6 +53,10 @@ class Cost(ABC):
         """The largest Rényi order at which the curve says something."""
         return math.inf
 
+    def is_tight(self) -> bool:
+        """Whether the dominating pair is attained by the mechanisms of this cost, and not only a bound."""
+        return True
+
     @abstractmethod
     def renyi(self, alpha: Array) -> Array:
         """Rényi curve of the part outside :meth:`infinite_mass`; ``inf`` where nothing is known."""

@@ -98,6 +98,9 @@ class PermuteAndFlip(PureDP):
     True
     """
 
+    def is_tight(self) -> bool:
+        return False  # two candidates attain the Laplace profile, not that of randomised response
+
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class BoundedRange(Atom):

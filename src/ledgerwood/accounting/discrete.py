@@ -196,6 +196,9 @@ class DiscreteGaussian(Atom):
             and self.sensitivity <= other.sensitivity
         )
 
+    def is_tight(self) -> bool:
+        return self.dimension == 1
+
     def pure_epsilon(self) -> float:
         return math.inf if self.sensitivity else 0.0
 

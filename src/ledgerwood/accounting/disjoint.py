@@ -55,6 +55,9 @@ class Worst(Cost):
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
         return self.options[0].priced_terms() if len(self.options) == 1 else ((self, 1),)
 
+    def is_tight(self) -> bool:
+        return False  # the pointwise maximum of several profiles is a bound in a composition
+
     def pure_epsilon(self) -> float:
         return max(c.pure_epsilon() for c in self.options)
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ledgerwood.accounting.algebra import Composition, Cost, compose
 from ledgerwood.accounting.conversion import epsilon_from_rdp, log_delta_from_rdp
 from ledgerwood.accounting.costs import BoundedRange, PureDP
+from ledgerwood.accounting.disjoint import Worst
 from ledgerwood.accounting.methods import CLOSED_FORMS, Method, Price
 from ledgerwood.accounting.search import boundary, least
 from ledgerwood.errors import MethodUnavailable
@@ -263,8 +264,7 @@ def _profile_log_delta(cost: Cost, epsilon: float) -> Price:
         return Price(_log(cost.infinite_mass()))
     pairs = cost.priced_terms()[0][0].pairs()
     assert pairs is not None
-    both = (*pairs, *(pair.reversed() for pair in pairs if len(pairs) == 1 and not pair.symmetric))
-    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in both) + _PROFILE_ROUNDING))
+    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in pairs) + _PROFILE_ROUNDING))
 
 
 def _profile_epsilon(cost: Cost, delta: float) -> Price:
@@ -276,11 +276,20 @@ def _profile_epsilon(cost: Cost, delta: float) -> Price:
     return Price(min(value, top))
 
 
-def _profile_lower(cost: Cost, delta: float) -> float:
-    return _profile_epsilon(cost, delta).value * (1 - 1e-8)
+def _options(cost: Cost) -> tuple[Cost, ...]:
+    """The costs of which the worst counts, where the whole cost is such a choice; else none.
+
+    The part of a record is fixed before the only block of releases there is, so each option is priced by itself.
+    """
+    terms = cost.priced_terms()
+    if len(terms) == 1 and terms[0][1] == 1 and isinstance(terms[0][0], Worst):
+        return terms[0][0].options
+    return ()
 
 
 def _optimal_epsilon(cost: Cost, delta: float) -> Price:
+    if options := _options(cost):
+        return Price(max(_optimal_epsilon(option, delta).value for option in options))
     if delta < cost.infinite_mass():
         return Price(math.inf)
     if delta == 0.0 or cost.pure_epsilon() == 0:
@@ -292,6 +301,8 @@ def _optimal_epsilon(cost: Cost, delta: float) -> Price:
 
 
 def _optimal_log_delta(cost: Cost, epsilon: float) -> Price:
+    if options := _options(cost):
+        return Price(max(_optimal_log_delta(option, epsilon).value for option in options))
     route = _route(cost)
     if cost.pure_epsilon() == 0:
         return Price(_log(cost.infinite_mass()))
@@ -302,13 +313,22 @@ def _optimal_log_delta(cost: Cost, epsilon: float) -> Price:
 
 
 def optimal_lower(cost: Cost, delta: float) -> float:
-    """A certified lower end of ε: no valid accountant can report less for this class of mechanisms."""
+    """A certified lower end of ε: no valid accountant can report less for this class of mechanisms (0 if unknown)."""
+    if options := _options(cost):
+        return max(optimal_lower(option, delta) for option in options)
     if delta == 0.0 or cost.pure_epsilon() == 0 or delta < cost.infinite_mass():
         return 0.0
+    if not all(part.is_tight() for part, _ in cost.priced_terms()):
+        return 0.0
     route = _route(cost)
-    if route in ("gdp", "kov"):
-        return _CLOSED[route].epsilon(cost, delta).value * (1 - 1e-8)
-    return {"profile": _profile_lower, "recursion": _recursion_lower, "pld": _pld_lower}[route](cost, delta)
+    if route == "recursion":
+        return _recursion_lower(cost, delta)
+    if route == "pld":
+        return _pld_lower(cost, delta)
+    # Exact up to rounding, which moves log δ by far less than 1e-6.
+    roomy = min(delta * (1 + 1e-6), 1.0)
+    value = (_CLOSED[route].epsilon if route in _CLOSED else _profile_epsilon)(cost, roomy).value
+    return value * (1 - 1e-12)
 
 
 CERTIFIED = (

@@ -108,6 +108,9 @@ class SparseVector(Atom):
             return True
         return self.size is not None and isinstance(other, PureDP) and self.size <= other.size
 
+    def is_tight(self) -> bool:
+        return False
+
     def pure_epsilon(self) -> float:
         return math.inf if self.size is None else self.size
 

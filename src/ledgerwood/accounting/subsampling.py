@@ -12,7 +12,7 @@ import numpy as np
 from ledgerwood.accounting import checks, renyi
 from ledgerwood.accounting.algebra import Atom, Composition, Cost
 from ledgerwood.accounting.checks import Array
-from ledgerwood.accounting.costs import RDP, PureDP, group_curve, set_fields
+from ledgerwood.accounting.costs import RDP, BoundedRange, PureDP, group_curve, set_fields
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.errors import ParameterError
 
@@ -66,6 +66,13 @@ class PoissonSubsampled(Atom):
     def pure_epsilon(self) -> float:
         base = self.cost.pure_epsilon()
         return (math.inf if self.rate else 0.0) if base == math.inf else self._amplified(base)
+
+    def is_tight(self) -> bool:
+        # One pair bounds a selection, but no single selection attains it in a composition.
+        terms = self.cost.priced_terms()
+        return self.cost.infinite_mass() == 0 and all(
+            p.is_tight() and not isinstance(p, BoundedRange) for p, _ in terms
+        )
 
     def infinite_mass(self) -> float:
         return self.rate * self.cost.infinite_mass()
