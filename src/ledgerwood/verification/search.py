@@ -178,8 +178,8 @@ def search_pair(
     """The place of the most promising pair, the outputs per input spent on finding it, and the pairs tried.
 
     Successive halving: every pair gets a few outputs, the best quarter and variations of the two best get four times as
-    many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too little for all
-    pairs, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
+    many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too
+    little for all pairs, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
     """
     count = max(_LEAST_TRIAL, min(_TRIAL, total // (6 * len(pairs))))
     alive = list(range(min(len(pairs), max(1, total // (3 * count)))))
