@@ -287,6 +287,14 @@ def test_an_exact_row_threshold_is_found_from_the_schema_of_a_table():
     assert "exactly 20 rows" in report.pair_origin
 
 
+def test_few_outputs_try_few_pairs_and_leave_most_of_them_for_the_certificate():
+    schema = {"columns": [(0, 1), (0, 1)], "rows": 60, "thresholds": [20]}
+    report = audit(lambda data, rng: int(rng.integers(5)), PureDP(0.1), schema=schema, samples=150, seed=1)
+    assert report.passed and report.samples == 150
+    assert report.pairs_tried == 2
+    assert report.certificates[0].n >= 50
+
+
 # -- the report
 
 

@@ -10,7 +10,18 @@ from sklearn.isotonic import IsotonicRegression
 
 from ledgerwood.accounting import ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.events import _at_or_above, _at_or_below, _cells, _monotone, choose, different, propose
+from ledgerwood.verification.events import (
+    Candidate,
+    Event,
+    _at_or_above,
+    _at_or_below,
+    _cells,
+    _monotone,
+    choose,
+    different,
+    propose,
+    relearn,
+)
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear
 from ledgerwood.verification.statements import read_claim
@@ -68,6 +79,30 @@ def test_events_that_are_complements_are_not_different():
     first, second = encoded(rng.laplace(0, 1, 30_000)), encoded(rng.laplace(1, 1, 30_000))
     ranked = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=30_000)
     assert 1 <= len(different(ranked, first, second, 3)) <= 2
+
+
+class Forgetful:
+    """A score that is useless after it was learned again."""
+
+    name = "forgetful"
+
+    def __init__(self, useful=True):
+        self.useful = useful
+
+    def __call__(self, rows):
+        return rows.numbers[:, 0] if self.useful else np.zeros(len(rows))
+
+    def relearn(self, first, second, memo):
+        return Forgetful(useful=False)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_event_of_one_input_only_is_not_learned_again_into_one_of_both(swapped):
+    sides = encoded([1.0, 1.0, 0.0, 0.0]), encoded([0.0, 0.0, 0.0, 0.0])
+    first, second = sides[::-1] if swapped else sides
+    event = Event(Forgetful(), 0.5, True, swapped)
+    assert relearn(Candidate(event, 1.0, 0.1, 2, 0, 4), first, second, {}) is event
+    assert relearn(Candidate(event, 1.0, 0.1, 2, 1, 4), first, second, {}) is not event
 
 
 def test_atoms_score_the_log_ratio_of_frequencies():

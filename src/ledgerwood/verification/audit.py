@@ -16,7 +16,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def audit(
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, Progress(2 * samples)) as draws:
         pilot = run_pilot(draws, pairs[0], samples)
-        facts = _Facts(claim, reading, confidence, seed, started, len(pairs))
+        facts = _Facts(claim, reading, confidence, seed, started, pairs=1)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
         if pilot.clock:
@@ -110,7 +110,10 @@ def audit(
             return facts.unfinished((slow,), pairs[0])
         if not draws.vectorised:
             draws.use_all_cores(2 * total * pilot.per_output)
-        chosen, spent = (0, 0) if pair is not None else search_pair(draws, pairs, schema or {}, reading, total)
+        chosen, spent = 0, 0
+        if pair is None:
+            chosen, spent, tried = search_pair(draws, pairs, schema or {}, reading, total)
+            facts = replace(facts, pairs=tried)
         return _certify(draws, facts, pilot, pairs[chosen], chosen, total - spent, spent)
 
 

@@ -187,7 +187,10 @@ def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: fl
 
 
 def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -> Event:
-    """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before."""
+    """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before.
+
+    An event that never happened on one input stays as it was if the new one does happen there.
+    """
     event = candidate.event
     score = event.score.relearn(first, second, memo)
     if score is event.score:
@@ -197,7 +200,9 @@ def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -
     level = min(max(1.0 - share if event.above else share, 0.0), 1.0)
     cuts = [float(np.quantile(pooled, level, method=side)) for side in ("lower", "higher")]
     options = [Event(score, cut, event.above, event.swapped) for cut in cuts]
-    return min(options, key=lambda option: abs(float(np.mean(option.holds(pooled))) - share))
+    relearned = min(options, key=lambda option: abs(float(np.mean(option.holds(pooled))) - share))
+    never = candidate.hits2 == 0
+    return event if never and relearned(first if event.swapped else second).any() else relearned
 
 
 @dataclass(frozen=True, slots=True, eq=False)

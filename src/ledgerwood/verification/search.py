@@ -36,7 +36,8 @@ Floats = NDArray[np.float64]
 
 _FAR = 1e6  # stands for an infinite bound
 _MOST = 64  # pairs tried
-_TRIAL = 2000  # outputs per input in the first round
+_TRIAL = 2000  # outputs per input in the first round, at most
+_LEAST_TRIAL = 20  # and at least
 _TRIAL_STREAM = 10  # first stream of random numbers of the search
 
 
@@ -173,22 +174,25 @@ def refine(pair: Pair, schema: Mapping[str, Any]) -> list[Pair]:
 
 def search_pair(
     draws: Draws, pairs: list[Pair], schema: Mapping[str, Any], claim: Claim, total: int
-) -> tuple[int, int]:
-    """The place of the most promising pair, and the outputs per input spent on finding it.
+) -> tuple[int, int, int]:
+    """The place of the most promising pair, the outputs per input spent on finding it, and the pairs tried.
 
     Successive halving: every pair gets a few outputs, the best quarter and variations of the two best get four times as
-    many, until one is left, one is beyond doubt, or a third of the outputs is spent. ``pairs`` and the inputs of
-    ``draws`` grow by the variations.
+    many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too
+    little for all pairs, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
     """
-    count = max(20, min(_TRIAL, total // (6 * len(pairs))))
-    alive, spent, stream = list(range(len(pairs))), 0, _TRIAL_STREAM
+    count = max(_LEAST_TRIAL, min(_TRIAL, total // (6 * len(pairs))))
+    alive = list(range(min(len(pairs), max(1, total // (3 * count)))))
+    spent, stream = 0, _TRIAL_STREAM
+    tried: set[int] = set()
     while True:
         promised: dict[int, float] = {}
         for i in alive:
+            tried.add(i)
             promised[i] = _promise(draws, i, count, stream, claim)
             spent += count
             if _beyond_doubt(promised[i], count, claim):
-                return i, spent
+                return i, spent, len(tried)
         alive.sort(key=lambda i: promised[i], reverse=True)
         survivors = alive[: max(1, len(alive) // 4)]
         if stream == _TRIAL_STREAM:
@@ -198,7 +202,7 @@ def search_pair(
             survivors += range(known, len(pairs))
         alive, count, stream = survivors, 4 * count, stream + 1
         if len(alive) == 1 or spent + count * len(alive) > total // 3:
-            return alive[0], spent
+            return alive[0], spent, len(tried)
 
 
 def _promise(draws: Draws, which: int, count: int, stream: int, claim: Claim) -> float:
