@@ -103,7 +103,11 @@ class TiltedSum:
             slack += self.norm_error * top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30)
         log_front = self.log_scale - self.tilt * epsilon
         rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
-        upper, lower = value + slack, value - slack - self.outside * _greatest_weight(self.tilt)
+        # What lies below the window sits, aliased, at losses of too small a weight: for an epsilon below the window it
+        # must be added at its greatest weight, and for the lower end it may have to be taken away.
+        stray = self.outside * _greatest_weight(self.tilt)
+        below_window = epsilon < self.first * self.step
+        upper, lower = value + slack + (stray if below_window else 0.0), value - slack - stray
         log_upper = log_front + math.log(upper) + rounding if upper > 0 else -math.inf
         log_lower = log_front + math.log(lower) - rounding if lower > 0 else -math.inf
         return log_lower, float(np.logaddexp(log_upper, self.log_upper_tail))
