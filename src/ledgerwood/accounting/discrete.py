@@ -156,9 +156,10 @@ class DiscreteGaussian(Atom):
     """Discrete Gaussian noise, Pr[k] ∝ exp(−k²/2σ²) per coordinate, σ and ``sensitivity`` in grid units.
 
     Its Rényi curve is at most the Gaussian's (Canonne, Kamath & Steinke 2020, Prop. 5), its profile is not: at σ = 1
-    its δ exceeds the Gaussian's, the more the larger ε (2.2 times at ε = 7.25). One coordinate
-    (``dimension=1``) has its own exact profile. For more coordinates ``sensitivity`` is the L2 norm, and for σ ≥ 3 the profile is bounded by a Gaussian with σ² replaced
-    by σ² − 4 (docs/theory/discrete-gaussian.md), up to factors 1 ± 1e-33 that the outward rounding covers.
+    its δ exceeds the Gaussian's, the more the larger ε (2.2 times at ε = 7.25). One coordinate (``dimension=1``) has
+    its own exact profile. For more coordinates ``sensitivity`` is the L2 norm, and for σ ≥ 3 the profile is bounded
+    by a Gaussian with σ² replaced by σ² − 4 (docs/theory/discrete-gaussian.md), up to factors 1 ± 1e-33 that the
+    outward rounding covers.
 
     >>> from ledgerwood.accounting import Gaussian
     >>> DiscreteGaussian(sigma=1.0).delta(epsilon=1.0) > 1.1 * Gaussian(sigma=1.0).delta(epsilon=1.0)
