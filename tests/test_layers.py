@@ -17,9 +17,10 @@ ROOT = Path(ledgerwood.__file__).parent
 LAYERS = ["accounting", "mechanisms", "learners", "app"]  # each may import those before it
 #: What each part of the package may import besides itself.
 ALLOWED = {layer: set(LAYERS[:i]) for i, layer in enumerate(LAYERS)}
-ALLOWED["app"] |= {"verification", "demo"}
+ALLOWED["app"] |= {"verification", "demo", "datasets"}
 ALLOWED["verification"] = set(LAYERS) - {"app"}
-ALLOWED["demo"] = {"accounting", "mechanisms", "learners", "verification"}
+ALLOWED["demo"] = {"accounting", "mechanisms", "learners", "verification", "app", "datasets"}
+ALLOWED["datasets"] = {"learners"}
 COMMON = {"errors", "_version"}
 
 
