@@ -16,8 +16,8 @@ of a feature means missing or unknown. A feature has at most 255 codes.
 **Gradients** are integers in steps of ``2**-12``; a record's pair (gradient, curvature) is a function of its label and
 its scores alone, in integer arithmetic:
 
-* ``table``: one output, labels 0 and 1: ``pairs[label, place]`` where ``place = clip(((F + 128) >> 8) + 2048, 0, 4096)``,
-  so that the table steps by ``2**-8`` from -8 to 8.
+* ``table``: one output, labels 0 and 1: ``pairs[label, place]``, ``place = clip(((F + 128) >> 8) + 2048, 0, 4096)``;
+  the table steps by ``2**-8`` from -8 to 8.
 * ``squared``: one output, labels in steps of ``2**-16``: ``g = clip((F - label + 8) >> 4, -clip, clip)``; curvature
   ``unit``.
 * ``softmax``: K >= 3 outputs, labels 0 .. K - 1: with ``d_k = min((max F - F_k + 128) >> 8, 4096)``, ``e_k = EXP[d_k]``
