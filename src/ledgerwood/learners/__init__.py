@@ -1,0 +1,1 @@
+"""Private models: plan from public facts, release through a ledger, post-process."""
