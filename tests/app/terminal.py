@@ -13,7 +13,7 @@ from typing import Any
 def run(*words: str, cwd: Path | None = None, code: int = 0, env: dict[str, str] | None = None) -> str:
     """Run ``ledgerwood``; return standard output, or standard error if it must fail."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "ledgerwood", *words],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-m", "ledgerwood", *words],
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -16,7 +16,10 @@ import pytest
 from terminal import ask, run
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
+from ledgerwood.app.cli import main
 from ledgerwood.app.commands.every import build
+from ledgerwood.app.specs import read_releases
+from ledgerwood.errors import FormatError
 from ledgerwood.mechanisms import GaussianMechanism
 
 DP_XGB = ("200 BoundedRange epsilon=0.0339", "50 Gaussian sigma=45")
@@ -231,8 +234,20 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) or "nothing" for words, _ in BAD])
-def test_bad_input_is_one_clear_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
-    assert message in run(*words, cwd=tmp_path, code=2)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2 and out == ""
+    assert message in err and err.count("\n") == 1
+
+
+def test_bad_input_of_a_real_process(tmp_path: Path) -> None:
+    assert "delta must be given" in run("account", "3 Laplace scale=10", cwd=tmp_path, code=2)
 
 
 def test_files_of_the_wrong_form(tmp_path: Path) -> None:
@@ -243,7 +258,8 @@ def test_files_of_the_wrong_form(tmp_path: Path) -> None:
         ("release = [", "bad.toml"),
     ]:
         (tmp_path / "bad.toml").write_text(text)
-        assert message in run("account", "bad.toml", "--delta", "0", cwd=tmp_path, code=2)
+        with pytest.raises(FormatError, match=message):
+            read_releases([str(tmp_path / "bad.toml")])
 
 
 def test_shell_completion_lists_the_commands() -> None:

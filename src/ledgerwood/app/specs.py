@@ -90,7 +90,8 @@ class Spec:
     @property
     def noise(self) -> str | None:
         """The name of the noise parameter."""
-        return _kinds()[self.kind].noise_parameter
+        name: str | None = _kinds()[self.kind].noise_parameter
+        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,7 +50,7 @@ def plan(
         write_plan(found, save)
     account = found.account()
     error = planning.leaf_error(planning.sigma_of(found), leaf_rows)
-    data = {
+    data: dict[str, Any] = {
         "facts": facts.to_dict(),
         "releases": list(found.table()),
         "account": account.to_dict(),

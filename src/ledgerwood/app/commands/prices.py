@@ -165,11 +165,13 @@ def method_rows(found: Account) -> list[list[Any]]:
     """Return the table of an account: method, epsilon, note."""
     rows: list[list[Any]] = []
     for name, value in found.table.items():
-        known = isinstance(value, float)
-        note = "tightest" if name == found.method else "" if known else value
-        if name == "rdp" and known and found.order is not None and found.order < 1e12:
-            note = f"{note + ', ' if note else ''}order {found.order:.4g}"
-        rows.append([name, price(value) if isinstance(value, float) else "", note])
+        if isinstance(value, str):
+            rows.append([name, "", value])
+            continue
+        notes = ["tightest"] if name == found.method else []
+        if name == "rdp" and found.order is not None and found.order < 1e12:
+            notes.append(f"order {found.order:.4g}")
+        rows.append([name, price(value), ", ".join(notes)])
     return rows
 
 
