@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ledgerwood import __version__
+from ledgerwood._version import __version__
 from ledgerwood.app.commands import audits, budgets, pages, plans, prices
 from ledgerwood.app.options import examples
 
