@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test slow lint types docs bench clean
+.PHONY: demo test slow lint types docs dist bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +30,14 @@ types: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+dist: $(STAMP)  ## wheel and sdist, installed in a clean environment
+	rm -rf dist build/clean
+	$(BIN)/hatchling build
+	$(PYTHON) -m venv build/clean
+	build/clean/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	cd build && clean/bin/python -c "from ledgerwood.accounting import Gaussian; print(Gaussian(sigma=2.0).epsilon(1e-6))"
+	build/clean/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/from-sdist dist/*.tar.gz
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.accounting

@@ -26,6 +26,7 @@ from ledgerwood.mechanisms import (
     GaussianSparseVectorMechanism,
     LaplaceMechanism,
     NoisyMaxMechanism,
+    ParallelExponentialMechanism,
     PermuteAndFlipMechanism,
     PoissonSubsampledMechanism,
     QuantileMechanism,
@@ -151,6 +152,11 @@ def selection() -> None:
         {"k = 2": two.cost, "k = 1": em.cost},
         2.5,
     )
+    level = np.array([scores, scores[::-1]])
+    one, two_parts = (ParallelExponentialMechanism(1.0, 1.0, r) for r in ("add_remove", "replace_one"))
+    laws = {"add/remove, c = 1": one.probabilities(level)[0], "replace-one, c = ½": two_parts.probabilities(level)[0]}
+    costs = {"one level, any number of parts": one.cost, "10 levels": 10 * one.cost}
+    figure("parallel-exponential", bars(scores, laws, "one part, by score"), costs, 8.0)
     q = QuantileMechanism(epsilon=1.0, quantile=0.5, lower=0.0, upper=40.0, step=1.0)
     records = np.random.default_rng(1).normal(20, 5, 60)
     law = {"median of 60 records": np.exp(q.log_probabilities(records))}

@@ -164,9 +164,16 @@ def rounded() -> list[dict[str, Any]]:
 
 
 def selection(diffprivlib: dict[str, float]) -> list[dict[str, Any]]:
-    from ledgerwood.mechanisms import ExponentialMechanism, PermuteAndFlipMechanism
+    from ledgerwood.mechanisms import ExponentialMechanism, ParallelExponentialMechanism, PermuteAndFlipMechanism
 
-    rows = []
+    level = 50 * np.random.default_rng(1).random((64, 7000))
+    parallel = ParallelExponentialMechanism(epsilon=0.1, range_sensitivity=4.0)
+    rows: list[dict[str, Any]] = [
+        {
+            "what": "exponential mechanism in 64 parts at once, 7000 candidates each",
+            "seconds": least(lambda: parallel.release(level), 30),
+        }
+    ]
     for name, kind in (("exponential", ExponentialMechanism), ("permute-and-flip", PermuteAndFlipMechanism)):
         for n in (10**3, 10**6):
             scores = 50 * np.random.default_rng(1).random(n)

@@ -14,6 +14,7 @@
     ├── JournalError (OSError)               the journal could not be written or read
     │   └── JournalTampered                  the journal contradicts its hash chain or its anchor
     ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
+    ├── AggregationFailed                    a secure sum could not be opened; no sum was seen
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
     ├── FitStopped                           a callback ended a fit before there was a model
     └── MissingDependency (ImportError)      an optional package is not installed
@@ -142,6 +143,10 @@ class PrivacyViolation(LedgerwoodError, AssertionError):
 def _short(value: Any) -> str:
     text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else repr(value)
     return text if len(text) <= 400 else f"{text[:400]}…"
+
+
+class AggregationFailed(LedgerwoodError):
+    """A round of secure aggregation ended without a sum: too few nodes, a forged message, a step out of turn."""
 
 
 class FormatError(LedgerwoodError, ValueError):

@@ -10,6 +10,7 @@ from ledgerwood.mechanisms.bounded import BoundedDiscreteLaplaceMechanism
 from ledgerwood.mechanisms.discrete import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, SkellamMechanism
 from ledgerwood.mechanisms.grid import GaussianMechanism, LaplaceMechanism
 from ledgerwood.mechanisms.noisy_max import NoisyMaxMechanism, TopKMechanism
+from ledgerwood.mechanisms.parallel import ParallelExponentialMechanism
 from ledgerwood.mechanisms.quantile import QuantileMechanism, RankMechanism
 from ledgerwood.mechanisms.randomness import RandomSource, ReplaySource, SeededSource, SystemSource
 from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism
@@ -26,6 +27,7 @@ __all__ = [
     "LaplaceMechanism",
     "Mechanism",
     "NoisyMaxMechanism",
+    "ParallelExponentialMechanism",
     "PermuteAndFlipMechanism",
     "PoissonSubsampledMechanism",
     "QuantileMechanism",

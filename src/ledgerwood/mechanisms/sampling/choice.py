@@ -16,9 +16,11 @@ from ledgerwood.mechanisms.randomness import RandomSource
 from ledgerwood.mechanisms.sampling import exact
 from ledgerwood.mechanisms.sampling.arithmetic import Weights, accumulate_weights, exp_minus
 
-__all__ = ["Exponents", "choose", "coins"]
+__all__ = ["Exponents", "behind_the_best", "choose", "choose_each", "coins"]
 
+Scores = NDArray[np.int64] | NDArray[np.float64]
 _BLOCK = 1024
+_AT_ONCE = 2**16  # weights that stay in the cache, and in memory that the process already has
 _UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -27,23 +29,17 @@ class Exponents:
     """x_i = coefficient * (top - score_i), with ``top`` no less than any score; 0 <= x_i."""
 
     coefficient: Fraction
-    scores: NDArray[np.int64] | NDArray[np.float64]
+    scores: Scores
     top: int | float
 
     @classmethod
-    def below_the_best(cls, coefficient: Fraction, scores: NDArray[np.int64] | NDArray[np.float64]) -> Exponents:
+    def below_the_best(cls, coefficient: Fraction, scores: Scores) -> Exponents:
         """Measured from the largest score."""
         return cls(coefficient, scores, scores.max().item())
 
     def floats(self) -> NDArray[np.float64]:
         """Floats with at most four roundings; an overflow to infinity stands for a weight below 1e-300."""
-        c = float(self.coefficient)
-        with np.errstate(over="ignore"):  # differences of integers of at most 2**61 are exact
-            behind = np.asarray(self.top - self.scores, dtype=np.float64)
-            if np.isinf(behind.max()):  # scores further apart than the largest float: halve the large ones first
-                halves = self.top / 2 - self.scores / 2
-                return np.where(np.isinf(behind), 2 * (c * halves), c * behind)
-            return c * behind
+        return _times_behind(self.coefficient, self.top, self.scores)
 
     def capped(self) -> NDArray[np.float64]:
         """The same floats, with 2**1000 for all that lies beyond: no infinity minus infinity in a comparison."""
@@ -52,6 +48,29 @@ class Exponents:
     def exact(self, i: int) -> Fraction:
         """The i-th exponent."""
         return self.coefficient * (Fraction(self.top) - Fraction(self.scores[i].item()))
+
+
+def _times_behind(coefficient: Fraction, top: int | float | Scores, scores: Scores) -> NDArray[np.float64]:
+    """Return coefficient * (top - scores), as :meth:`Exponents.floats` states; ``top`` may differ between rows."""
+    c = float(coefficient)
+    with np.errstate(over="ignore"):  # differences of integers of at most 2**61 are exact
+        behind = np.asarray(top - scores, dtype=np.float64)
+        if np.isinf(behind.max()):  # scores further apart than the largest float: halve the large ones first
+            halves = top / 2 - scores / 2
+            return np.where(np.isinf(behind), 2 * (c * halves), c * behind)
+        behind *= c  # in place: fresh megabytes cost more than the arithmetic
+        return behind
+
+
+def behind_the_best(coefficient: Fraction, scores: Scores) -> NDArray[np.float64]:
+    """Return coefficient * (largest of the row - score) for a matrix of scores, in floats."""
+    return _times_behind(coefficient, scores.max(axis=1, keepdims=True), scores)
+
+
+def _weights(exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return exp(-x), in the place of x."""
+    np.negative(exponents, out=exponents)
+    return np.exp(exponents, out=exponents)
 
 
 def coins(exponents: Exponents, source: RandomSource) -> NDArray[np.bool_]:
@@ -75,17 +94,15 @@ def coins(exponents: Exponents, source: RandomSource) -> NDArray[np.bool_]:
 def choose(exponents: Exponents, source: RandomSource, counts: NDArray[np.int64] | None = None) -> int:
     """Index i with probability exactly proportional to counts_i exp(-x_i) (counts: positive, 1 if left out).
 
-    Inversion over the running sums of the weights. Error of a float weight, relative: 2**-53 (4 x + 8), with x < 745
-    or else a weight below 1e-300; of a sum of n positive numbers: n 2**-53 relative to the whole. Sums are
-    made in blocks, so that n is about 1024 + m / 1024. A comparison closer than that bound is left to integers.
+    Inversion over the running sums of the weights; a comparison closer than their error is left to integers.
     """
     m = len(exponents.scores)
-    weights = np.exp(-exponents.floats())
+    weights = _weights(exponents.floats())
     if counts is not None:
         weights *= counts
     blocks = np.cumsum(np.add.reduceat(weights, np.arange(0, m, _BLOCK)))
     total = float(blocks[-1])
-    margin = total * _UNIT_ROUNDOFF * (4 * 745 + 16 + 2 * (_BLOCK + len(blocks)))
+    margin = total * _relative_error(_BLOCK, len(blocks))
     uniform = exact.Uniform.fresh(exact.Reader(source))
     left, right = uniform.prefix * 2.0**-uniform.bits * total, (uniform.prefix + 1) * 2.0**-uniform.bits * total
     b = min(int(np.searchsorted(blocks, left)), len(blocks) - 1)
@@ -98,6 +115,58 @@ def choose(exponents: Exponents, source: RandomSource, counts: NDArray[np.int64]
         if lower + margin <= left and right <= upper - margin:
             return i
     return _choose_exactly(exponents, uniform, counts)
+
+
+def choose_each(coefficient: Fraction, scores: Scores, source: RandomSource) -> NDArray[np.int64]:
+    """One independent choice in each row of scores: column j of row i with weight exactly exp(coefficient s_ij)."""
+    words = source.words(len(scores))
+    chosen = np.empty(len(scores), dtype=np.int64)
+    rows = max(1, _AT_ONCE // scores.shape[1])
+    for first in range(0, len(scores), rows):
+        some = slice(first, first + rows)
+        weights = _weights(behind_the_best(coefficient, scores[some]))
+        chosen[some] = _locate_in_floats(weights, words[some], source.word_bits)
+    for i in np.flatnonzero(chosen < 0):
+        uniform = exact.Uniform(int(words[i]), source.word_bits, exact.Reader(source))
+        chosen[i] = _choose_exactly(Exponents.below_the_best(coefficient, scores[i]), uniform, None)
+    return chosen
+
+
+def _locate_in_floats(weights: NDArray[np.float64], words: NDArray[np.uint64], word_bits: int) -> NDArray[np.int64]:
+    """Where the uniform that begins with each word falls among the running sums of its row of weights.
+
+    The search of :func:`choose` for all rows at once; -1 where floats leave it in doubt.
+    """
+    parts, m = weights.shape
+    block = min(m, 128)
+    starts = np.arange(0, m, block)
+    sums = np.cumsum(np.add.reduceat(weights, starts, axis=1), axis=1)
+    total = sums[:, -1:]
+    margin = total.ravel() * _relative_error(block, len(starts))
+    unit = 2.0**-word_bits
+    u = words[:, None] * unit
+    left, right = u * total, ((u + unit) * total).ravel()
+    row = np.arange(parts)
+    b = np.minimum((sums < left).sum(axis=1), len(starts) - 1)
+    before = np.where(b > 0, sums[row, b - 1], 0.0)
+    cell = b[:, None] * block + np.arange(block)
+    inside = weights[row[:, None], np.minimum(cell, m - 1)]
+    inner = before[:, None] + np.cumsum(np.where(cell < m, inside, 0.0), axis=1)
+    k = (inner < left).sum(axis=1)
+    i = b * block + k
+    lower = np.where(k > 0, inner[row, k - 1], np.where(b > 0, before, -np.inf))
+    upper = np.where(i < m - 1, inner[row, np.minimum(k, block - 1)], np.inf)
+    sure = (k < block) & (i < m) & (lower + margin <= left.ravel()) & (right <= upper - margin)
+    return np.where(sure, i, -1)
+
+
+def _relative_error(block: int, blocks: int) -> float:
+    """Bound on the error of a running sum of weights, relative to the whole.
+
+    A float weight is off by 2**-53 (4 x + 8), relative, with x < 745 or else a weight below 1e-300; a sum of n positive
+    numbers by n 2**-53 relative to the whole. Sums are made in blocks, so n is at most about ``block + blocks``.
+    """
+    return _UNIT_ROUNDOFF * (4 * 745 + 16 + 2 * (block + blocks))
 
 
 def _choose_exactly(exponents: Exponents, uniform: exact.Uniform, counts: NDArray[np.int64] | None) -> int:
