@@ -14,11 +14,14 @@
     ├── JournalError (OSError)               the journal could not be written or read
     │   └── JournalTampered                  the journal contradicts its hash chain or its anchor
     ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
+    ├── AggregationFailed                    a secure sum could not be opened; no sum was seen
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
+    ├── FitStopped                           a callback ended a fit before there was a model
     └── MissingDependency (ImportError)      an optional package is not installed
 
     LedgerwoodWarning (UserWarning)
     ├── OrderAtEdge                          the best Rényi order lies at the edge of the grid
+    ├── UntrackedFits                        several fits of a search were charged to no common ledger
     └── NotPrivate                           a seeded generator was used: the release is not private
 
 Messages name the value, the rule, what was done and what to try; they never quote data.
@@ -142,8 +145,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 400 else f"{text[:400]}…"
 
 
+class AggregationFailed(LedgerwoodError):
+    """A round of secure aggregation ended without a sum: too few nodes, a forged message, a step out of turn."""
+
+
 class FormatError(LedgerwoodError, ValueError):
     """A file or a JSON text has an unknown field, a wrong form, or a version from the future."""
+
+
+class FitStopped(LedgerwoodError):
+    """A callback ended a fit before there was a model; what was released is spent."""
 
 
 class MissingDependency(LedgerwoodError, ImportError):
@@ -163,6 +174,10 @@ class LedgerwoodWarning(UserWarning):
 
 class OrderAtEdge(LedgerwoodWarning):
     """The best Rényi order lies at the edge of what the curve allows: a wider curve may give less."""
+
+
+class UntrackedFits(LedgerwoodWarning):
+    """A search or a cross-validation fitted several private models, and no ledger adds up what they cost."""
 
 
 class NotPrivate(LedgerwoodWarning):

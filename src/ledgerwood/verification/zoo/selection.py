@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -64,7 +65,7 @@ def _one_hot(data: int) -> list[int]:
 
 
 def _randomised_response(data: int, n: int, rng: np.random.Generator) -> Array:
-    keep = rng.random(n) < np.e / (np.e + 7)
+    keep = rng.random(n) < math.e / (math.e + 7)
     other = rng.integers(7, size=n)
     return np.where(keep, data, other + (other >= data))
 

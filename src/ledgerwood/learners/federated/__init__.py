@@ -1,0 +1,1 @@
+"""Training on rows that many parties hold: the server sees noisy sums only."""

@@ -1,0 +1,140 @@
+"""What a desensitised table promises: a full sentence, and every number behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ledgerwood.mechanisms.local import LocalMap
+
+from .columns import Column, NominalColumn, OrderedColumn
+from .release import TableRelease
+
+
+@dataclass(frozen=True)
+class ReleaseStatement:
+    """The exact distance-based guarantee of every column, and how often it was given.
+
+    ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
+    """
+
+    release: TableRelease
+    method: str
+    releases: int
+    charged: int
+    private: bool
+
+    @property
+    def uncharged(self) -> int:
+        """Releases that no ledger has counted."""
+        return self.releases - self.charged
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every column with its exact profile and order probabilities."""
+        return {
+            "version": 1,
+            "neighbours": "replace_one",
+            "unit": "one record",
+            "method": self.method,
+            "columns_per_record": self.release.columns_per_record,
+            "parts_public": self.release.parts_public,
+            "releases": self.releases,
+            "charged": self.charged,
+            "private": self.private,
+            "record_epsilon": _finite(_record_epsilon(self.release)),
+            "columns": [column_facts(column) for column in self.release.columns],
+        }
+
+    def __str__(self) -> str:
+        lines = [self._sentence(), *(_column_line(column) for column in self.release.columns)]
+        if self.releases > 1:
+            lines.append(
+                f"This transformer has released {self.releases} tables, {self.uncharged} of them without a ledger: a "
+                f"record that was in each of them has been released {self.releases} times, and its losses add up."
+            )
+        elif self.uncharged:
+            lines.append("One table was released without a ledger: release a record again and its losses add up.")
+        if not self.private:
+            lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
+        return "\n".join(lines)
+
+    def _sentence(self) -> str:
+        total, per_record = _record_epsilon(self.release), self.release.columns_per_record
+        drawn = "" if per_record is None else f", {per_record} of them drawn at random for each record,"
+        bound = (
+            "values of different parts are told apart with certainty, so no finite epsilon holds for whole records"
+            if total == math.inf
+            else f"one release is epsilon={_up(total)} locally differentially private (delta=0) for any two records"
+            + (" that agree on the public parts" if self.release.parts_public and self.method == "local_map" else "")
+        )
+        return (
+            f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomised on its own by "
+            f"{self.method} before it leaves: replacing one record changes that record's cells only, and {bound}. "
+            "The number of records is public. Exact by enumeration, for values at most t levels apart:"
+        )
+
+
+def column_facts(column: Column) -> dict[str, Any]:
+    """The public facts and exact guarantees of one column; what is infinite is None."""
+    if isinstance(column, NominalColumn):
+        return {
+            "name": column.name,
+            "kind": "nominal",
+            "categories": list(column.categories),
+            "mechanism": "unary encoding",
+            "epsilon": column.epsilon,
+        }
+    mechanism, profile = column.mechanism, column.profile
+    size = mechanism.domain.size
+    return {
+        "name": column.name,
+        "kind": "ordered",
+        "lower": column.lower,
+        "upper": column.upper,
+        "levels": size,
+        "mechanism": type(mechanism).__name__,
+        "claim": [_finite(mechanism.claim.epsilon(t)) for t in range(size)],
+        "profile": [_finite(profile.epsilon(t)) for t in range(size)],
+        "within_parts": (
+            [mechanism.within.epsilon(t) for t in range(max(mechanism.partition.widths))]
+            if isinstance(mechanism, LocalMap)
+            else None
+        ),
+        "order": [float(gamma) for gamma in column.order],
+    }
+
+
+def _record_epsilon(release: TableRelease) -> float:
+    """The loss of one whole record, infinite for Local-map unless its parts are public."""
+    revealing = any(isinstance(column, OrderedColumn) and column.reveals_part for column in release.columns)
+    return math.inf if revealing and not release.parts_public else float(release.cost.epsilon(0.0))
+
+
+def _column_line(column: Column) -> str:
+    if isinstance(column, NominalColumn):
+        return (
+            f"- {column.name}: {len(column.categories)} categories and one for all else, unary encoding, "
+            f"epsilon={_up(column.epsilon)} for any two."
+        )
+    size, profile, order = column.mechanism.domain.size, column.profile, column.order
+    shown = sorted({1, 2, 4, size - 1} & set(range(1, size)))
+    losses = ", ".join(f"epsilon({t})={_up(profile.epsilon(t))}" for t in shown)
+    kept = ", ".join(f"gamma({t})={math.floor(order[t] * 1e4) / 1e4:.4f}" for t in shown)
+    text = f"- {column.name}: {size} levels on [{column.lower:g}, {column.upper:g}]; {losses}; order kept: {kept}."
+    if isinstance(column.mechanism, LocalMap):
+        within = column.mechanism.within
+        text += f" Inside one part epsilon(1)={_up(within.epsilon(1))}; the part itself is revealed."
+    return text
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _up(number: float) -> str:
+    """Four digits, rounded up."""
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    scale = 10.0 ** (3 - math.floor(math.log10(number)))
+    return f"{math.ceil(number * scale * (1 - 1e-12)) / scale:.4g}"
