@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
     from ledgerwood.learners.door import Door, Progress
+    from ledgerwood.learners.evaluation import PrivateScore, private_score
     from ledgerwood.learners.facts import Column, PublicFacts
     from ledgerwood.learners.schema import Schema
+    from ledgerwood.learners.search import PrivateSearch
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.tables import Labels, Table
 
@@ -22,11 +24,14 @@ _HOME = {
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
     "PrivateRegressorBase": "base",
+    "PrivateScore": "evaluation",
+    "PrivateSearch": "search",
     "Progress": "door",
     "PublicFacts": "facts",
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
+    "private_score": "evaluation",
 }
 
 __all__ = [
@@ -37,11 +42,14 @@ __all__ = [
     "PrivateClassifierBase",
     "PrivateEstimator",
     "PrivateRegressorBase",
+    "PrivateScore",
+    "PrivateSearch",
     "Progress",
     "PublicFacts",
     "Receipt",
     "Schema",
     "Table",
+    "private_score",
 ]
 
 
