@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+    from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.facts import Column, PublicFacts
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.tables import Labels, Table
+    from ledgerwood.learners.trees.plan import plan_boosting
+    from ledgerwood.learners.trees.recipes import recipes
 
 _HOME = {
     "Column": "facts",
     "Door": "door",
     "Labels": "tables",
     "PrivacyStatement": "statement",
+    "PrivateBoostingClassifier": "boosting",
+    "PrivateBoostingRegressor": "boosting",
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
     "PrivateRegressorBase": "base",
@@ -27,6 +32,8 @@ _HOME = {
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
+    "plan_boosting": "trees.plan",
+    "recipes": "trees.recipes",
 }
 
 __all__ = [
@@ -34,6 +41,8 @@ __all__ = [
     "Door",
     "Labels",
     "PrivacyStatement",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
     "PrivateClassifierBase",
     "PrivateEstimator",
     "PrivateRegressorBase",
@@ -42,6 +51,8 @@ __all__ = [
     "Receipt",
     "Schema",
     "Table",
+    "plan_boosting",
+    "recipes",
 ]
 
 
