@@ -20,6 +20,7 @@ ALLOWED = {layer: set(LAYERS[:i]) for i, layer in enumerate(LAYERS)}
 ALLOWED["app"] |= {"verification", "demo", "datasets"}
 ALLOWED["verification"] = set(LAYERS) - {"app"}
 ALLOWED["demo"] = {"accounting", "mechanisms", "learners", "verification", "app", "datasets"}
+ALLOWED["__main__"] = {"app"}
 ALLOWED["datasets"] = {"learners"}
 COMMON = {"errors", "_version"}
 

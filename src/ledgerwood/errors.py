@@ -20,10 +20,12 @@
     │   ├── PartyUnreachable (ConnectionError)  no answer, or no certificate that both sides trust
     │   ├── PartyRefused                     the other party refused a request and said why
     │   └── ProtocolError                    a message of the wrong version, size, order or content
+    ├── FitStopped                           a callback ended a fit before there was a model
     └── MissingDependency (ImportError)      an optional package is not installed
 
     LedgerwoodWarning (UserWarning)
     ├── OrderAtEdge                          the best Rényi order lies at the edge of the grid
+    ├── UntrackedFits                        several fits of a search were charged to no common ledger
     └── NotPrivate                           a seeded generator was used: the release is not private
 
 Messages name the value, the rule, what was done and what to try; they never quote data.
@@ -171,6 +173,10 @@ class ProtocolError(PartyError):
     """A message of the wrong version, size, order or content; it was not acted upon."""
 
 
+class FitStopped(LedgerwoodError):
+    """A callback ended a fit before there was a model; what was released is spent."""
+
+
 class MissingDependency(LedgerwoodError, ImportError):
     """An optional package is not installed."""
 
@@ -188,6 +194,10 @@ class LedgerwoodWarning(UserWarning):
 
 class OrderAtEdge(LedgerwoodWarning):
     """The best Rényi order lies at the edge of what the curve allows: a wider curve may give less."""
+
+
+class UntrackedFits(LedgerwoodWarning):
+    """A search or a cross-validation fitted several private models, and no ledger adds up what they cost."""
 
 
 class NotPrivate(LedgerwoodWarning):

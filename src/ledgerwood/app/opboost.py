@@ -13,17 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from ledgerwood.app import opboost_config as config
+from ledgerwood.app.options import examples
 from ledgerwood.errors import ParameterError
 
 app = typer.Typer(
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
+    epilog=examples("ledgerwood opboost demo --rows 2000"),
     no_args_is_help=True,
-    add_completion=False,
 )
 Config = Annotated[Path, typer.Option("--config", "-c", help="The party's TOML file.", exists=True, dir_okay=False)]
 
 
-@app.command()
+@app.command(epilog=examples("ledgerwood opboost serve --config bank/b.toml"))
 def serve(file: Config) -> None:
     """Party B: release the columns once, over mutual TLS, and answer for split values until interrupted."""
     from ledgerwood.learners.vertical import FeatureParty, FeatureServer
@@ -49,7 +50,7 @@ def serve(file: Config) -> None:
         server.shutdown()
 
 
-@app.command()
+@app.command(epilog=examples("ledgerwood opboost train --config lender/a.toml"))
 def train(file: Config) -> None:
     """Party A: fetch the columns, train, ask for the split values, write the model. Run it again after a crash."""
     from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
@@ -79,7 +80,7 @@ def train(file: Config) -> None:
     print(f"model written to {state / 'model.pkl'}")
 
 
-@app.command()
+@app.command(epilog=examples("ledgerwood opboost certificates federation bank lender"))
 def certificates(
     folder: Annotated[Path, typer.Argument(help="Where to write one folder for each party.")],
     parties: Annotated[list[str], typer.Argument(help="The names of the parties.")],
@@ -99,7 +100,7 @@ def certificates(
     print(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept")
 
 
-@app.command()
+@app.command(epilog=examples("ledgerwood opboost demo --rows 2000"))
 def demo(
     rows: Annotated[int, typer.Option(help="Records to make up.")] = 20_000,
     folder: Annotated[Path | None, typer.Option(help="Where to work; a temporary folder unless given.")] = None,
@@ -115,4 +116,6 @@ def _log_to_stderr() -> None:
 
 
 if __name__ == "__main__":
-    app()
+    from ledgerwood.app.cli import main
+
+    main(["opboost", *sys.argv[1:]])

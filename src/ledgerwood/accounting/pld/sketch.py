@@ -47,16 +47,19 @@ class Sketch:
             variance += count * np.maximum(weight @ loss**2 - m * m, 0.0)
         return log_moment, mean, variance
 
-    def _tilts(self) -> Array:
-        return self.largest_tilt * np.geomspace(1e-7, 1, 400)
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        """Tilts, and the log moment at each times the hockey stick's gain: what every Chernoff bound is made of."""
+        tilts = self.largest_tilt * np.geomspace(1e-7, 1, 400)
+        return tilts, self._moments(tilts)[0] + _log_greatest_weight(tilts)
 
     def tilt_for_delta(self, log_delta: float) -> float:
         """The order of the best Chernoff bound of epsilon at delta."""
         return self._best_for(log_delta)[0]
 
     def _best_for(self, log_delta: float) -> tuple[float, float]:
-        tilts = self._tilts()
-        bound = (self._moments(tilts)[0] + _log_greatest_weight(tilts) - log_delta) / tilts
+        tilts, gains = self._bounds
+        bound = (gains - log_delta) / tilts
         at = int(np.argmin(bound))
         return float(tilts[at]), float(bound[at])
 
@@ -65,8 +68,8 @@ class Sketch:
         return self._best_at(epsilon)[0]
 
     def _best_at(self, epsilon: float) -> tuple[float, float]:
-        tilts = self._tilts()
-        bound = self._moments(tilts)[0] + _log_greatest_weight(tilts) - tilts * epsilon
+        tilts, gains = self._bounds
+        bound = gains - tilts * epsilon
         at = int(np.argmin(bound))
         return (float(tilts[at]), float(bound[at])) if bound[at] < 0 else (0.0, 0.0)
 

@@ -1,0 +1,6 @@
+"""``python -m ledgerwood``: the command line."""
+
+from ledgerwood.app.cli import main
+
+if __name__ == "__main__":
+    main()

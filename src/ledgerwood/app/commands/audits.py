@@ -1,0 +1,121 @@
+"""``audit``: look for a violation of a privacy claim, with a certificate."""
+
+from __future__ import annotations
+
+import importlib
+import json as json_module
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ledgerwood.app.options import Json, Relation, examples
+from ledgerwood.app.show import Answer, progress
+from ledgerwood.errors import FormatError, ParameterError
+
+VIOLATION = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        short_help="Look for a violation of a claim.",
+        epilog=examples(
+            "ledgerwood audit ledgerwood.app.samples:noisy_count --claim 'PureDP epsilon=0.5' "
+            "--pair '[[1, 1], [1]]' --samples 20000 --seed 1",
+            "ledgerwood audit --zoo svt_4 laplace --json",
+        ),
+    )(audit)
+
+
+def audit(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...", show_default=False, help="module:callable; with --zoo, names of entries."
+        ),
+    ] = None,
+    claim: Annotated[
+        str | None, typer.Option("--claim", metavar="RELEASE", help="What it claims, such as 'PureDP epsilon=0.5'.")
+    ] = None,
+    pair: Annotated[str | None, typer.Option("--pair", metavar="JSON", help="Two neighbouring inputs.")] = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="JSON", help="Public facts from which a pair is searched.")
+    ] = None,
+    zoo: Annotated[bool, typer.Option("--zoo", help="Judge the built-in broken and correct mechanisms.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="With --zoo: also by sampling, as a black box.")] = False,
+    samples: Annotated[int, typer.Option(help="Outputs per input.")] = 200_000,
+    seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that all of the report holds.")] = 0.99,
+    seed: Annotated[int | None, typer.Option(help="Makes the audit reproducible.")] = None,
+    neighbours: Relation = "add_remove",
+    json: Json = False,
+) -> None:
+    """Is the claim broken? Certify a lower bound on epsilon; exit code 1 if a violation is found."""
+    if zoo:
+        raise typer.Exit(_judge_zoo(targets or [], sample, samples, confidence, seed or 0, json))
+    if not targets or len(targets) != 1:
+        raise FormatError("give one target such as mypackage.module:mechanism, or --zoo")
+    if claim is None:
+        raise ParameterError("claim", "be given", None, "For example --claim 'PureDP epsilon=0.5'")
+    from ledgerwood.app.specs import read_cost
+    from ledgerwood.verification import audit as run
+
+    mechanism = load(targets[0])
+    inputs = None if pair is None else _json("pair", pair)
+    facts = None if schema is None else _json("schema", schema)
+    promise = read_cost(claim, neighbours)
+    progress(f"auditing {targets[0]} ...")
+    options: dict[str, Any] = {"samples": samples, "seconds": seconds, "confidence": confidence, "seed": seed}
+    report = run(mechanism, promise, pair=inputs, schema=facts, **options)
+    answer = Answer(json_module.loads(report.to_json()))
+    answer.say(str(report)).print(as_json=json)
+    raise typer.Exit(VIOLATION if report.flagged else 0)
+
+
+def load(target: str) -> Any:
+    """Return what ``module:name`` points at; modules of the working directory are found too."""
+    module_name, colon, name = target.partition(":")
+    if not colon or not module_name or not name:
+        raise FormatError(f"{target!r} must have the form module:callable")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise FormatError(f"cannot import {module_name!r}: {error}") from None
+    except AttributeError:
+        raise FormatError(f"module {module_name!r} has no {name!r}") from None
+    return found
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json_module.loads(text)
+    except ValueError as error:
+        raise FormatError(f"--{name} is not JSON: {error}") from None
+
+
+def _judge_zoo(names: Sequence[str], sample: bool, samples: int, confidence: float, seed: int, json: bool) -> int:
+    from ledgerwood.verification.zoo import ZOO
+    from ledgerwood.verification.zoo.scoreboard import header, line, score, summary, to_json
+
+    unknown = sorted(set(names) - set(ZOO))
+    if unknown:
+        raise FormatError(f"the zoo has no entry {', '.join(unknown)}; it has {', '.join(ZOO)}")
+    entries = [ZOO[name] for name in names] or list(ZOO.values())
+    found = []
+    if not json:
+        print(header(audited=sample))
+    scores = score(entries, samples=samples if sample else None, seed=seed, confidence=confidence)
+    for entry, each in zip(entries, scores, strict=True):
+        found.append(each)
+        if not json:
+            print(line(entry, each), flush=True)
+    print(to_json(found) if json else summary(found))
+    return 0 if all(each.right for each in found) else VIOLATION

@@ -1,0 +1,9 @@
+"""``serve``: the planner page."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""

@@ -1,0 +1,80 @@
+"""``plan``: what a training run would release, with how much noise, and what may be published about it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ledgerwood.app.options import Delta, Json, Relation, examples, number
+from ledgerwood.app.show import Answer, price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        short_help="Noise, price and statement of a training run.",
+        epilog=examples(
+            "ledgerwood plan --rows 32561 --features 14 --trees 50 --depth 4 --epsilon 1",
+            "ledgerwood plan --rows 1000000 --trees 20 --epsilon 0.5 --leaf-rows 50 --leaf-error 0.5",
+            "ledgerwood plan --rows 32561 --epsilon 2 --save plan.json --json",
+        ),
+    )(plan)
+
+
+def plan(
+    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "XGB",
+    rows: Annotated[int, typer.Option(help="The public number of rows.")] = 32561,
+    features: Annotated[int, typer.Option(help="The number of columns.")] = 14,
+    trees: Annotated[int, typer.Option(help="The number of trees.")] = 50,
+    depth: Annotated[int, typer.Option(help="The depth of a tree.")] = 4,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER")] = 1.0,
+    delta: Delta = None,
+    share: Annotated[float, typer.Option(help="The part of the budget for choosing splits.")] = 0.7,
+    neighbours: Relation = "add_remove",
+    leaf_rows: Annotated[int, typer.Option(help="How wrong is a leaf with so many rows?")] = 50,
+    leaf_error: Annotated[
+        float | None, typer.Option(help="How many trees keep the error of such a leaf below this?")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="What each part costs alone.")] = False,
+    save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """Plan a training run from public facts: noise, price by every method, and the sentence you may publish."""
+    from ledgerwood.app import planning
+    from ledgerwood.app.commands.prices import method_rows, write_plan
+
+    facts = planning.Facts(recipe, rows, features, trees, depth, epsilon, delta, share, neighbours)
+    found = facts.plan()
+    if save is not None:
+        write_plan(found, save)
+    account = found.account()
+    error = planning.leaf_error(planning.sigma_of(found), leaf_rows)
+    data: dict[str, Any] = {
+        "facts": facts.to_dict(),
+        "releases": list(found.table()),
+        "account": account.to_dict(),
+        "leaf": {"rows": leaf_rows, "error": error},
+        "statement": found.statement(),
+        "command": facts.command(),
+    }
+    answer = Answer(data)
+    answer.say(
+        f"{recipe}: {trees} trees of depth {depth} on {rows:,} rows and {features} features, "
+        f"epsilon = {epsilon:g}, delta = {facts.target_delta:.5g}"
+    )
+    parts = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]
+    answer.table(["release", "times", "noise", "value", "budget"], parts)
+    answer.table(["method", "epsilon", "note"], method_rows(account))
+    answer.say(f"The weight of a leaf with {leaf_rows} rows is off by about {error:.3g} (log-odds).")
+    if leaf_error is not None:
+        most = planning.trees_for_error(facts, leaf_rows, leaf_error)
+        data["leaf"] |= {"limit": leaf_error, "trees": most}
+        answer.say(f"At most {most} trees keep it within {leaf_error:g} (by Rényi accounting).")
+    if explain:
+        rows_of = [row for row in found.explain() if row["part"] != "whole plan"]
+        data["alone"] = rows_of
+        cells = [[r["part"], price(r["epsilon"]), price(r["epsilon_of_the_rest"])] for r in rows_of]
+        answer.table(["part", "epsilon alone", "epsilon of the rest"], cells)
+    answer.say("You may publish:\n" + found.statement())
+    answer.print(as_json=json)

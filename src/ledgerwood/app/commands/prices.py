@@ -1,0 +1,221 @@
+"""``account``, ``calibrate`` and ``compare``: what a list of releases costs, and the noise for a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ledgerwood.app.options import Delta, Epsilon, Json, Relation, examples
+from ledgerwood.app.show import Answer, price
+from ledgerwood.errors import CalibrationError, MethodUnavailable, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting import Account, Plan
+    from ledgerwood.app.specs import Releases
+
+Listed = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RELEASE...",
+        show_default=False,
+        help="A line such as '50 Gaussian sigma=45', or a .toml or .json file with a list of them.",
+    ),
+]
+Method = Annotated[str | None, typer.Option("--method", help="Accounting method; the tightest one by default.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        short_help="What epsilon for this noise?",
+        epilog=examples(
+            "ledgerwood account '200 BoundedRange epsilon=0.0339' '50 Gaussian sigma=45' --delta 1/32561",
+            "ledgerwood account '1000 Gaussian sigma=1.1 rate=0.01' --delta 1e-5 --json",
+            "ledgerwood account '3 Laplace scale=10' --delta 0",
+        ),
+    )(account)
+    app.command(
+        short_help="What noise for this epsilon?",
+        epilog=examples(
+            "ledgerwood calibrate '1000 Gaussian' --epsilon 1 --delta 1e-6",
+            "ledgerwood calibrate '200 BoundedRange share=0.7' '50 Gaussian share=0.3' -e 1 -d 1/32561",
+        ),
+    )(calibrate)
+    app.command(
+        short_help="Which accountant is tightest?",
+        epilog=examples(
+            "ledgerwood compare '200 BoundedRange epsilon=0.034' '50 Gaussian sigma=45' --delta 3e-5",
+            "ledgerwood compare '200 BoundedRange share=0.7' '50 Gaussian share=0.3' -e 1 -d 3e-5",
+        ),
+    )(compare)
+
+
+def account(
+    releases: Listed,
+    delta: Delta = None,
+    epsilon: Annotated[float | None, typer.Option("--at", help="Also the delta at this epsilon.")] = None,
+    neighbours: Relation = "add_remove",
+    json: Json = False,
+) -> None:
+    """What epsilon for this noise? Price a list of releases by every accounting method."""
+    listed, delta, neighbours = _read(releases, delta, neighbours)
+    cost = listed.cost(neighbours)
+    found = cost.account(delta)
+    data: dict[str, Any] = {"cost": repr(cost), "neighbours": neighbours, **found.to_dict()}
+    answer = Answer(data)
+    answer.table(["release", "times", "cost of one"], listed.rows(neighbours))
+    answer.say(account_sentence(found, neighbours))
+    if found.lower > 0:
+        answer.say(f"Certified: no accountant can report less than {found.lower:.5g} for such releases.")
+    answer.table(["method", "epsilon", "note"], method_rows(found))
+    if epsilon is not None:
+        data["at"] = {"epsilon": epsilon, "delta": cost.delta(epsilon)}
+        answer.say(f"At epsilon = {epsilon:g}: delta = {price(data['at']['delta'])}.")
+    answer.print(as_json=json)
+
+
+def calibrate(
+    releases: Listed,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    method: Method = None,
+    neighbours: Relation = "add_remove",
+    save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """What noise for this epsilon? Leave out the noise, give a share of the budget to each kind of release."""
+    listed, delta, neighbours = _read(releases, delta, neighbours)
+    epsilon = _target(listed, epsilon)
+    plan = listed.plan(neighbours).calibrate(epsilon=epsilon, delta=delta, method=method)
+    if save is not None:
+        write_plan(plan, save)
+    noises = {spec.label: spec.noise for spec in listed.specs}
+    table = [{**row, "noise": row["noise"] or noises.get(row["label"])} for row in plan.table()]
+    data = {"epsilon": epsilon, "delta": delta, "method": method or "tightest", "releases": table}
+    answer = Answer({**data, "statement": plan.statement()})
+    rows = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in table]
+    answer.table(["release", "times", "noise", "value", "budget"], rows)
+    answer.say(plan.statement())
+    answer.print(as_json=json)
+
+
+def compare(
+    releases: Listed,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: Relation = "add_remove",
+    json: Json = False,
+) -> None:
+    """Which accountant is tightest, and what does it save? Epsilons for given noise, or noise for a given epsilon."""
+    listed, delta, neighbours = _read(releases, delta, neighbours)
+    if epsilon is None and listed.planned is None and any(s.noise and s.noise not in s.arguments for s in listed.specs):
+        raise ParameterError("epsilon", "be given (--epsilon 1), or the noise of every release", None)
+    answer = _by_noise(listed, epsilon, delta, neighbours) if epsilon else _by_price(listed, delta, neighbours)
+    answer.print(as_json=json)
+
+
+def _by_price(listed: Releases, delta: float, neighbours: str) -> Answer:
+    found = listed.cost(neighbours).account(delta)
+    rows: list[dict[str, Any]] = []
+    for name, value in found.table.items():
+        known = isinstance(value, float)
+        more = value / found.epsilon - 1 if isinstance(value, float) and found.epsilon else None
+        rows.append({"method": name, "epsilon": value if known else None, "more": more, "note": "" if known else value})
+    answer = Answer({"delta": delta, "tightest": found.method, "lower": found.lower, "methods": rows})
+    shown = [[r["method"], _price(r["epsilon"]), _percent(r["more"]), r["note"]] for r in rows]
+    answer.table(["method", "epsilon", "more than the tightest", "note"], shown)
+    return answer.say(f"The tightest is {found.method!r} with epsilon = {price(found.epsilon)} at delta = {delta:.5g}.")
+
+
+def _by_noise(listed: Releases, epsilon: float, delta: float, neighbours: str) -> Answer:
+    from ledgerwood.accounting.account import METHODS
+
+    open_plan = listed.plan(neighbours)
+    best = open_plan.calibrate(epsilon=epsilon, delta=delta)
+    rows: list[dict[str, Any]] = []
+    for name in (*METHODS, None):
+        try:
+            plan = best if name is None else open_plan.calibrate(epsilon=epsilon, delta=delta, method=name)
+        except (MethodUnavailable, CalibrationError) as error:
+            rows.append({"method": name, "scales": None, "more": None, "note": getattr(error, "reason", str(error))})
+            continue
+        scales = {release.label: release.scale for release in plan.releases()}
+        rows.append({"method": name or "tightest", "scales": scales, "more": more_noise(plan, best), "note": ""})
+    labels = [release.label for release in best.releases()]
+    answer = Answer({"epsilon": epsilon, "delta": delta, "methods": rows})
+    shown = [
+        [r["method"], *((r["scales"] or {}).get(label) for label in labels), _percent(r["more"]), r["note"]]
+        for r in rows
+    ]
+    return answer.table(["method", *labels, "more noise", "note"], shown)
+
+
+def more_noise(plan: Plan, best: Plan) -> float | None:
+    """Return by what fraction the noise of a plan exceeds that of the best one, at its first calibrated release."""
+    for mine, other in zip(plan.releases(), best.releases()):
+        if mine.share is not None and mine.scale and other.scale:
+            ratio = mine.scale / other.scale
+            less = mine.kind is not None and mine.kind.noise_direction < 0
+            return (1 / ratio if less else ratio) - 1
+    return None
+
+
+def method_rows(found: Account) -> list[list[Any]]:
+    """Return the table of an account: method, epsilon, note."""
+    rows: list[list[Any]] = []
+    for name, value in found.table.items():
+        if isinstance(value, str):
+            rows.append([name, "", value])
+            continue
+        notes = ["tightest"] if name == found.method else []
+        if name == "rdp" and found.order is not None and found.order < 1e12:
+            notes.append(f"order {found.order:.4g}")
+        rows.append([name, price(value), ", ".join(notes)])
+    return rows
+
+
+def account_sentence(found: Account, neighbours: str) -> str:
+    """Return the price as a sentence."""
+    from ledgerwood.accounting.neighbours import as_neighbours
+
+    return (
+        f"All of it together is (epsilon={price(found.epsilon)}, delta={price(found.delta)})-differentially private "
+        f"for {as_neighbours(neighbours).sentence}, by the method {found.method!r}, if the sensitivities are as stated."
+    )
+
+
+def write_plan(plan: Plan, path: str) -> None:
+    """Write a plan as JSON."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(plan.to_json() + "\n")
+
+
+def _read(texts: list[str], delta: float | None, neighbours: str) -> tuple[Releases, float, str]:
+    from ledgerwood.accounting import checks
+    from ledgerwood.accounting.neighbours import as_neighbours
+    from ledgerwood.app.specs import read_releases
+
+    listed = read_releases(texts)
+    delta = listed.facts.get("delta") if delta is None else delta
+    if delta is None:
+        raise ParameterError("delta", "be given", None, "For example --delta 1e-6, or --delta 0 for pure privacy")
+    relation = listed.facts.get("neighbours", neighbours) if neighbours == "add_remove" else neighbours
+    if listed.planned is not None:
+        relation = listed.planned.neighbours
+    return listed, checks.delta_value(delta), str(as_neighbours(relation))
+
+
+def _target(listed: Releases, epsilon: float | None) -> float:
+    epsilon = listed.facts.get("epsilon") if epsilon is None else epsilon
+    if epsilon is None:
+        raise ParameterError("epsilon", "be given", None, "For example --epsilon 1")
+    return epsilon
+
+
+def _price(value: float | None) -> str:
+    return "" if value is None else price(value)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,325 @@
+"""The records of one process in memory: codes packed once, kernels on a pool of threads over ranges of rows.
+
+Answers are exact integer sums, so the number of threads and the size of the ranges never change a bit. The time of a
+question does depend on the data (of two siblings the one with fewer records is summed): like the samplers' run time,
+that is outside the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ParameterError
+from .routes import Routes, routes
+from .seam import TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
+from .threads import RowThreads
+
+__all__ = ["LocalAggregator", "code_columns", "route_arrays"]
+
+Column: TypeAlias = NDArray[Any]
+
+_KINDS = {"table": 0, "squared": 1, "softmax": 2}
+_CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "curvature": (0, 0x7FFF)}
+_PACKED_ROWS = (1 << 19) - 1  # their packed sum cannot overflow: a coordinate is at most 2**12
+_KEPT_TREES = 8  # leaf numbers of so many trees are kept for `add`; those of a larger batch are computed again
+
+
+def code_columns(columns: Sequence[Column], edges: Edges, lo: int, hi: int, cells: NDArray[np.uint8]) -> None:
+    """Write the codes of rows lo .. hi in cells[:, 0 .. hi - lo]: numbers by their edges, categories as they are."""
+    from ._kernels.cells import bin_numbers
+
+    for feature, column in enumerate(columns):
+        part, missing = column[lo:hi], edges.codes(feature) - 1
+        if edges.categories[feature]:
+            cells[feature, : hi - lo] = np.where((part >= 0) & (part < missing), part, missing)
+        else:
+            cuts = edges.cuts[feature]
+            padded = np.full((1 << len(cuts).bit_length()) - 1, np.nan, dtype=np.float32)
+            padded[: len(cuts)] = cuts
+            bin_numbers(part, padded, missing, cells[feature, : hi - lo])
+
+
+def route_arrays(
+    batch: Routes,
+) -> tuple[int, NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return a batch of trees as the kernels' arguments."""
+    return batch.depth, batch.symmetric, batch.feature, batch.split, batch.left
+
+
+class _LeafSums:
+    """One thread's sums in the leaves of a batch."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.packed = np.zeros((4, *shape), dtype=np.int64)
+        self.total = np.zeros((*shape, 2), dtype=np.int64)
+        self.rows = 0
+
+    def room(self, rows: int) -> NDArray[np.int64]:
+        if self.rows + rows > _PACKED_ROWS:
+            self.unpack()
+        self.rows += rows
+        return self.packed
+
+    def unpack(self) -> None:
+        self.total[..., 0] += (self.packed >> 32).sum(axis=0)
+        self.total[..., 1] += (self.packed & 0xFFFFFFFF).sum(axis=0)
+        self.packed[:] = 0
+        self.rows = 0
+
+
+class _LevelSums:
+    """One thread's histograms at some nodes, unpacked into an array that the threads share."""
+
+    def __init__(self, nodes: NDArray[np.int64], out: NDArray[np.int64], lock: Lock) -> None:
+        outputs, _, features, width, _ = out.shape
+        self.packed = np.zeros((outputs, nodes.size, features * width), dtype=np.int64)
+        self.flat = self.packed.reshape(-1)
+        self.rows = 0
+        self._nodes, self._lock = nodes, lock
+        self._out = out.reshape(outputs, out.shape[1], features * width, 2)
+
+    def room(self, rows: int) -> NDArray[np.int64]:
+        if self.rows + rows > _PACKED_ROWS:
+            self.unpack()
+        self.rows += rows
+        return self.flat
+
+    def unpack(self) -> None:
+        from ._kernels.passes import unpack
+
+        with self._lock:
+            unpack(self.packed, self._nodes, self._out)
+        self.rows = 0
+
+
+class _Level:
+    """The last histogram of the tree that grows: what its next level can be subtracted from."""
+
+    def __init__(
+        self, tree: PartialTree, features: NDArray[np.int32], channel: Channel, sums: NDArray[np.int64]
+    ) -> None:
+        nodes = (1 << tree.depth) - 1
+        self.depth, self.channel = tree.depth, channel
+        self.feature, self.left = tree.feature[:nodes].copy(), tree.left[:nodes].copy()
+        self.features, self.sums = features.copy(), sums
+
+    def is_parent_of(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> bool:
+        nodes = self.feature.size
+        return (
+            tree.depth == self.depth + 1
+            and channel == self.channel
+            and np.array_equal(features, self.features)
+            and np.array_equal(tree.feature[:nodes], self.feature)
+            and np.array_equal(tree.left[:nodes], self.left)
+        )
+
+    def smaller_children(self, tree: PartialTree) -> NDArray[np.int64]:
+        """Return, for each parent, the number of the child that holds less: the one to sum."""
+        place = {int(feature): at for at, feature in enumerate(self.features)}
+        chosen = []
+        for parent in range(1 << self.depth):
+            node = (1 << self.depth) - 1 + parent
+            at, right = place.get(int(tree.feature[node])), False
+            if at is not None:
+                held = self.sums[0, parent, at, :, 1]
+                right = 2 * held[tree.left[node, : held.size] != 0].sum() > held.sum()
+            chosen.append(2 * parent + int(right))
+        return np.array(chosen, dtype=np.int64)
+
+
+class LocalAggregator:
+    """Exact sums over records in memory.
+
+    Parameters
+    ----------
+    columns
+        One array for each feature: float32 numbers (nan is missing), or integer codes of categories (any other integer
+        is missing).
+    labels
+        int32: 0 and 1, classes 0 .. K - 1, or numbers in steps of 2**-16, as the task's kind asks.
+    n_threads
+        All processors by default.
+    first_record
+        The number of the first record, where this is a part of a larger table: samples are drawn by record number.
+    range_rows
+        Rows that a thread takes at a time.
+
+    Examples
+    --------
+    >>> columns = [np.array([0.5, 1.5, 2.5, np.nan], dtype=np.float32)]
+    >>> records = LocalAggregator(columns, np.array([0, 65536, 0, 65536]))
+    >>> records.start(Task("squared"))
+    >>> records.bin(Edges((np.array([1, 2], dtype=np.float32),), (0,)))
+    >>> root = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
+    >>> records.histogram(root, np.array([0], dtype=np.int32), "count")[0, 0, 0].tolist()
+    [[0, 1], [-4096, 1], [0, 1], [-4096, 1]]
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        labels: NDArray[np.integer],
+        *,
+        n_threads: int | None = None,
+        first_record: int = 0,
+        range_rows: int | None = None,
+    ) -> None:
+        self._columns = [np.ascontiguousarray(c, np.float32 if c.dtype.kind == "f" else None) for c in columns]
+        self._labels = np.ascontiguousarray(labels, np.int32)
+        self._n = self._labels.size
+        if any(c.shape != (self._n,) for c in self._columns):
+            raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
+        self._first_record = first_record
+        self._threads = RowThreads(n_threads, range_rows)
+        self._cells = np.empty((self.n_features, self._n), dtype=np.uint8)
+        self._edges: Edges | None = None
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are."""
+        return len(self._columns)
+
+    def start(self, task: Task) -> None:
+        if task.n_outputs < 1 or (task.kind != "softmax" and task.n_outputs != 1):
+            raise ParameterError("n_outputs", "be 1, or the number of classes of softmax", task.n_outputs)
+        self._outputs = task.n_outputs
+        self._scores = np.zeros((task.n_outputs, self._n), dtype=np.int32)
+        self._targets = self._labels
+        if task.kind == "table":  # the label becomes the place where its half of the table begins
+            self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)
+        self._rule = np.array([_KINDS[task.kind], task.clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
+        self._key = np.zeros(3, dtype=np.uint64)
+        pairs = task.pairs.astype(np.int64)
+        packed = (pairs[..., 0] << 16) | 0x8000 | pairs[..., 1]
+        self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.curvature.astype(np.int32)
+        self._ids = np.empty((0, self._n), dtype=np.uint8)
+        self._routed: tuple[Structure, ...] = ()  # whose leaf numbers self._ids holds
+        self._due = self._no_weights()  # weights of these trees, not yet in the scores
+        self._pairs: NDArray[np.int32] | None = None
+        self._level: _Level | None = None
+
+    def _no_weights(self) -> NDArray[np.int32]:
+        return np.empty((0, self._outputs, 1), dtype=np.int32)
+
+    def bin(self, edges: Edges) -> None:
+        if edges.n_features != self.n_features:
+            raise ParameterError("edges", f"be of {self.n_features} features", edges.n_features)
+        codes = np.array([edges.codes(f) for f in range(self.n_features)], dtype=np.int64)
+        if codes.max() > 255:
+            raise ParameterError("edges", "give at most 255 codes", int(codes.max()))
+        self._edges, self._codes = edges, codes
+
+        def code(_: None, lo: int, hi: int) -> None:
+            code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])
+
+        self._threads.run(self._n, lambda: None, code)
+        self._rows: NDArray[np.uint8] | None = None
+        self._routed = ()
+        self._level = None
+
+    def sample(self, sample: Sample | None) -> None:
+        self._rule[3] = 1 << 32 if sample is None else sample.numerator
+        if sample is not None:
+            self._key[:] = np.array([*sample.key, sample.round], dtype=np.uint64)
+        self._pairs = self._level = None
+
+    def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
+        from ._kernels.passes import leaf_pass
+
+        batch = routes(trees, self._codes)
+        keep = len(trees) if len(trees) <= _KEPT_TREES else 0
+        if self._ids.shape[0] < keep:
+            old, self._ids = self._ids, np.empty((keep, self._n), dtype=np.uint8)
+            self._ids[: old.shape[0]] = old
+
+        def sum_leaves(sums: _LeafSums, lo: int, hi: int) -> None:
+            rows = self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, self._ids, self._due
+            leaf_pass(self._cells, *rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep)
+
+        shape = len(trees), self._outputs, 1 << batch.depth
+        parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
+        self._due = self._no_weights()
+        self._routed = tuple(trees[:keep])
+        for part in parts:
+            part.unpack()
+        return sum((part.total for part in parts[1:]), start=parts[0].total)
+
+    def add(self, trees: Sequence[Tree]) -> None:
+        from ._kernels.passes import add_pass
+
+        self._pairs = self._level = None
+        same = len(trees) == len(self._routed)
+        if same and all(tree.structure is routed for tree, routed in zip(trees, self._routed)):
+            # Their leaf numbers are at hand: the next pass over the rows adds the weights on its way.
+            weights = np.array([tree.weights for tree in trees], dtype=np.int32)
+            self._due = weights + self._due if self._due.shape[0] else weights
+            return
+        for depth in {tree.structure.depth for tree in trees}:
+            group = [tree for tree in trees if tree.structure.depth == depth]
+            batch = routes([tree.structure for tree in group], self._codes)
+            weights = np.array([tree.weights for tree in group], dtype=np.int32)
+
+            def add_range(
+                _: None, lo: int, hi: int, batch: Routes = batch, weights: NDArray[np.int32] = weights
+            ) -> None:
+                add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
+
+            self._threads.run(self._n, lambda: None, add_range)
+
+    def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
+        from ._kernels.passes import level_pass, subtract
+
+        assert self._edges is not None, "bin comes before histogram"
+        features = np.ascontiguousarray(features, dtype=np.int32)
+        pairs, rows = self._gradients(), self._rows_of(features)
+        batch = routes([tree], self._codes)
+        opened, width = 1 << tree.depth, self._edges.width
+        parent = self._level if self._level and self._level.is_parent_of(tree, features, channel) else None
+        nodes = parent.smaller_children(tree) if parent else np.arange(opened)
+        slots = np.full(opened, -1, dtype=np.int32)
+        slots[nodes] = np.arange(nodes.size)
+        out = np.zeros((self._outputs, opened, features.size, width, 2), dtype=np.int64)
+        lock = Lock()
+
+        def sum_level(sums: _LevelSums, lo: int, hi: int) -> None:
+            where = self._cells, rows, features, pairs, lo, hi
+            level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
+
+        for part in self._threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
+            part.unpack()
+        if parent:
+            flat = self._outputs, -1, features.size * width, 2
+            subtract(parent.sums.reshape(flat), nodes, out.reshape(flat))
+        self._level = _Level(tree, features, channel, out)
+        return out
+
+    def _gradients(self) -> NDArray[np.int32]:
+        """Return the pairs of all records at the present scores."""
+        from ._kernels.passes import gradient_pass
+
+        if self._pairs is None:
+            pairs = self._pairs = np.empty((self._outputs, self._n), dtype=np.int32)
+
+            def compute(_: None, lo: int, hi: int) -> None:
+                rows = self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, self._ids, self._due
+                gradient_pass(*rows, pairs)
+
+            self._threads.run(self._n, lambda: None, compute)
+            self._due = self._no_weights()
+        return self._pairs
+
+    def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """Return the cells row by row if all features are asked for; no rows if the columns are to be read."""
+        from ._kernels.cells import columns_to_rows
+
+        if not np.array_equal(features, np.arange(self.n_features)):
+            return np.empty((0, self.n_features), dtype=np.uint8)
+        if self._rows is None:
+            rows = self._rows = np.empty((self._n, self.n_features), dtype=np.uint8)
+            self._threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
+        return self._rows

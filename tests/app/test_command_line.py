@@ -1,0 +1,291 @@
+"""The command line by real processes: answers, pipes, JSON, errors, help, completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from terminal import ask, run
+
+from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
+from ledgerwood.app.cli import main
+from ledgerwood.app.commands.every import build
+from ledgerwood.app.specs import read_releases
+from ledgerwood.errors import FormatError
+from ledgerwood.mechanisms import GaussianMechanism
+
+DP_XGB = ("200 BoundedRange epsilon=0.0339", "50 Gaussian sigma=45")
+
+
+def every_command() -> dict[str, str]:
+    """Each command's words and its help text."""
+    import typer
+
+    found: dict[str, str] = {}
+
+    def walk(command: object, words: tuple[str, ...]) -> None:
+        found[" ".join(words)] = getattr(command, "epilog", None) or ""
+        for name, inner in getattr(command, "commands", {}).items():
+            walk(inner, (*words, name))
+
+    walk(typer.main.get_command(build()), ())
+    return found
+
+
+EXAMPLES = sorted(
+    {line.strip()[2:] for text in every_command().values() for line in text.splitlines() if line.strip()[:2] == "$ "}
+)
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for words, text in every_command().items():
+        assert "$ ledgerwood" in text, words
+    shown = run("--help")
+    for name in ("plan", "account", "calibrate", "compare", "audit", "budget"):
+        assert name in shown
+    assert "$ ledgerwood account" in run("account", "-h")
+
+
+def test_every_example_of_the_help_texts_runs(tmp_path: Path) -> None:
+    order = sorted(EXAMPLES, key=lambda line: " open " not in line)  # a budget is opened before it is shown
+    done: set[str] = set()
+    for line in order:
+        words = shlex.split(line)
+        assert words[0] == "ledgerwood"
+        if words[1] == "serve" or words[1:3] in (["opboost", "serve"], ["opboost", "train"]):
+            continue  # tests/browser and tests/learners/vertical run them
+        if words[1:3] == ["budget", "open"] and words[3] in done:
+            continue
+        done.add(words[3] if len(words) > 3 else "")
+        assert run(*words[1:], cwd=tmp_path).strip(), line
+
+
+def test_account_says_what_the_accountant_says() -> None:
+    found = ask("account", *DP_XGB, "--delta", "1/32561")
+    expected = (200 * BoundedRange(0.0339) + 50 * Gaussian(sigma=45.0)).account(1 / 32561)
+    assert found["epsilon"] == expected.epsilon
+    assert found["table"] == expected.table
+    assert found["method"] == "optimal"
+
+
+def test_a_pipe_gets_plain_text_and_a_terminal_gets_a_table() -> None:
+    words = ["account", "3 Laplace scale=10", "--delta", "0"]
+    piped = run(*words)
+    assert "\x1b" not in piped and "─" not in piped
+    assert "epsilon=0.3" in piped
+    master, slave = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "ledgerwood", *words], stdout=slave, env={**os.environ})
+    assert process.wait(120) == 0
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 65536):
+            shown += part
+    except OSError:
+        pass  # Linux says so when the other end is closed
+    finally:
+        os.close(master)
+    assert "─" in shown.decode()
+
+
+def test_calibrate_inverts_account(tmp_path: Path) -> None:
+    found = ask("calibrate", "1000 Gaussian", "-e", "1", "-d", "1e-6", "--save", "p.json", cwd=tmp_path)
+    (release,) = found["releases"]
+    assert release["scale"] == pytest.approx(133.5961, rel=1e-6)
+    assert (1000 * Gaussian(sigma=release["scale"])).epsilon(1e-6) <= 1.0
+    assert Plan.from_json((tmp_path / "p.json").read_text())["Gaussian"].scale == release["scale"]
+    assert ask("account", "p.json", cwd=tmp_path)["epsilon"] <= 1.0
+
+
+def test_calibrate_with_a_sample_of_the_rows_and_fixed_parts() -> None:
+    found = ask("calibrate", "100 Gaussian rate=0.02", "Laplace scale=20", "-e", "1", "-d", "1e-5")
+    scales = {row["label"]: row["scale"] for row in found["releases"]}
+    assert scales["Laplace"] == 20
+    again = ask("account", f"100 Gaussian sigma={scales['Gaussian']!r} rate=0.02", "Laplace scale=20", "-d", "1e-5")
+    assert 0.99 < again["epsilon"] <= 1.0
+
+
+def test_compare_names_the_tightest_and_its_price() -> None:
+    found = ask("compare", *DP_XGB, "--delta", "3e-5")
+    prices = {row["method"]: row["epsilon"] for row in found["methods"] if row["epsilon"] is not None}
+    assert found["tightest"] == min(prices, key=prices.__getitem__) == "optimal"
+    assert 0.05 < next(r["more"] for r in found["methods"] if r["method"] == "rdp") < 0.15
+
+
+def test_compare_noise_for_a_target() -> None:
+    found = ask("compare", "20 BoundedRange share=0.7", "5 Gaussian share=0.3", "-e", "1", "-d", "1e-5")
+    rows = {row["method"]: row for row in found["methods"]}
+    assert rows["pure"]["scales"] is None and rows["pure"]["note"]
+    assert rows["rdp"]["more"] > 0.05 > abs(rows["optimal"]["more"])
+
+
+@pytest.mark.parametrize("name", ["pipeline.toml", "pipeline.json"])
+def test_a_file_of_releases(tmp_path: Path, name: str) -> None:
+    texts = {
+        "pipeline.toml": 'delta = 1e-5\nneighbours = "replace_one"\n[[release]]\nmechanism = "gaussian"\n'
+        'times = 3\nsigma = 10\nlabel = "counts"\n[[release]]\nmechanism = "Laplace"\nscale = 20\n',
+        "pipeline.json": '{"delta": 1e-5, "neighbours": "replace_one", '
+        '"release": ["3 gaussian sigma=10 label=counts", {"mechanism": "Laplace", "scale": 20}]}',
+    }
+    (tmp_path / name).write_text(texts[name])
+    found = ask("account", name, cwd=tmp_path)
+    assert found["neighbours"] == "replace_one" and found["delta"] == 1e-5
+    assert "counts" in run("account", name, cwd=tmp_path)
+    assert found["epsilon"] == pytest.approx(1.0 / 20 + 1.0, rel=0.6)
+
+
+def test_the_plan_command_answers_every_question(tmp_path: Path) -> None:
+    words = ["plan", "--rows", "32561", "--trees", "50", "--depth", "4", "--epsilon", "1"]
+    found = ask(*words, "--explain", "--leaf-rows", "5000", "--leaf-error", "0.05", "--save", "plan.json", cwd=tmp_path)
+    plan = Plan.from_json((tmp_path / "plan.json").read_text())
+    assert plan.is_within_target()
+    assert found["account"]["epsilon"] <= 1.0 < found["account"]["table"]["rdp"]
+    assert found["facts"]["delta"] == 3e-05
+    assert found["statement"] == plan.statement()
+    assert 0 < found["leaf"]["trees"] < 2000
+    assert {row["part"] for row in found["alone"]} == {r.label for r in plan.releases()}
+    text = run(*words)
+    assert plan.statement()[:40] in text.replace("\n", " ")
+    again = run(*shlex.split(found["command"])[1:])
+    assert plan.statement()[:40] in again.replace("\n", " ")
+
+
+def test_a_budget_is_opened_spent_and_remembered(tmp_path: Path) -> None:
+    opened = ask("budget", "open", "b.jsonl", "-e", "1", "-d", "1e-6", cwd=tmp_path)
+    assert opened["spent"]["fraction"] == 0
+    assert "Nothing" in run("budget", "history", "b.jsonl", cwd=tmp_path)
+    with Ledger.open(tmp_path / "b.jsonl") as ledger:
+        ledger.release(GaussianMechanism(sigma=20.0), 1000, label="rows")
+    shown = ask("budget", "show", "b.jsonl", cwd=tmp_path)
+    assert 0 < shown["spent"]["fraction"] < 0.1 and shown["releases"] == 1
+    (entry,) = ask("budget", "history", "b.jsonl", cwd=tmp_path)
+    assert entry["label"] == "rows" and entry["cost"]["kind"] == "Gaussian"
+    assert "rows" in run("budget", "history", "b.jsonl", cwd=tmp_path)
+    run("budget", "show", "b.jsonl", "--anchor", shown["anchor"], cwd=tmp_path)
+    assert "new file" in run("budget", "open", "b.jsonl", "-e", "9", "-d", "1e-6", cwd=tmp_path, code=2)
+
+
+def test_a_tampered_journal_is_refused(tmp_path: Path) -> None:
+    run("budget", "open", "b.jsonl", "-e", "1", "-d", "1e-6", cwd=tmp_path)
+    path = tmp_path / "b.jsonl"
+    path.write_text(path.read_text().replace('"epsilon":1.0', '"epsilon":9.0'))
+    assert "hash" in run("budget", "show", "b.jsonl", cwd=tmp_path, code=2)
+
+
+def test_audit_a_callable_of_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "class Count:\n"
+        "    def sample(self, data, n, rng):\n"
+        "        return len(data) + rng.geometric(0.39, n) - rng.geometric(0.39, n)\n"
+        "count = Count()\n"
+    )
+    words = ["audit", "mine:count", "--pair", "[[1, 1], [1]]", "--samples", "40000", "--seed", "1"]
+    found = ask(*words, "--claim", "PureDP epsilon=0.25", cwd=tmp_path, code=1)
+    assert found["verdict"] == "violation" and 0.3 < found["epsilon_lower"] < 0.5
+    assert "no violation found" in run(*words, "--claim", "PureDP epsilon=0.5", cwd=tmp_path)
+
+
+def test_audit_the_zoo() -> None:
+    found = ask("audit", "--zoo", "svt_4")
+    assert [row["exact_verdict"] for row in found] == ["violated"]
+    assert "svt_4" in run("audit", "--zoo", "svt_4")
+
+
+BAD = [
+    (["account"], "Missing argument"),
+    (["account", "3 Laplace scale=10"], "delta must be given"),
+    (["account", "3 Laplace scale=10", "--delta", "x"], "not a number"),
+    (["account", "3 Laplace scale=10", "--delta", "1.5"], "delta must"),
+    (["account", "3 Nothing scale=10", "--delta", "0"], "unknown mechanism"),
+    (["account", "3 Laplace", "--delta", "0"], "scale must be given"),
+    (["account", "3 Laplace scale=-1", "--delta", "0"], "scale must"),
+    (["account", "3 Laplace scale=1 sigma=2", "--delta", "0"], "no parameter 'sigma'"),
+    (["account", "3 Laplace scale", "--delta", "0"], "name=value"),
+    (["account", "no-such.toml", "--delta", "0"], "no-such.toml"),
+    (["account", "3 Laplace scale=1", "--delta", "0", "--neighbours", "cousins"], "neighbours must"),
+    (["calibrate", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
+    (["calibrate", "Gaussian", "-e", "1", "-d", "0"], "no scale meets"),
+    (["compare", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
+    (["plan", "--recipe", "none"], "recipe must be one of"),
+    (["plan", "--trees", "x"], "--trees"),
+    (["plan", "--trees", "0"], "trees must"),
+    (["plan", "--epsilon", "-1"], "epsilon must"),
+    (["plan", "--epsilon", "nan"], "finite"),
+    (["audit"], "target"),
+    (["audit", "nowhere:f", "--claim", "PureDP epsilon=1"], "cannot import"),
+    (["audit", "math:nothing", "--claim", "PureDP epsilon=1"], "has no"),
+    (["audit", "math:sin"], "claim must be given"),
+    (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1"], "not JSON"),
+    (["audit", "--zoo", "unicorn"], "no entry unicorn"),
+    (["budget", "show", "nothing.jsonl"], "no journal"),
+    (["nonsense"], "nonsense"),
+    ([], "Missing command"),
+    (["plan", "--nonsense"], "--nonsense"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) or "nothing" for words, _ in BAD])
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2 and out == ""
+    assert message in err and err.count("\n") == 1
+
+
+def test_bad_input_of_a_real_process(tmp_path: Path) -> None:
+    assert "delta must be given" in run("account", "3 Laplace scale=10", cwd=tmp_path, code=2)
+
+
+def test_files_of_the_wrong_form(tmp_path: Path) -> None:
+    for text, message in [
+        ("release = 3", "list of releases"),
+        ("[[release]]\nsigma = 1", "'mechanism'"),
+        ("colour = 1\nrelease = ['Gaussian sigma=1']", "unknown field 'colour'"),
+        ("release = [", "bad.toml"),
+    ]:
+        (tmp_path / "bad.toml").write_text(text)
+        with pytest.raises(FormatError, match=message):
+            read_releases([str(tmp_path / "bad.toml")])
+
+
+def test_shell_completion_lists_the_commands() -> None:
+    shown = run(env={"_LEDGERWOOD_COMPLETE": "complete_bash", "COMP_WORDS": "ledgerwood ", "COMP_CWORD": "1"})
+    assert {"plan", "account", "budget"} <= set(re.findall(r"\w+", shown))
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = f"{shlex.quote(sys.executable)} -m ledgerwood audit --zoo svt_4 svt_4 svt_4 | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stderr == "" and "mechanism" in done.stdout
+
+
+def test_the_console_script_points_at_the_command_line() -> None:
+    root = Path(__file__).parents[2]
+    target = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]["ledgerwood"]
+    module, _, name = target.partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_answering_needs_no_plotting_or_learning_library() -> None:
+    code = (
+        "import sys\nfrom ledgerwood.app.cli import main\n"
+        "try:\n    main(['account', '3 Laplace scale=10', '--delta', '0'])\n"
+        "except SystemExit:\n    print(sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]))
+    assert loaded.isdisjoint({"pandas", "sklearn", "matplotlib", "starlette", "hypothesis", "mpmath", "rich"})
