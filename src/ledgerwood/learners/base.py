@@ -115,10 +115,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     self, schema, facts, columns, shown, plan, receipt, leaks,
                     charged=ledger, stopped=stopped,
                 )  # fmt: skip
-                for name, value in {**fitted, "columns_": columns, "plan_": plan, "statement_": statement}.items():
-                    setattr(self, name, value)
+                shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
                 if self._task == "regression":
-                    self.target_bounds_ = target_bounds
+                    shared["target_bounds_"] = target_bounds
+                for name, value in {**fitted, **shared}.items():
+                    setattr(self, name, value)
                 self.receipt_ = receipt
 
             try:
