@@ -1,4 +1,4 @@
-"""Scores of new records."""
+"""Scores of new records by a forest."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["forest_scores"]
 
 
 def forest_scores(forest: Forest, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Return raw scores ``[rows, outputs]``: the same bits as :func:`ledgerwood.learners.trees.forest.plain_scores`."""
-    phases = []
-    for phase, edges in enumerate(forest.edges):
-        phases.append((edges, [tree for tree, own in zip(forest.trees, forest.phase) if own == phase]))
-    return Predictor(phases, forest.n_outputs).scores(columns).T / float(1 << SCORE_BITS)
+    """Return raw scores ``[rows, outputs]``."""
+    trees = [
+        [tree for tree, own in zip(forest.trees, forest.phase) if own == phase] for phase in range(len(forest.edges))
+    ]
+    scores = Predictor(list(zip(forest.edges, trees)), forest.n_outputs).scores(columns)
+    return scores.T / float(1 << SCORE_BITS)
