@@ -21,7 +21,7 @@ from ledgerwood.errors import CalibrationError, FormatError, ParameterError
 if TYPE_CHECKING:
     from ledgerwood.accounting import Plan
 
-RECIPES = {"XGB": "DP-XGB: greedy splits by private selection, Newton leaves"}
+RECIPES = {"xgb": "DP-XGB: greedy splits by private selection, Newton leaves"}
 _LIMITS = {
     "rows": (1, 10**12),
     "features": (1, 100_000),
@@ -49,7 +49,7 @@ class Facts:
         What the guarantee compares.
     """
 
-    recipe: str = "XGB"
+    recipe: str = "xgb"
     rows: int = 32561
     features: int = 14
     trees: int = 50

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "XGB",
+    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "xgb",
     rows: Annotated[int, typer.Option(help="The public number of rows.")] = 32561,
     features: Annotated[int, typer.Option(help="The number of columns.")] = 14,
     trees: Annotated[int, typer.Option(help="The number of trees.")] = 50,
