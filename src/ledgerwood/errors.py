@@ -16,10 +16,12 @@
     ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
     ├── AggregationFailed                    a secure sum could not be opened; no sum was seen
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
+    ├── FitStopped                           a callback ended a fit before there was a model
     └── MissingDependency (ImportError)      an optional package is not installed
 
     LedgerwoodWarning (UserWarning)
     ├── OrderAtEdge                          the best Rényi order lies at the edge of the grid
+    ├── UntrackedFits                        several fits of a search were charged to no common ledger
     └── NotPrivate                           a seeded generator was used: the release is not private
 
 Messages name the value, the rule, what was done and what to try; they never quote data.
@@ -151,6 +153,10 @@ class FormatError(LedgerwoodError, ValueError):
     """A file or a JSON text has an unknown field, a wrong form, or a version from the future."""
 
 
+class FitStopped(LedgerwoodError):
+    """A callback ended a fit before there was a model; what was released is spent."""
+
+
 class MissingDependency(LedgerwoodError, ImportError):
     """An optional package is not installed."""
 
@@ -168,6 +174,10 @@ class LedgerwoodWarning(UserWarning):
 
 class OrderAtEdge(LedgerwoodWarning):
     """The best Rényi order lies at the edge of what the curve allows: a wider curve may give less."""
+
+
+class UntrackedFits(LedgerwoodWarning):
+    """A search or a cross-validation fitted several private models, and no ledger adds up what they cost."""
 
 
 class NotPrivate(LedgerwoodWarning):

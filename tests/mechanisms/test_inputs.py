@@ -12,6 +12,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ledgerwood.accounting import Cost
 from ledgerwood.errors import ParameterError, ReleaseRefused
@@ -92,7 +94,7 @@ NONE = ReplaySource([])  # raises OutOfBits if a bit is drawn
         (DiscreteLaplaceMechanism(scale=1.0), 1.5, "hold integers"),
         (DiscreteLaplaceMechanism(scale=1.0), [1, 2], "1 coordinates"),
         (DiscreteLaplaceMechanism(scale=1.0), 2**62, "at most"),
-        (DiscreteGaussianMechanism(sigma=1.0), 10**30, "numbers"),
+        (DiscreteGaussianMechanism(sigma=1.0), 10**30, "at most"),
         (SkellamMechanism(variance=1.0), np.float32(1.0), "hold integers"),
         (BoundedDiscreteLaplaceMechanism(scale=1.0, lower=0, upper=3), 0.5, "hold integers"),
         (EM, [], "at least one candidate"),
@@ -173,6 +175,85 @@ def test_declared_bounds_clamp_every_number() -> None:
         7,
         3,
     ]
+
+
+ANY_INTEGER = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**400, -(10**400), 0]),
+)
+ANY_NUMBER = st.one_of(ANY_INTEGER, st.floats(), st.fractions(), st.sampled_from([1e308, -1e308, 5e-324, -0.0]))
+BOUNDED_INTEGERS = [
+    DiscreteLaplaceMechanism(scale=2.0, sensitivity=Sensitivity(l1=1, dimension=3), bounds=(-5, 500)),
+    DiscreteGaussianMechanism(sigma=2.0, sensitivity=Sensitivity(l2=1, dimension=3), bounds=(-5, 500)),
+    SkellamMechanism(variance=9.0, sensitivity=Sensitivity(l1=1, dimension=3), bounds=(-5, 500)),
+    BoundedDiscreteLaplaceMechanism(scale=2.0, lower=-5, upper=500),
+    GaussianMechanism(sigma=2.0, bounds=(-5, 500)),
+    LaplaceMechanism(scale=2.0, bounds=(-5, 500)),
+]
+BOUNDED_REALS = [
+    GaussianMechanism(sigma=2.0, grid=0.5, bounds=(-5.0, 500.0)),
+    GaussianMechanism(sigma=2.0, bounds=(-5.0, 500.0)),
+    LaplaceMechanism(scale=2.0, grid=4.0, bounds=(-5.0, 500.0)),
+    QuantileMechanism(epsilon=1.0, quantile=0.5, lower=-5.0, upper=500.0, step=1.0),
+    RankMechanism(epsilon=1.0, rank=1, lower=-5.0, upper=500.0, step=1.0),
+]
+
+
+def in_every_form(numbers: list) -> list:
+    """As a list, a tuple, and an array of objects."""
+    return [numbers, tuple(numbers), np.array(numbers, dtype=object)]
+
+
+def seeded() -> SeededSource:
+    return SeededSource(np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("mechanism", BOUNDED_INTEGERS, ids=lambda m: type(m).__name__)
+@settings(max_examples=40, deadline=None)
+@given(numbers=st.lists(ANY_INTEGER, min_size=3, max_size=3))
+def test_a_bounded_release_is_total_on_integers_of_any_size(mechanism, numbers) -> None:
+    clamped = [min(max(number, -5), 500) for number in numbers]
+    wanted = mechanism.release(np.array(clamped), seeded())
+    for value in in_every_form(numbers):
+        mechanism.check(value)
+        released = mechanism.release(value, seeded())
+        assert released.dtype == np.int64  # also the type tells nothing about the numbers
+        assert np.array_equal(released, wanted)
+
+
+@pytest.mark.parametrize("mechanism", BOUNDED_REALS, ids=lambda m: type(m).__name__)
+@settings(max_examples=40, deadline=None)
+@given(numbers=st.lists(ANY_NUMBER, min_size=2, max_size=4))
+def test_a_bounded_release_is_total_on_numbers_of_any_kind(mechanism, numbers) -> None:
+    numbers = [*numbers, 0.25]  # one float makes floats of them all, whatever the others
+    clamped = [-5.0 if number != number else float(min(max(number, -5), 500)) for number in numbers]
+    wanted = mechanism.release(np.array(clamped), seeded())
+    for value in in_every_form(numbers):
+        mechanism.check(value)
+        assert np.array_equal(mechanism.release(value, seeded()), wanted)
+
+
+@pytest.mark.parametrize("value", [2**64, -(10**400), np.array(2**64, dtype=object)])
+def test_a_single_integer_of_any_size_is_clamped(value) -> None:
+    end = 500 if value > 0 else -5
+    for m in (GaussianMechanism(sigma=0.001, bounds=(-5, 500)), DiscreteLaplaceMechanism(scale=0.01, bounds=(-5, 500))):
+        assert m.release(value) == end
+        assert type(m.release(value)) is int
+
+
+@pytest.mark.parametrize("bad", [[1, "2"], [1, None], [True, 1 << 70], [1 << 70, 2j], [object()]])
+def test_what_is_no_number_is_refused_by_its_type(bad) -> None:
+    with pytest.raises(ParameterError, match="real numbers"):
+        GaussianMechanism(sigma=1.0, bounds=(0, 1)).release(bad, NONE)
+
+
+def test_integers_on_a_grid_are_refused_where_floats_would_move_them_apart() -> None:
+    """2**53 + 1 and 2**53 + 2 are one apart, but two apart as floats."""
+    m = GaussianMechanism(sigma=1.0, grid=2.0, bounds=(0.0, 2.0**60))
+    for value in (3, 2**53 + 1, 2**70):
+        with pytest.raises(ParameterError, match="within 2\\*\\*53"):
+            m.release(value, NONE)
+    assert m.release(2.0**54) > 0
 
 
 def test_quantiles_accept_any_number_and_no_records() -> None:

@@ -78,6 +78,13 @@ def test_a_release_depends_on_the_clamped_value_only(mechanism):
         assert (one == two).all()
 
 
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_python_integers_of_any_size_are_clamped(mechanism):
+    for raw in ([2**64, -(10**400)], np.array([2**63, -1], dtype=object), [2**63, -1], [10**400, -0.5]):
+        one, two = (mechanism.release(v, SeededSource(np.random.default_rng(9))) for v in (raw, [10, 1]))
+        assert (one == two).all()
+
+
 def test_values_too_large_for_a_double_do_not_even_warn():
     wide = np.array([np.longdouble("1e4000"), np.longdouble("-1e4000"), np.longdouble("nan")])
     with warnings.catch_warnings():

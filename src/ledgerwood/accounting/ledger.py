@@ -311,6 +311,11 @@ class Ledger:
         return None if self._journal is None else self._journal.path
 
     @property
+    def neighbours(self) -> str:
+        """The relation that every cost must speak of."""
+        return self._books.neighbours
+
+    @property
     def plan(self) -> Plan | None:
         """The plan this ledger follows."""
         return self._books.plan if isinstance(self._books, PlanBooks) else None

@@ -147,6 +147,19 @@ class Plan:
         """Whether the noise really meets the epsilon and delta the plan states; a plan read from JSON may not."""
         return _is_within_target(self)
 
+    def fits(self, budget: Balance) -> bool:
+        """Whether a ledger with that much left (``ledger.remaining()``) accepts every release of this plan.
+
+        >>> from ledgerwood.accounting import Gaussian, Ledger, Plan, Release
+        >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
+        >>> [plan.fits(Ledger(epsilon, 1e-6, filter="gdp").remaining()) for epsilon in (0.9, 1.1)]
+        [False, True]
+        """
+        if budget.filter is None:
+            raise ParameterError("budget", "come from a ledger with a filter", budget)
+        limits = to_units(budget.amount, up=False), to_units(budget.outright, up=False)
+        return _fits(self, budget.filter, limits)
+
     def table(self) -> Table:
         """Return one row per label: its kind of cost, how often, its noise, its part of the spend."""
         spends = self._spends()

@@ -1,1 +1,62 @@
-"""Private models: plan from public facts, release through a ledger, post-process."""
+"""Private models: plan from public facts, release through a ledger, post-process.
+
+Names are imported at first use, so that importing this package stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+    from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
+    from ledgerwood.learners.door import Door, Progress
+    from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.schema import Schema
+    from ledgerwood.learners.statement import PrivacyStatement, Receipt
+    from ledgerwood.learners.tables import Labels, Table
+    from ledgerwood.learners.trees.plan import plan_boosting
+    from ledgerwood.learners.trees.recipes import recipes
+
+_HOME = {
+    "Column": "facts",
+    "Door": "door",
+    "Labels": "tables",
+    "PrivacyStatement": "statement",
+    "PrivateBoostingClassifier": "boosting",
+    "PrivateBoostingRegressor": "boosting",
+    "PrivateClassifierBase": "base",
+    "PrivateEstimator": "base",
+    "PrivateRegressorBase": "base",
+    "Progress": "door",
+    "PublicFacts": "facts",
+    "Receipt": "statement",
+    "Schema": "schema",
+    "Table": "tables",
+    "plan_boosting": "trees.plan",
+    "recipes": "trees.recipes",
+}
+
+__all__ = [
+    "Column",
+    "Door",
+    "Labels",
+    "PrivacyStatement",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
+    "PrivateClassifierBase",
+    "PrivateEstimator",
+    "PrivateRegressorBase",
+    "Progress",
+    "PublicFacts",
+    "Receipt",
+    "Schema",
+    "Table",
+    "plan_boosting",
+    "recipes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

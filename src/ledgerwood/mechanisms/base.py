@@ -7,7 +7,8 @@ apart than the stated sensitivity; the mechanism promises that the law of its ou
 Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
 a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
 the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
-lower bound, so that no number whatever can make a release fail. ``mechanism.check(value)`` runs these checks
+lower bound, so that no number whatever can make a release fail: only its type can, which the caller's code decides
+(:func:`typed_array`). ``mechanism.check(value)`` runs these checks
 alone, so that a ledger can refuse a bad value before it spends.
 """
 
@@ -18,6 +19,7 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
@@ -39,6 +41,7 @@ __all__ = [
     "ratio_below",
     "real_array",
     "settle_floats",
+    "typed_array",
     "whole_number",
 ]
 
@@ -252,11 +255,42 @@ def finite_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """``value`` as an array of integers or floats of at most 64 bits; booleans, objects and strings are refused."""
-    try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError) as error:
-        raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
+    """``value`` as an array of integers or floats of at most 64 bits; booleans and strings are refused by type."""
+    array = typed_array(name, value)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise ParameterError(name, "hold real numbers of at most 64 bits", f"<{array.dtype}>")
     return array
+
+
+def typed_array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """``value`` as an array whose dtype follows from the types of its elements, never from how large they are.
+
+    Left to itself numpy makes objects of 2**64 and floats of [2**63, -1]: a datum would choose between a release and an
+    error. Here Python's integers stay integers, saturated at 64 bits; beside a float (or a fraction) all are floats,
+    infinite where too large. Typed arrays, and objects that are no real numbers, are left as they are.
+
+    >>> typed_array("value", [2**63, -1]).tolist() == [2**63 - 1, -1], typed_array("value", [10**400, 0.5]).tolist()
+    (True, [inf, 0.5])
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fO" or (array.dtype.kind == "f" and hasattr(value, "__array__")):
+            return array
+        objects = np.asarray(value, dtype=object)
+    except (ValueError, OverflowError) as error:
+        raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
+    elements = objects.ravel().tolist()
+    types = set(map(type, elements))
+    if bool in types or not all(issubclass(kind, Real) for kind in types):
+        return array
+    if types and all(issubclass(kind, Integral) for kind in types):
+        whole = [min(max(int(element), -(2**63)), 2**63 - 1) for element in elements]
+        return np.array(whole, dtype=np.int64).reshape(objects.shape)
+    return np.array([_float_or_infinity(element) for element in elements], dtype=np.float64).reshape(objects.shape)
+
+
+def _float_or_infinity(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -215,6 +215,9 @@ def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, boun
     if bounds is None:
         floats = finite_floats("value", array)
     else:
+        if array.dtype.kind in "iu" and max(-bounds[0], bounds[1]) > 2**53:
+            # rounded to floats, neighbouring integers would move apart; refused by type and bounds, not by value
+            raise ParameterError("bounds", "lie within 2**53, for integers on a grid other than 1", bounds)
         floats = array.astype(np.float64)
         floats = np.clip(np.where(np.isnan(floats), bounds[0], floats), *bounds)
     with np.errstate(over="ignore", under="ignore"):

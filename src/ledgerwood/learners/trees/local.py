@@ -19,7 +19,7 @@ from .routes import Routes, routes
 from .seam import TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
 from .threads import RowThreads
 
-__all__ = ["LocalAggregator", "code_columns"]
+__all__ = ["LocalAggregator", "code_columns", "route_arrays"]
 
 Column: TypeAlias = NDArray[Any]
 
@@ -42,6 +42,13 @@ def code_columns(columns: Sequence[Column], edges: Edges, lo: int, hi: int, cell
             padded = np.full((1 << len(cuts).bit_length()) - 1, np.nan, dtype=np.float32)
             padded[: len(cuts)] = cuts
             bin_numbers(part, padded, missing, cells[feature, : hi - lo])
+
+
+def route_arrays(
+    batch: Routes,
+) -> tuple[int, NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return a batch of trees as the kernels' arguments."""
+    return batch.depth, batch.symmetric, batch.feature, batch.split, batch.left
 
 
 class _LeafSums:
@@ -232,7 +239,7 @@ class LocalAggregator:
 
         def sum_leaves(sums: _LeafSums, lo: int, hi: int) -> None:
             rows = self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, self._ids, self._due
-            leaf_pass(self._cells, *rows, *_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep)
+            leaf_pass(self._cells, *rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep)
 
         shape = len(trees), self._outputs, 1 << batch.depth
         parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
@@ -260,7 +267,7 @@ class LocalAggregator:
             def add_range(
                 _: None, lo: int, hi: int, batch: Routes = batch, weights: NDArray[np.int32] = weights
             ) -> None:
-                add_pass(self._cells, self._scores, lo, hi, *_arrays(batch), weights)
+                add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
 
             self._threads.run(self._n, lambda: None, add_range)
 
@@ -281,7 +288,7 @@ class LocalAggregator:
 
         def sum_level(sums: _LevelSums, lo: int, hi: int) -> None:
             where = self._cells, rows, features, pairs, lo, hi
-            level_pass(*where, *_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
+            level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
         for part in self._threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
             part.unpack()
@@ -316,7 +323,3 @@ class LocalAggregator:
             rows = self._rows = np.empty((self._n, self.n_features), dtype=np.uint8)
             self._threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
         return self._rows
-
-
-def _arrays(batch: Routes) -> tuple[int, NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
-    return batch.depth, batch.symmetric, batch.feature, batch.split, batch.left

@@ -44,9 +44,11 @@ class RowThreads:
         self._range_rows = range_rows
         self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
 
-    def run(self, n_rows: int, new: Callable[[], S], do: Callable[[S, int, int], None]) -> list[S]:
+    def run(
+        self, n_rows: int, new: Callable[[], S], do: Callable[[S, int, int], None], range_rows: int | None = None
+    ) -> list[S]:
         """Call ``do(state, lo, hi)`` for ranges that cover the rows, with one state for each thread; return these."""
-        rows = self._range_rows or min(_MOST_ROWS, max(_LEAST_ROWS, -(-n_rows // (4 * self.n_threads))))
+        rows = range_rows or self._range_rows or min(_MOST_ROWS, max(_LEAST_ROWS, -(-n_rows // (4 * self.n_threads))))
         starts = count(0, rows)  # next() on it is one atomic step of the interpreter
 
         def work() -> S:

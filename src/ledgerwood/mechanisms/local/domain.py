@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import positive, settle_floats
+from ledgerwood.mechanisms.base import positive, settle_floats, typed_array
 
 Codes = NDArray[np.int64]
 _MOST_PARTS = 2**20
@@ -48,10 +48,7 @@ def settle_epsilons(mechanism: object, *names: str) -> None:
 
 def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
     """Take an array of numbers; the type is part of the schema, so a wrong one is refused."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ParameterError(name, "be a number or a regular array of numbers", "<data>") from error
+    array = typed_array(name, values)
     if array.dtype.kind not in "biuf":
         raise ParameterError(
             name,
@@ -73,9 +70,6 @@ class Domain:
     missing
         The value that nan stands for; ``lower`` unless given. It is declared, so a missing value is
         randomised like any other and no release tells who had one.
-
-    Keep columns typed: a list with a Python integer beyond 64 bits becomes an array of objects, which is
-    refused as a wrong type.
 
     >>> ages = Domain(1, 100)
     >>> ages.size, ages.encode([0.2, 17.4, float("nan"), float("inf")]).tolist()

@@ -1,0 +1,139 @@
+"""From a fit to its statement, and the warning when many fits share no ledger."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from ledgerwood.accounting import Ledger, Plan
+from ledgerwood.errors import UntrackedFits
+from ledgerwood.learners import discovery
+from ledgerwood.learners.facts import Column, PublicFacts
+from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.statement import Fact, PrivacyStatement, Receipt
+
+_ASSUMED = "read from what was given and assumed public"
+_searches = {"fits": 0, "epsilon": 0.0}
+
+
+def statement_for(
+    estimator: Any,
+    schema: Schema,
+    facts: PublicFacts,
+    columns: tuple[Column, ...],
+    shown: tuple[str, ...],
+    plan: Plan,
+    receipt: Receipt,
+    leaks: tuple[str, ...],
+    *,
+    charged: Ledger | None,
+    stopped: bool,
+) -> PrivacyStatement:
+    """Return the statement of a fit."""
+    assert plan.epsilon is not None and plan.delta is not None
+    return PrivacyStatement(
+        learner=type(estimator).__name__,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        neighbours=str(facts.neighbours),
+        unit=_unit(schema),
+        accounting="the plan's releases in the plan's order, adaptive composition, "
+        + (f"priced for groups of {facts.rows_per_unit} rows" if facts.rows_per_unit > 1 else "an upper bound"),
+        receipt=receipt,
+        planned=sum(run.times for run in plan.runs()),
+        public=tuple(_public(schema, facts, shown, leaks)),
+        learned=tuple(_learned(facts, columns, plan)),
+        conventions=tuple(_conventions(schema, facts, estimator)),
+        leaks=leaks,
+        charged_to=None if charged is None else "the ledger given to fit",
+        stopped_early=stopped,
+        details={"rows_per_unit": facts.rows_per_unit},
+    )
+
+
+def _unit(schema: Schema) -> str:
+    if schema.unit is None:
+        return "one record"
+    k = schema.max_rows_per_unit
+    return (
+        f"one unit (all rows with one value of {schema.unit!r}, of which at most {k} {'is' if k == 1 else 'are'} used)"
+    )
+
+
+def _public(schema: Schema, facts: PublicFacts, shown: tuple[str, ...], leaks: tuple[str, ...]) -> list[Fact]:
+    assert schema.bounds is not None and schema.categories is not None
+    found = [Fact("columns", f"{len(facts.columns)} names and types", _ASSUMED)]
+    for column in facts.columns:
+        if not column.is_known:
+            continue
+        kind = "bounds" if column.kind == "number" else "categories"
+        declared = column.name in schema.bounds or column.name in schema.categories
+        source = schema.source(column.name) if declared else "its type"
+        text = _interval(column.bounds) if column.bounds is not None else f"{len(column.categories or ())} values"
+        found.append(Fact(f"{kind} of {column.name}", text, "TAKEN FROM THE DATA" if kind in leaks else source))
+    if facts.classes is not None:
+        source = "taken from y and ASSUMED PUBLIC" if "classes" in shown else schema.source("classes")
+        found.append(Fact("label values", ", ".join(map(repr, facts.classes)), source))
+        found.append(Fact("labels", "all finite and declared", "a label that is not raises an error"))
+    elif facts.target_bounds is not None:
+        found.append(Fact("target bounds", _interval(facts.target_bounds), schema.source("target_bounds")))
+    if schema.rows is not None:
+        found.append(Fact("rows", str(schema.rows), schema.source("rows")))
+    return found
+
+
+def _learned(facts: PublicFacts, columns: tuple[Column, ...], plan: Plan) -> list[Fact]:
+    unknown = discovery.Unknown.of(facts)
+    if not unknown:
+        return []
+    spends = {str(row["label"]): float(row["spend"]) for row in plan.table()}
+    part = sum(spends.get(label, 0.0) for label in (discovery.BOUNDS, discovery.CATEGORIES))
+    share = f"together {100 * part:.3g} % of the concentrated budget"
+    found = []
+    if unknown.bounds or unknown.target:
+        what = f"{len(unknown.bounds)} column(s)" + (" and the target" if unknown.target else "")
+        found.append(Fact("bounds", f"of {what}, by a log-scale histogram", share))
+    if unknown.categories:
+        delta = discovery.DELTA_SLICE * facts.delta
+        found.append(Fact("categories", f"of {len(unknown.categories)} column(s)", f"{share}, and delta {delta:.3g}"))
+    return found
+
+
+def _conventions(schema: Schema, facts: PublicFacts, estimator: Any) -> list[str]:
+    found = []
+    if schema.rows is None and facts.neighbours == "add_remove":
+        use = "delta and the plan were" if estimator.delta is None else "the plan was"
+        found.append(
+            f"By convention the number of rows ({facts.rows}) is treated as public: {use} made from it, although "
+            f"adding or removing a record changes it."
+        )
+    if schema.unit is not None:
+        found.append("Rows without a value of the unit count together as one unit.")
+    found.append("Values out of bounds were clipped, unknown categories and missing values have a code of their own.")
+    return found
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "unknown" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
+
+
+def warn_if_untracked(name: str, plan: Plan) -> None:
+    """Warn, at each doubling, when cross-validation or a search fits models that no ledger adds up."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_fit_and_score":
+        frame = frame.f_back
+    if frame is None:
+        return
+    _searches["fits"] += 1
+    _searches["epsilon"] += plan.epsilon or 0.0
+    fits = int(_searches["fits"])
+    if fits >= 2 and fits & (fits - 1) == 0:
+        warnings.warn(
+            f"{fits} fits of {name} and others in this process were part of a search or a cross-validation without a "
+            f"ledger: each alone is private as it states, all {fits} together cost up to epsilon="
+            f"{_searches['epsilon']:.6g}. Pass one ledger to every fit (params={{'ledger': ledger}}), or use "
+            "PrivateSearch",
+            UntrackedFits,
+            stacklevel=2,
+        )

@@ -1,0 +1,313 @@
+"""What every private estimator shares: facts -> plan (pure) -> ledger -> door -> train -> receipt and statement.
+
+A learner subclasses :class:`PrivateClassifierBase` or :class:`PrivateRegressorBase` and says two things: ``_plan``,
+what it will release (from public facts alone), and ``_train``, how it makes a model of what comes through the door.
+Everything around that is here: reading tables, learning undeclared facts, the unit of privacy, charging a ledger,
+interruption, the receipt and the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ledgerwood.accounting import Ledger, Plan
+from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
+from ledgerwood.learners import discovery, tables
+from ledgerwood.learners.accounts import statement_for, warn_if_untracked
+from ledgerwood.learners.door import Door, Stopped
+from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
+from ledgerwood.learners.progress import watching
+from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.statement import PrivacyStatement, Receipt
+from ledgerwood.learners.tables import Columns, Labels, Table
+from ledgerwood.learners.units import keep_rows
+from ledgerwood.mechanisms.randomness import RandomSource, SeededSource
+
+REFUSED = {
+    "sample_weight": "weights would multiply a record's influence. Repeat rows under a unit with max_rows_per_unit",
+    "class_weight": "weights would multiply a record's influence. Move the decision threshold after training",
+}
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of all private estimators. Parameters that a subclass leaves out of ``__init__`` have these defaults."""
+
+    epsilon: float = 1.0
+    delta: float | None = None
+    schema: Schema | str | None = None
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Any = None
+    allow_leak: bool = False
+    _task: ClassVar[Task]
+    _accounting_method: ClassVar[str | None] = None
+
+    # ---- what a learner says
+
+    def _plan(self, facts: PublicFacts) -> Plan:
+        """Return what will be released, from public facts alone; calibrated or with shares."""
+        raise NotImplementedError
+
+    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+        """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
+
+        ``door.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
+        """
+        raise NotImplementedError
+
+    # ---- fit
+
+    def fit(self, X: Any, y: Any = None, *, ledger: Ledger | None = None, **refused: Any) -> Self:
+        """Train privately.
+
+        Parameters
+        ----------
+        X, y
+            A table (numpy, pandas, polars, Arrow) and its labels.
+        ledger
+            A ledger that pays for every release of the plan. Without one the fit opens its own.
+        """
+        for name in refused:
+            reason = REFUSED.get(name, "fit takes X, y and ledger")
+            raise TypeError(f"{type(self).__name__}.fit does not take {name!r}: {reason}")
+        self._forget()
+        try:
+            self._fit(X, y, ledger)
+        except KeyboardInterrupt:  # leaves the smaller model if one was kept, else nothing
+            if not hasattr(self, "receipt_"):
+                self._forget()
+            raise
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
+        schema, _ = self._resolved_schema(X, y)
+        return self._planned(self._read(X, y, schema)[2])
+
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None) -> None:
+        schema, leaks = self._resolved_schema(X, y)
+        given, target, facts, shown = self._read(X, y, schema)
+        plan = self._planned(facts)
+        journal, charge = self._ledgers(plan, ledger)
+        rng = _source(self.random_state)
+        with watching(self.verbose, self.callbacks) as callbacks:
+            door = Door(
+                journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
+                name=type(self).__name__,
+            )  # fmt: skip
+            plan = journal.plan or plan
+            stopped = False
+            columns = facts.columns
+
+            def settle(fitted: Mapping[str, Any]) -> None:
+                receipt = Receipt.of(journal)
+                statement = statement_for(
+                    self, schema, facts, columns, shown, plan, receipt, leaks,
+                    charged=ledger, stopped=stopped,
+                )  # fmt: skip
+                for name, value in {**fitted, "columns_": columns, "plan_": plan, "statement_": statement}.items():
+                    setattr(self, name, value)
+                self.receipt_ = receipt
+
+            try:
+                given, target = self._within_units(given, target, schema, door)
+                columns, target_bounds = discovery.learn(given, target, facts, plan, door)
+                labels = self._labels(target, facts, target_bounds)
+                fitted = self._train(given.table(columns), labels, plan, door)
+            except (Stopped, KeyboardInterrupt) as stop:
+                stopped = True
+                if door.fitted is not None:
+                    settle(door.fitted)
+                if isinstance(stop, KeyboardInterrupt):
+                    raise
+                if door.fitted is None:
+                    raise FitStopped(
+                        f"a callback stopped the fit after {door.done} of {door.total} releases, before there was a "
+                        "model; what was released is spent"
+                    ) from None
+            else:
+                settle(fitted)
+
+    def privacy_statement(self) -> PrivacyStatement:
+        """Return the guarantee of the fitted model: ``str()`` is the text, ``to_dict()`` the record."""
+        check_is_fitted(self, "receipt_")
+        found: PrivacyStatement = self.statement_
+        return found
+
+    # ---- inside
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _resolved_schema(self, X: Any, y: Any) -> tuple[Schema, tuple[str, ...]]:
+        schema = self.schema
+        if schema is None:
+            return Schema(), ()
+        if isinstance(schema, Schema):
+            return schema, ()
+        if schema != "data":
+            raise ParameterError("schema", 'be a Schema, None, or "data" with allow_leak=True', schema)
+        if self.allow_leak is not True:
+            raise ParameterError(
+                "schema", "be public: bounds and categories read from the data are a leak", "data",
+                "Leave it out (they are then learned privately), declare a Schema, or say allow_leak=True",
+            )  # fmt: skip
+        return Schema.draft(X), ("bounds", "categories")
+
+    def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
+        """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
+        given = tables.read_columns(X, schema)
+        target = validate_data(self, y=tables.as_vector(y), y_numeric=self._task == "regression")
+        # after y: checking y alone would make scikit-learn forget the names
+        validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
+        if len(target) != given.rows:
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
+                "X and y must have one row for each record"
+            )
+        classes, shown = self._classes(target, schema)
+        rows = given.rows if schema.rows is None else schema.rows
+        epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
+        facts = PublicFacts(
+            given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
+            schema.target_bounds, schema.max_rows_per_unit,
+        )  # fmt: skip
+        return given, target, facts, shown
+
+    def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
+        return None, ()
+
+    def _labels(self, target: NDArray[Any], facts: PublicFacts, target_bounds: tuple[float, float] | None) -> Labels:
+        if facts.classes is not None:
+            return tables.read_labels(target, facts.classes)
+        assert target_bounds is not None
+        return tables.read_target(target, target_bounds)
+
+    def _planned(self, facts: PublicFacts) -> Plan:
+        plan = self._plan(facts)
+        extra = discovery.releases(facts, total_share(plan) or 1.0)
+        return complete_plan(plan, facts, extra, self._accounting_method)
+
+    def _ledgers(self, plan: Plan, ledger: Ledger | None) -> tuple[Ledger, Ledger | None]:
+        """Return the ledger that keeps the plan, and the one that pays besides."""
+        if ledger is None:
+            warn_if_untracked(type(self).__name__, plan)
+            return Ledger(plan=plan), None
+        if not isinstance(ledger, Ledger):
+            raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)
+        if ledger.plan is not None:
+            fresh = Ledger(plan=plan)
+            if ledger.plan != fresh.plan or ledger.journal():
+                raise ParameterError(
+                    "ledger", "follow this fit's plan from its beginning, or have a filter", "<another plan>",
+                    "Open it with Ledger(plan=estimator.plan(X, y)), or with Ledger(epsilon=..., delta=...)",
+                )  # fmt: skip
+            return ledger, None
+        if ledger.neighbours != plan.neighbours:
+            raise ParameterError("ledger", f"speak of the schema's neighbours {plan.neighbours!r}", ledger.neighbours)
+        left = ledger.remaining()
+        if not plan.fits(left):
+            raise BudgetExceeded(
+                type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
+                limit=left.epsilon,
+                hint="The ledger cannot pay for the whole plan, so the fit was not begun. Lower epsilon on the "
+                "estimator, or open a larger ledger (outright=... if categories are learned).",
+            )  # fmt: skip
+        return Ledger(plan=plan), ledger
+
+    def _within_units(
+        self, given: Columns, target: NDArray[Any], schema: Schema, door: Door
+    ) -> tuple[Columns, NDArray[Any]]:
+        if given.units is None:
+            return given, target
+        rows = keep_rows(given.units, schema.max_rows_per_unit, door.generator().bytes(32))
+        return given.take(rows), target[rows]
+
+    def _table(self, X: Any) -> Table:
+        """Read X at predict."""
+        check_is_fitted(self, "receipt_")
+        schema = self.schema if isinstance(self.schema, Schema) else Schema()
+        X = tables.without_unit(X, schema.unit, self.n_features_in_)
+        tables.raw_columns(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return tables.read_as(X, self.columns_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a missing value has its own bin
+        tags.input_tags.string = tags.input_tags.categorical = True  # data frames
+        tags.non_deterministic = True  # fresh noise each time is what makes a fit private
+        return tags
+
+
+class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Base of private classifiers: a learner adds ``_probabilities(table) -> (rows, classes)``."""
+
+    _task: ClassVar[Task] = "classification"
+
+    def _probabilities(self, table: Table) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, in the order of ``classes_``."""
+        table = self._table(X)
+        if len(self.classes_) == 1:
+            return np.ones((len(table), 1))
+        return np.asarray(self._probabilities(table), dtype=np.float64)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # A hundred rows at epsilon = 1 hold less signal than noise: no private learner reaches the checks' scores.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
+        check_classification_targets(target)
+        self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))
+        return tuple(self.classes_.tolist()), () if schema.classes is not None else ("classes",)
+
+
+class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Base of private regressors: a learner adds ``_values(table) -> (rows,)``."""
+
+    _task: ClassVar[Task] = "regression"
+
+    def _values(self, table: Table) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predicted number."""
+        return np.asarray(self._values(self._table(X)), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # see PrivateClassifierBase
+        return tags
+
+
+def _source(random_state: Any) -> RandomSource | None:
+    """None is the operating system. Anything else is a seed: reproducible, not private."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.Generator):
+        return SeededSource(random_state)
+    from sklearn.utils import check_random_state
+
+    return SeededSource(np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4)))

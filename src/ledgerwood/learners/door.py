@@ -1,0 +1,170 @@
+"""The only way out of the data inside a learner.
+
+A learner never sees a ledger. It hands exact sums and scores to :meth:`Door.release` and gets back what the
+mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after each release: public facts only.
+
+    Attributes
+    ----------
+    label
+        The release that was made.
+    done, total
+        How many of the plan's releases are made, of how many.
+    seconds
+        Since the fit began.
+    """
+
+    label: str
+    done: int
+    total: int
+    seconds: float
+
+
+Callback = Callable[[Progress], Any]
+
+
+class Stopped(BaseException):
+    """A callback asked to stop: training ends with what is released so far."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A mechanism priced for a unit with k rows. The noise is the mechanism's own."""
+
+    mechanism: Any
+    k: int
+
+    @property
+    def cost(self) -> Cost:
+        """The price of k changed records."""
+        cost: Cost = self.mechanism.cost
+        return cost.group(self.k)
+
+    def check(self, value: Any) -> None:
+        """Let the mechanism look at the value before anything is spent."""
+        check = getattr(self.mechanism, "check", None)
+        if check is not None:
+            check(value)
+
+    def release(self, value: Any, rng: Any = None) -> Any:
+        """Release as the mechanism does."""
+        return self.mechanism.release(value, rng)
+
+
+@dataclass(frozen=True)
+class _Charged:
+    """A mechanism that asks a second ledger before it draws: the plan's ledger keeps the order, the user's pays."""
+
+    mechanism: Any
+    ledger: Ledger
+    label: str
+
+    @property
+    def cost(self) -> Cost:
+        cost: Cost = self.mechanism.cost
+        return cost
+
+    def check(self, value: Any) -> None:
+        Grouped(self.mechanism, 1).check(value)
+
+    def release(self, value: Any, rng: Any = None) -> Any:
+        return self.ledger.release(self.mechanism, value, label=self.label, rng=rng)
+
+
+class Door:
+    """The way out of the data for one fit.
+
+    Parameters
+    ----------
+    ledger
+        The ledger of this fit, which follows the plan.
+    rng
+        None for the operating system's source; a seeded source makes the fit reproducible and not private.
+    charge
+        A second ledger that pays for every release too: the one a user gave to ``fit``.
+    rows_per_unit
+        Costs are priced for this many changed records.
+    callbacks
+        Called with :class:`Progress` after each release; one that returns True stops the training.
+
+    Examples
+    --------
+    >>> from ledgerwood.accounting import Gaussian, Plan, Release
+    >>> from ledgerwood.mechanisms import GaussianMechanism
+    >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
+    >>> door = Door(Ledger(plan=plan))
+    >>> noisy = door.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
+    >>> door.private, door.done
+    (True, 1)
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rng: RandomSource | None = None,
+        *,
+        charge: Ledger | None = None,
+        rows_per_unit: int = 1,
+        callbacks: Sequence[Callback] = (),
+        name: str = "model",
+    ) -> None:
+        self._ledger, self._charge, self._name = ledger, charge, name
+        self.rng = rng
+        self.rows_per_unit = rows_per_unit
+        self._callbacks = tuple(callbacks)
+        plan = ledger.plan
+        self.total = 0 if plan is None else sum(run.times for run in plan.runs())
+        self.done = 0
+        self.fitted: Mapping[str, Any] | None = None
+        self._began = time.monotonic()
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise cannot be reproduced."""
+        return self.rng is None or self.rng.private
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        """Release an exact value by a mechanism, under a label of the plan."""
+        k = self.rows_per_unit
+        if k > 1 and getattr(mechanism, "rows_per_unit", 1) != k:
+            mechanism = Grouped(mechanism, k)
+        if self._charge is not None:
+            mechanism = _Charged(mechanism, self._charge, f"{self._name}: {label}")
+        result = self._ledger.release(mechanism, value, label=label, rng=self.rng)
+        self.done += 1
+        self._tell(label)
+        return result
+
+    def keep(self, fitted: Mapping[str, Any]) -> None:
+        """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves."""
+        self.fitted = dict(fitted)
+
+    def generator(self) -> np.random.Generator:
+        """Return a generator for choices that are independent of the data (random splits, feature order)."""
+        source = SystemSource() if self.rng is None else self.rng
+        return np.random.default_rng([int(word) for word in source.words(4)])
+
+    def _tell(self, label: str) -> None:
+        if not self._callbacks:
+            return
+        event = Progress(label, self.done, self.total, time.monotonic() - self._began)
+        stop = [callback(event) is True for callback in self._callbacks]
+        if any(stop):
+            raise Stopped

@@ -1,0 +1,1 @@
+"""Private linear models: AdaSSP and its boosted forms (P4)."""

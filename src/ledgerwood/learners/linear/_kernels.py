@@ -1,0 +1,118 @@
+"""Numba kernels over sparse integer rows: scores, and gradients times rows, in int64 arithmetic alone.
+
+No float enters a sum, so every answer is the same whatever the order, the number of threads or the processor; a
+record's gradient depends on that record and the weights only. Bounds that keep int64 from wrapping around are proved in
+:mod:`ledgerwood.learners.linear.rows`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+Array = np.ndarray[Any, Any]
+
+SQUARED, LOGISTIC, HINGE = 0, 1, 2
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _score(begin: Any, end: Any, columns: Array, cells: Array, intercept: int, weights: Array) -> Any:
+    # Places are unsigned: numba then leaves out its test for negative ones, which costs as much as the sum.
+    total = weights[0] * intercept
+    for e in range(begin, end):
+        total += weights[columns[e]] * cells[e]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def scores(starts: Array, columns: Array, cells: Array, intercept: int, weights: Array, out: Array) -> None:
+    """``out[k, i]`` = cells of row i times ``weights[k]``; weight 0 belongs to the intercept."""
+    for k in range(weights.shape[0]):
+        own = weights[k]
+        for i in range(starts.size - 1):
+            out[k, i] = _score(starts[i], starts[i + 1], columns, cells, intercept, own)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gradient(kind: int, positive: bool, label: int, score: int, table: Array, shift: int, half: int, one: int) -> Any:
+    """Negative derivative of the loss in the score, in steps of 1 / ``one``."""
+    if kind == SQUARED:
+        return label - score
+    if kind == LOGISTIC:
+        place = ((score + (1 << (shift - 1))) >> shift) + half
+        place = min(max(place, 0), 2 * half)
+        return (one if positive else 0) - table[place]
+    sign = one if positive else -one
+    return sign if one - (score if positive else -score) > 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def pull(
+    starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, coded: bool, first: int, weights: Array,
+    kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
+) -> None:  # fmt: skip
+    """Add gradient times row over all rows to ``out``: each record's vector of gradients has norm at most ``clip``.
+
+    ``coded`` labels are class numbers: output k tells class ``first + k`` from the rest. Other labels are numbers in
+    steps of 1 / ``one``.
+    """
+    outputs = weights.shape[0]
+    g = np.zeros(outputs, dtype=np.int64)
+    half = table.size // 2
+    rounding = np.int64(1) << (score_shift - 1)
+    for i in range(starts.size - 1):
+        begin, end = starts[i], starts[i + 1]
+        square = np.int64(0)
+        for k in range(outputs):
+            score = (_score(begin, end, columns, cells, intercept, weights[k]) + rounding) >> score_shift
+            positive = coded and labels[i] == first + k
+            label = (one if positive else -one) if coded else labels[i]
+            value = _gradient(kind, positive, label, score, table, table_shift, half, one)
+            value = min(max(value, -clip), clip)
+            g[k] = value
+            square += value * value
+        if square > clip * clip:
+            norm = np.int64(math.sqrt(float(square)))
+            while norm * norm < square:
+                norm += 1
+            for k in range(outputs):
+                g[k] = g[k] * clip // norm if g[k] >= 0 else -(-g[k] * clip // norm)
+        for k in range(outputs):
+            own, value = out[k], g[k]
+            own[0] += value * intercept
+            for e in range(begin, end):
+                own[columns[e]] += value * cells[e]
+
+
+@njit(cache=True, nogil=True)
+def densify(starts: Array, columns: Array, cells: Array, intercept: int, begin: int, end: int, out: Array) -> None:
+    """Write rows ``begin`` .. ``end`` into the float64 matrix ``out``."""
+    for i in range(begin, end):
+        row = out[i - begin]
+        row[:] = 0.0
+        row[0] = intercept
+        for e in range(starts[i], starts[i + 1]):
+            row[columns[e]] += cells[e]
+
+
+@njit(cache=True, nogil=True)
+def shorten(starts: Array, cells: Array, room: int, bound: int) -> None:
+    """Scale every row whose squared norm is above ``room`` to a norm of at most ``bound``, in integers, towards zero.
+
+    |cell| bound // ceil(norm) <= |cell| bound / norm, so no rounding can lift the norm above the bound.
+    """
+    for i in range(starts.size - 1):
+        square = np.int64(0)
+        for e in range(starts[i], starts[i + 1]):
+            square += np.int64(cells[e]) * np.int64(cells[e])
+        if square <= room:
+            continue
+        norm = np.int64(math.sqrt(float(square)))
+        while norm * norm < square:
+            norm += 1
+        for e in range(starts[i], starts[i + 1]):
+            cell = np.int64(cells[e])
+            cells[e] = cell * bound // norm if cell >= 0 else -(-cell * bound // norm)

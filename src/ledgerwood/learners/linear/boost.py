@@ -1,0 +1,155 @@
+r"""The one loop of AdaSSP and its boosted forms (P4, Algorithm 2), against exact sums and a door.
+
+1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
+2. T times: release the sum of gradient times row at the current weights, and step by
+   :math:`\eta \, \Gamma` times it.
+
+Everything is a Gaussian release, so the whole costs :math:`\mu^2 = \mu_1^2 + \mu_2^2 + \mu_3^2` exactly, where the T
+gradient releases share :math:`\mu_2^2` equally: their sensitivity may change from round to round, their
+noise changes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting import Gaussian, Plan, Release
+from ledgerwood.learners.linear.losses import Loss
+from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, LinearSums, fixed_point
+from ledgerwood.learners.linear.sensitivities import DIAGONAL, RowBound, packed, unpacked
+from ledgerwood.mechanisms import GaussianMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CROSS_PRODUCTS", "EIGENVALUE", "GRADIENTS", "Settings", "boost", "plan_linear"]
+
+CROSS_PRODUCTS, EIGENVALUE, GRADIENTS = "cross products", "smallest eigenvalue", "gradients"
+
+
+class Door(Protocol):
+    """The way out of the data: refuses, records, then draws noise."""
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        """Release a value under a label of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Public choices of one fit.
+
+    Parameters
+    ----------
+    loss
+        A :class:`~ledgerwood.learners.linear.losses.Loss`.
+    rounds
+        T, how often gradients are released.
+    shares
+        a : b : c, the ratio of the Gaussian DP parameters of cross products, all gradients, and eigenvalue. A c of 0
+        leaves the eigenvalue out.
+    step_size
+        Factor on every step.
+    clip, clip_decay
+        A record's vector of gradients is scaled to norm at most ``clip * clip_decay**t`` in round t.
+    ridge
+        The ridge in units of the noise's size; not used in the paper's form.
+    paper
+        P4's form: AdaSSP's ridge, the plain triangle, the same sensitivity in every round.
+    """
+
+    loss: Loss
+    rounds: int = 1
+    shares: tuple[float, float, float] = (1.0, 1.0, 0.0)
+    step_size: float = 1.0
+    clip: float = 1.0
+    clip_decay: float = 1.0
+    ridge: float = 1.0
+    paper: bool = False
+
+
+def plan_linear(settings: Settings, neighbours: str = "add_remove") -> Plan:
+    """Return the plan of a fit, to be calibrated: scales are noise per unit of sensitivity.
+
+    >>> from ledgerwood.learners.linear.losses import loss_named
+    >>> plan = plan_linear(Settings(loss_named("logistic"), rounds=10)).calibrate(epsilon=1.0, delta=1e-6)
+    >>> round(plan["gradients"].scale / plan["cross products"].scale, 3)
+    3.162
+    """
+    a, b, c = settings.shares
+    items = [Release(CROSS_PRODUCTS, Gaussian, share=a * a)]
+    if c > 0:
+        items.append(Release(EIGENVALUE, Gaussian, share=c * c))
+    items.append(Release(GRADIENTS, Gaussian, times=settings.rounds, share=b * b))
+    return Plan(items, neighbours=neighbours)
+
+
+def boost(
+    sums: LinearSums,
+    bound: RowBound,
+    settings: Settings,
+    plan: Plan,
+    door: Door,
+    outputs: int = 1,
+    after_round: Callable[[int], None] | None = None,
+) -> NDArray[np.float64]:
+    """Return the released weights, one row for each output, the intercept first.
+
+    Weights speak of cells in units of ``CELL_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
+    """
+    inverse = _release_inverse(sums, bound, settings, plan, door)
+    weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
+    norm = bound.norm / CELL_ONE
+    for t in range(settings.rounds):
+        clip = settings.clip * settings.clip_decay**t
+        size = float(np.linalg.norm(weights, axis=1).max()) / 2.0**WEIGHT_BITS
+        limit = max(1, math.ceil(clip * GRADIENT_ONE))
+        if not settings.paper:
+            limit = min(limit, settings.loss.gradient_bound(clip, norm, size * (1 + 2.0**-40), outputs))
+        mechanism = _mechanism(plan[GRADIENTS], bound.pull(limit), bound.neighbours)
+        pulled = door.release(mechanism, sums.pull(settings.loss, weights, limit), GRADIENTS)
+        step = (pulled / (CELL_ONE * GRADIENT_ONE)) @ inverse
+        weights = fixed_point(weights / 2.0**WEIGHT_BITS + settings.step_size * step)
+        if after_round is not None:
+            after_round(t)
+    return weights / 2.0**WEIGHT_BITS
+
+
+def _release_inverse(
+    sums: LinearSums, bound: RowBound, settings: Settings, plan: Plan, door: Door
+) -> NDArray[np.float64]:
+    gram = sums.gram()
+    mechanism = _mechanism(plan[CROSS_PRODUCTS], bound.gram(plain=settings.paper), bound.neighbours)
+    released = door.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
+    noisy = unpacked(released, sums.columns, plain=settings.paper) / CELL_ONE**2
+    noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / CELL_ONE**2
+    if not settings.paper:
+        return noise_aware_inverse(noisy, noise, settings.ridge)
+    smallest_noise, smallest = 0.0, 0.0
+    if settings.shares[2] > 0:
+        mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
+        exact = max(0, math.floor(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
+        smallest = door.release(mechanism, exact, EIGENVALUE) / CELL_ONE**2
+        smallest_noise = mechanism.sigma / CELL_ONE**2
+    return paper_inverse(noisy, paper_ridge(sums.columns, noise, smallest, smallest_noise), noise)
+
+
+def _mechanism(release: Release, sensitivity: float, neighbours: str) -> GaussianMechanism:
+    """Noise of ``release.scale`` sensitivities.
+
+    A ledger accepts no other cost than the plan's, to the last bit, and a quotient is rounded: the sensitivity is
+    overstated by as few units in the last place as make the two floats equal.
+    """
+    assert release.scale is not None
+    planned = 1 / release.scale
+    while True:
+        sigma = release.scale * sensitivity
+        for near in (sigma, math.nextafter(sigma, math.inf), math.nextafter(sigma, 0.0)):
+            if sensitivity / near == planned:
+                return GaussianMechanism(sigma=near, sensitivity=sensitivity, neighbours=neighbours)
+        sensitivity = math.nextafter(sensitivity, math.inf)

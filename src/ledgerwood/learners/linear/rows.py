@@ -1,0 +1,203 @@
+r"""Rows as short lists of integers, and the two exact sums that a linear learner asks of them.
+
+A row is an intercept and a list of (column, cell) with the zeros left out: one cell for a number, one for a category
+however many categories there are. Cells are in steps of ``1 / CELL_ONE``, weights in steps of ``2**-WEIGHT_BITS``,
+gradients and labels in steps of ``1 / GRADIENT_ONE``; all of them public constants.
+
+**No sum is rounded or wraps around.** Let :math:`|z| \le 2^{12}` be a cell, :math:`p < 2^{16}` the number of columns.
+
+* :meth:`Rows.gram` multiplies blocks of :math:`2^{13}` rows as float64 matrices. Every partial sum of products
+  :math:`z_i z_j` of a block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`: floats hold it
+  exactly, so any order of summation, fused or not, gives the same exact number. Blocks are added in int64, which
+  holds :math:`2^{39}` rows.
+* A score is a sum of at most :math:`p` products of a cell and a weight, clipped to :math:`2^{30}`: at most
+  :math:`2^{16+12+30} = 2^{58}`.
+* :meth:`Rows.pull` adds products of a cell and a gradient of at most :math:`2^{20}`: int64 holds :math:`2^{31}` rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.linear.losses import Loss
+
+__all__ = ["CELL_ONE", "GRADIENT_ONE", "MAX_COLUMNS", "WEIGHT_BITS", "LinearSums", "Partitions", "Rows", "fixed_point"]
+
+CELL_ONE = 2**12
+"""The cell of a category that is present, and of a number at its upper bound."""
+GRADIENT_ONE = 2**16
+WEIGHT_BITS = 20
+MAX_COLUMNS = 2**16 - 1
+_LARGEST_WEIGHT = 2**30
+_BLOCK = 2**13
+_WORTH_A_THREAD = 2**19
+"""Cells below which a second thread costs more than it saves."""
+
+Ints = NDArray[np.int64]
+
+
+class LinearSums(Protocol):
+    """What a linear learner may ask of its data. Answers are exact sums over records; only mechanisms see them."""
+
+    @property
+    def columns(self) -> int:
+        """Number of columns, the intercept included."""
+
+    def gram(self) -> Ints:
+        """Return the sum of row times row, a symmetric matrix."""
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        """Return the sum of gradient times row for every output; ``clip`` bounds a record's gradients."""
+
+
+def fixed_point(weights: NDArray[np.float64]) -> Ints:
+    """Released weights in steps of ``2**-WEIGHT_BITS``, forced into the range that scores can hold.
+
+    >>> fixed_point(np.array([[0.5, 1e9]])).tolist()
+    [[524288, 1073741824]]
+    """
+    limit = _LARGEST_WEIGHT / 2.0**WEIGHT_BITS
+    return np.rint(np.clip(np.nan_to_num(weights), -limit, limit) * 2.0**WEIGHT_BITS).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Encoded records in memory.
+
+    Parameters
+    ----------
+    starts, indices, cells
+        Row i holds the cells ``starts[i] .. starts[i + 1]``; ``indices`` are their columns, counted from 1.
+    width
+        Number of columns, the intercept (column 0) included.
+    intercept
+        The cell of the intercept, 0 for none.
+    labels
+        Class numbers (``coded``), or numbers in steps of ``1 / GRADIENT_ONE``; None where only scores are asked for.
+    """
+
+    starts: NDArray[np.uint64]
+    indices: NDArray[np.uint16]
+    cells: NDArray[np.int16]
+    width: int
+    intercept: int
+    labels: Ints | None = None
+    coded: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Number of columns, the intercept included."""
+        return self.width
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return int(self.starts.size - 1)
+
+    def shortened(self, square_bound: int) -> Rows:
+        """Return rows scaled to a squared norm of at most ``square_bound``, the intercept's cell kept and counted."""
+        from ledgerwood.learners.linear import _kernels
+
+        room = square_bound - self.intercept**2
+        if room <= 0:
+            raise ParameterError("row_norm", "leave room for the intercept", math.sqrt(square_bound) / CELL_ONE)
+        cells = self.cells.copy()
+        _kernels.shorten(self.starts, cells, room, math.isqrt(room))
+        return Rows(self.starts, self.indices, cells, self.width, self.intercept, self.labels, self.coded)
+
+    def dense(self, begin: int = 0, end: int | None = None) -> NDArray[np.float64]:
+        """Return rows ``begin`` .. ``end`` as a matrix of integers held in floats."""
+        from ledgerwood.learners.linear import _kernels
+
+        end = self.count if end is None else end
+        out = np.empty((end - begin, self.width))
+        _kernels.densify(self.starts, self.indices, self.cells, self.intercept, begin, end, out)
+        return out
+
+    def gram(self) -> Ints:
+        """Return the exact sum of row times row: float64 matrix products of integers below 2**53, by blocks."""
+        total = np.zeros((self.width, self.width), dtype=np.int64)
+        for begin in range(0, self.count, _BLOCK):
+            block = self.dense(begin, min(begin + _BLOCK, self.count))
+            total += (block.T @ block).astype(np.int64)
+        return total
+
+    def scores(self, weights: Ints) -> Ints:
+        """Return the score of every record for every output, in steps of ``2**-WEIGHT_BITS / CELL_ONE``."""
+        from ledgerwood.learners.linear import _kernels
+
+        out = np.zeros((weights.shape[0], self.count), dtype=np.int64)
+        _kernels.scores(self.starts, self.indices, self.cells, self.intercept, weights, out)
+        return out
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        """Return the exact sum of gradient times row for every output, in one fused pass."""
+        from ledgerwood.learners.linear import _kernels
+
+        assert self.labels is not None
+        labels = self.labels
+
+        def part(begin: int, end: int) -> Ints:
+            out = np.zeros(weights.shape, dtype=np.int64)
+            _kernels.pull(
+                self.starts[begin : end + 1], self.indices, self.cells, self.intercept, labels[begin:end],
+                self.coded, int(weights.shape[0] == 1), weights, loss.code, loss.table, loss.score_shift,
+                loss.table_shift, GRADIENT_ONE, clip, out,
+            )  # fmt: skip
+            return out
+
+        return _in_threads(part, self.count, int(self.cells.size) * weights.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The same questions to several parts of the data: integer sums are added, so the answer has the same bits."""
+
+    parts: Sequence[LinearSums]
+
+    @property
+    def columns(self) -> int:
+        """Number of columns, the intercept included."""
+        return self.parts[0].columns
+
+    def gram(self) -> Ints:
+        """Add the parts' answers."""
+        return _added([part.gram() for part in self.parts])
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        """Add the parts' answers."""
+        return _added([part.pull(loss, weights, clip) for part in self.parts])
+
+
+def _added(answers: list[Ints]) -> Ints:
+    total = answers[0].copy()
+    for answer in answers[1:]:
+        total += answer
+    return total
+
+
+_pool: list[Any] = []
+
+
+def _in_threads(part: Callable[[int, int], Ints], count: int, work: int) -> Ints:
+    """Run ``part`` on blocks of rows, in as many threads as are worth it; the kernels hold no lock."""
+    threads = min(os.cpu_count() or 1, 1 + work // _WORTH_A_THREAD)
+    if threads == 1:
+        return part(0, count)
+    if not _pool or _pool[0] != os.getpid():  # a forked child has none of its parent's threads
+        _pool[:] = [os.getpid(), ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ledgerwood-linear")]
+    edges = [count * i // threads for i in range(threads + 1)]
+    rest = [_pool[1].submit(part, begin, end) for begin, end in pairwise(edges[1:])]
+    return _added([part(edges[0], edges[1]), *(future.result() for future in rest)])

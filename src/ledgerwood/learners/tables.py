@@ -1,0 +1,381 @@
+"""Tables as the learners see them: float32 numbers clipped to bounds, or integer codes of categories.
+
+Reading has two steps. :func:`read_columns` looks at public facts only (names, types, shapes) and raises on
+them; :meth:`Columns.table` looks at values and never raises: out of bounds is clipped, infinities too, nan and masked
+values are missing, a value that is no declared category gets the reserved code.
+
+The Python types inside an object column count as its type, so they are public facts: a column of numbers that
+holds a string is refused as "strings as numbers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.facts import Column, Kind
+from ledgerwood.learners.schema import Atom, Key, Schema
+
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns ready to learn from.
+
+    Attributes
+    ----------
+    columns
+        What each is, with bounds or categories known.
+    cells
+        One array per column: float32 with nan for missing, or int32 codes in the declared order of the categories;
+        the code ``len(categories)`` is reserved for missing and unknown.
+    rows
+        The number of rows.
+    """
+
+    columns: tuple[Column, ...]
+    cells: tuple[Values, ...]
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def names(self) -> tuple[Key, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns as they came, with their kinds read from their types and the schema."""
+
+    columns: tuple[Column, ...]
+    values: tuple[Values, ...]
+    units: Values | None
+    rows: int
+
+    def table(self, columns: Sequence[Column] | None = None) -> Table:
+        """Return the table for columns whose bounds and categories are known by now. Total on values."""
+        known = tuple(self.columns if columns is None else columns)
+        cells = []
+        for column, values in zip(known, self.values, strict=True):
+            if not column.is_known:
+                raise ParameterError("schema", "give bounds or categories of every column here", column.name)
+            cells.append(_numbers(values, column) if column.kind == "number" else _codes(values, column))
+        return Table(known, tuple(cells), self.rows)
+
+    def take(self, rows: NDArray[np.int64]) -> Columns:
+        """Return the given rows."""
+        units = None if self.units is None else self.units[rows]
+        return Columns(self.columns, tuple(values[rows] for values in self.values), units, len(rows))
+
+
+def read_table(X: Any, schema: Schema) -> Table:
+    """Read a table all of whose columns are declared.
+
+    >>> table = read_table([[1.0, float("nan")], [9.0, 0.5]], Schema(bounds={0: (0, 4), 1: (0, 1)}))
+    >>> [cells.tolist() for cells in table.cells]
+    [[1.0, 4.0], [nan, 0.5]]
+    """
+    return read_columns(X, schema).table()
+
+
+def raw_columns(X: Any) -> tuple[list[Key], list[Values]]:
+    """Return the names and the columns of anything that is a table."""
+    _refuse_sparse(X)
+    return _from_frame(X) if _is_frame(X) else _from_array(X)
+
+
+def read_columns(X: Any, schema: Schema) -> Columns:
+    """Read names, types and shapes; values are not looked at. Raises on public facts only."""
+    names, values = raw_columns(X)
+    _check_names(names, schema)
+    assert schema.bounds is not None and schema.categories is not None
+    units, columns, kept = None, [], []
+    rows = len(values[0])
+    for name, column in zip(names, values, strict=True):
+        if name == schema.unit:
+            units = column
+            continue
+        kind, read = _kind(name, column, schema)
+        bounds = schema.bounds.get(name) or ((0.0, 1.0) if column.dtype.kind == "b" else None)
+        categories = schema.categories.get(name)
+        columns.append(
+            Column(name, kind, bounds if kind == "number" else None, None if categories is None else tuple(categories))
+        )
+        kept.append(read)
+    if not columns:
+        raise ParameterError("X", "have at least one feature besides the unit", list(names))
+    return Columns(tuple(columns), tuple(kept), units, rows)
+
+
+def read_as(X: Any, columns: Sequence[Column]) -> Table:
+    """Read a table with the columns of an earlier one, known by now: what predict does."""
+    names, values = raw_columns(X)
+    if all(isinstance(name, str) for name in names) and names != [column.name for column in columns]:
+        raise ParameterError("X", "have the columns of the fit, in their order", names[:20])
+    read = []
+    for column, raw in zip(columns, values, strict=True):
+        numeric = raw.dtype.kind in "biuf"
+        if column.kind == "number":
+            read.append(raw if numeric else _floats(column.name, raw))
+        else:
+            texts = isinstance(next(iter(column.categories or ()), None), str)
+            read.append(raw if numeric and not texts else _objects(raw))
+    return Columns(tuple(columns), tuple(read), None, len(values[0])).table()
+
+
+def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any:
+    """Return X without the column that names the unit: it is no feature. At predict it may be there or not."""
+    if unit is None:
+        return X
+    if _is_frame(X):
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        return frame.drop(unit).to_native() if unit in frame.columns else X
+    array = np.ma.asanyarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+    if array.ndim != 2 or not isinstance(unit, int) or array.shape[1] == n_features:
+        return X
+    return np.delete(array, unit, axis=1) if -array.shape[1] <= unit < array.shape[1] else X
+
+
+# ---- what came in
+
+
+def _refuse_sparse(X: Any) -> None:
+    from scipy.sparse import issparse
+
+    if issparse(X):
+        raise TypeError(
+            "X is sparse, and private learners need dense data: whether a cell is stored is data too. "
+            "Use X.toarray(), and declare bounds with a Schema"
+        )
+
+
+def _is_frame(X: Any) -> bool:
+    """Pandas, polars, Arrow and their like; not arrays or lists."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    import narwhals.stable.v2 as nw
+
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
+def _from_frame(X: Any) -> tuple[list[Key], list[Values]]:
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    names = [name if isinstance(name, str) else int(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise ParameterError("X", "have distinct column names", names)
+    if not names or not len(frame):
+        _raise_empty(len(frame), len(names))
+    return list(names), [_from_series(s, name) for s, name in zip(frame.iter_columns(), names, strict=True)]
+
+
+def _from_series(series: Any, name: Any) -> Values:
+    import narwhals.stable.v2 as nw
+
+    dtype = series.dtype
+    if dtype == nw.Boolean and series.null_count() == 0:
+        return np.asarray(series.to_numpy(), dtype=bool)
+    if dtype == nw.Boolean or dtype.is_decimal():
+        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    if dtype.is_numeric():
+        return _native_numbers(series)
+    if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
+        return _objects(series.to_list())
+    raise ParameterError(
+        f"column {name!r}",
+        "hold numbers, booleans or text",
+        str(dtype),
+        "Convert it before: a date to a number of days, a list to several columns",
+    )
+
+
+def _native_numbers(series: Any) -> Values:
+    """A numeric column; nulls become nan."""
+    import narwhals.stable.v2 as nw
+
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind in "iuf":
+        return values
+    return np.asarray(series.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _from_array(X: Any) -> tuple[list[Key], list[Values]]:
+    mask = np.ma.getmaskarray(X) if np.ma.isMaskedArray(X) else None
+    array = np.asarray(np.ma.getdata(X) if mask is not None else X)
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
+    if array.ndim != 2:
+        raise ValueError(
+            f"X must be a table with rows and columns, got an array of {array.ndim} dimensions. Reshape your data: "
+            "array.reshape(-1, 1) if it has one column, array.reshape(1, -1) if it is one row"
+        )
+    if 0 in array.shape:
+        _raise_empty(*array.shape)
+    columns = []
+    for j in range(array.shape[1]):
+        column = array[:, j]
+        if mask is not None and array.dtype.kind in "biuf":
+            column = np.where(mask[:, j], np.nan, column.astype(np.float64))
+        elif mask is not None:
+            column = column.astype(object)
+            column[mask[:, j]] = None
+        columns.append(column)
+    return list(range(array.shape[1])), columns
+
+
+def _raise_empty(rows: int, columns: int) -> None:
+    what = "feature(s)" if columns == 0 else "sample(s)"
+    raise ValueError(f"X has 0 {what} (shape=({rows}, {columns})) while a minimum of 1 is required.")
+
+
+def _check_names(names: Sequence[Key], schema: Schema) -> None:
+    assert schema.bounds is not None and schema.categories is not None
+    declared: list[Key] = [*schema.bounds, *schema.categories, *([] if schema.unit is None else [schema.unit])]
+    missing = [name for name in declared if name not in set(names)]
+    if missing:
+        numbered = all(isinstance(name, int) for name in names)
+        hint = (
+            "An array has column numbers: use them as keys, or pass a data frame"
+            if numbered and any(isinstance(name, str) for name in missing)
+            else f"X has {list(names)[:20]}"
+        )
+        raise ParameterError("schema", "name columns that X has", missing, hint)
+
+
+# ---- values
+
+
+def _kind(name: Key, values: Values, schema: Schema) -> tuple[Kind, Values]:
+    """Return the kind of a column and its values in a form fit for it."""
+    assert schema.bounds is not None and schema.categories is not None
+    numeric = values.dtype.kind in "biuf"
+    if name in schema.categories:
+        texts = isinstance(schema.categories[name][0], str)
+        if numeric and texts:
+            raise ParameterError(
+                f"categories[{name!r}]", f"be numbers: the column is of type {values.dtype}", schema.categories[name]
+            )
+        return "category", values if numeric else _objects(values)
+    if numeric:
+        return "number", values
+    if name in schema.bounds or isinstance(name, int):
+        return "number", _floats(name, values)
+    return "category", _objects(values)
+
+
+def _floats(name: Key, values: Values) -> Values:
+    """An object column as numbers; None is missing; a string is a public mistake (see the module's text)."""
+    if values.dtype.kind in "US" or any(isinstance(value, str | bytes) for value in values):
+        raise ParameterError(
+            f"column {name!r}", "hold numbers", "text", f"Convert it, or declare Schema(categories={{{name!r}: [...]}})"
+        )
+    return np.array([np.nan if value is None else _float(value) for value in values], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats: like any other value out of bounds
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _objects(values: Any) -> Values:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values if isinstance(values, list) else list(values)
+    return found
+
+
+def _numbers(values: Values, column: Column) -> NDArray[np.float32]:
+    assert column.bounds is not None
+    low, high = column.bounds
+    with np.errstate(invalid="ignore", over="ignore"):
+        clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
+        # Rounding to float32 may step over a bound that is no float32.
+        inner = np.float32(low), np.float32(high)
+        found: NDArray[np.float32] = np.clip(clipped.astype(np.float32), *inner)
+    return found
+
+
+def _codes(values: Values, column: Column) -> NDArray[np.int32]:
+    assert column.categories is not None
+    reserved = len(column.categories)
+    if values.dtype.kind in "biuf":
+        known = np.array([float(value) for value in column.categories])
+        order = np.argsort(known, kind="stable")
+        floats = values.astype(np.float64)
+        at = np.minimum(np.searchsorted(known[order], floats), reserved - 1)
+        return np.where(known[order][at] == floats, order[at], reserved).astype(np.int32)
+    code = {value: i for i, value in enumerate(column.categories)}
+    try:
+        found = [code.get(value, reserved) for value in values]
+    except TypeError:  # something that cannot be a category, such as a list
+        found = [code.get(value, reserved) if _is_atom(value) else reserved for value in values]
+    return np.array(found, dtype=np.int32)
+
+
+def _is_atom(value: Any) -> bool:
+    return isinstance(value, str | int | float | np.generic)
+
+
+# ---- labels
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Targets: class codes (int64, in the order of ``classes``), or float64 numbers clipped to bounds."""
+
+    values: Values
+    classes: tuple[Atom, ...] | None = None
+    bounds: tuple[float, float] | None = None
+
+
+def as_vector(y: Any) -> Any:
+    """Return y as an array; polars and Arrow through narwhals, masked entries as nan."""
+    if np.ma.isMaskedArray(y):
+        if not np.ma.getmaskarray(y).any():
+            return np.asarray(np.ma.getdata(y))
+        data = np.ma.getdata(y)
+        numeric = data.dtype.kind in "biuf"
+        return np.where(np.ma.getmaskarray(y), np.nan, data.astype(np.float64 if numeric else object))
+    if isinstance(y, np.ndarray | list | tuple) or y is None:
+        return y
+    import narwhals.stable.v2 as nw
+
+    found = nw.from_native(y, series_only=True, pass_through=True)
+    return found.to_numpy() if isinstance(found, nw.Series) else y
+
+
+def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
+    """Read class labels as codes. A label that is not declared raises: the one value that may.
+
+    >>> read_labels(np.array(["no", "yes", "no"]), None).values.tolist()
+    [0, 1, 0]
+    """
+    if classes is None:
+        found, codes = np.unique(y, return_inverse=True)
+        return Labels(codes.astype(np.int64), tuple(cast("list[Atom]", found.tolist())))
+    code = {value: i for i, value in enumerate(classes)}
+    codes = np.array([code.get(value, -1) for value in np.asarray(y).tolist()], dtype=np.int64)
+    if (codes < 0).any():
+        raise ParameterError(
+            "y", f"hold declared classes only ({', '.join(map(repr, classes))})", "<data>",
+            "Declare every label value: Schema(classes=[...])",
+        )  # fmt: skip
+    return Labels(codes, tuple(classes))
+
+
+def read_target(y: Values, bounds: tuple[float, float]) -> Labels:
+    """Read a regression target, clipped to its bounds."""
+    return Labels(np.clip(np.asarray(y, dtype=np.float64), *bounds), bounds=bounds)

@@ -1,0 +1,137 @@
+"""Where splits may lie: grids of public bounds, and their refinement by released histograms.
+
+Everything here is public or post-processing: the functions see bounds, and noisy sums that a mechanism has released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.trees.seam import MAX_CODES, Edges
+
+__all__ = ["Domain", "even_edges", "fine_edges", "log_edges", "merged_edges", "quantile_edges"]
+
+FINE_BINS = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What each feature may be: bounds of a number, or how many categories (then the bounds are not read)."""
+
+    bounds: tuple[tuple[float, float], ...]
+    categories: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for feature, (count, (low, high)) in enumerate(zip(self.categories, self.bounds, strict=True)):
+            if count > MAX_CODES - 1:
+                raise ParameterError("categories", f"be at most {MAX_CODES - 1} for a feature", count)
+            if not count and not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise ParameterError("bounds", f"be finite and in order (feature {feature})", (low, high))
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are."""
+        return len(self.categories)
+
+    def edges(self, cuts: Sequence[NDArray[np.float64]]) -> Edges:
+        """Return edges from cuts in float64: rounded to float32, inside the bounds, strictly increasing."""
+        return Edges(
+            tuple(
+                _settled(cut, *bounds) if not count else np.empty(0, dtype=np.float32)
+                for cut, bounds, count in zip(cuts, self.bounds, self.categories, strict=True)
+            ),
+            self.categories,
+        )
+
+
+def even_edges(domain: Domain, n_bins: int) -> Edges:
+    """Return bins of equal width.
+
+    >>> even_edges(Domain(((0.0, 4.0),), (0,)), 4).cuts[0].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return domain.edges([np.linspace(low, high, n_bins + 1)[1:-1] for low, high in domain.bounds])
+
+
+def log_edges(domain: Domain, n_bins: int) -> Edges:
+    """Return bins of equal width in log(1 + x - lower).
+
+    >>> log_edges(Domain(((0.0, 7.0),), (0,)), 3).cuts[0].tolist()
+    [1.0, 3.0]
+    """
+    return domain.edges([
+        low + np.expm1(np.linspace(0.0, math.log1p(high - low), n_bins + 1)[1:-1]) for low, high in domain.bounds
+    ])  # fmt: skip
+
+
+def fine_edges(domain: Domain) -> Edges:
+    """Return the finest even grid: where counts are taken to find quantiles."""
+    return even_edges(domain, FINE_BINS)
+
+
+def quantile_edges(domain: Domain, fine: Edges, weights: NDArray[np.float64], n_bins: int) -> Edges:
+    """Return edges of about equal weight, from released weights ``[feature, code]`` of the fine bins."""
+    cuts = []
+    for feature, cut in enumerate(fine.cuts):
+        if not len(cut):
+            cuts.append(np.empty(0))
+            continue
+        mass = np.maximum(weights[feature, : len(cut) + 1], 0.0)
+        through = np.cumsum(mass)
+        if through[-1] <= 0:
+            cuts.append(np.linspace(*domain.bounds[feature], n_bins + 1)[1:-1])
+            continue
+        wanted = through[-1] * np.arange(1, n_bins) / n_bins
+        places = np.unique(np.minimum(np.searchsorted(through, wanted), len(cut) - 1))
+        cuts.append(cut[places].astype(np.float64))
+    return domain.edges(cuts)
+
+
+def merged_edges(domain: Domain, edges: Edges, weights: NDArray[np.float64], n_bins: int) -> Edges:
+    """Return edges refined by released weights of the present bins: light bins are merged, heavy ones halved (P2).
+
+    Neighbours are merged while together they hold less than an even share; then the heaviest bins are halved at
+    their midpoint until there are ``n_bins`` again.
+    """
+    return domain.edges([
+        _merged(cut.astype(np.float64), weights[feature], domain.bounds[feature], n_bins)
+        if not domain.categories[feature]
+        else np.empty(0)
+        for feature, cut in enumerate(edges.cuts)
+    ])  # fmt: skip
+
+
+def _merged(
+    cut: NDArray[np.float64], weights: NDArray[np.float64], bounds: tuple[float, float], n_bins: int
+) -> NDArray[np.float64]:
+    ends = [bounds[0], *cut.tolist(), bounds[1]]
+    mass = np.maximum(weights[: len(cut) + 1], 0.0).tolist()
+    even = sum(mass) / n_bins
+    bins: list[tuple[float, float, float]] = []  # (weight, lower, upper)
+    for weight, lower, upper in zip(mass, ends, ends[1:]):
+        if bins and bins[-1][0] + weight < even:
+            bins[-1] = (bins[-1][0] + weight, bins[-1][1], upper)
+        else:
+            bins.append((weight, lower, upper))
+    while len(bins) < n_bins:
+        heaviest = max(range(len(bins)), key=lambda i: (bins[i][0], bins[i][2] - bins[i][1]))
+        weight, lower, upper = bins[heaviest]
+        middle = float(np.float32((lower + upper) / 2))
+        if not lower < middle < upper:
+            bins[heaviest] = (-1.0, lower, upper)  # cannot be halved in float32
+            if all(weight < 0 for weight, _, _ in bins):
+                break
+            continue
+        bins[heaviest : heaviest + 1] = [(weight / 2, lower, middle), (weight / 2, middle, upper)]
+    return np.array([lower for _, lower, _ in bins[1:]])
+
+
+def _settled(cut: NDArray[np.float64], low: float, high: float) -> NDArray[np.float32]:
+    found = np.unique(np.asarray(cut, dtype=np.float32))
+    return found[(found > np.float32(low)) & (found <= np.float32(high))][: MAX_CODES - 2]

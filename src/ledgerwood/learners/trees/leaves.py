@@ -1,0 +1,113 @@
+"""Leaf weights from released sums: post-processing, and the layout in which sums are released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.learners.trees.losses import Loss
+from ledgerwood.learners.trees.noise import root_above
+from ledgerwood.learners.trees.seam import ONE, SCORE_BITS, Channel
+from ledgerwood.learners.trees.settings import Settings
+
+__all__ = ["SumsLayout", "laplace_values", "layout_of", "quantised", "weights_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SumsLayout:
+    """How (gradient, second channel) sums are laid out for release, and how large one record's part is.
+
+    Parameters
+    ----------
+    channel
+        What the second channel of the sums is.
+    unit
+        The weight of a count, in grid units; the curvature carries its own.
+    per_unit
+        Divides a released second channel into records or curvature.
+    sensitivity
+        L2 (for Laplace noise: L1) sensitivity in grid units, the nominal one of the paper if that is asked for.
+    """
+
+    channel: Channel
+    unit: int
+    per_unit: float
+    sensitivity: float
+
+    def pack(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``[..., outputs + 1]`` or ``[..., 2 outputs]`` of sums ``[outputs, ..., 2]``: a count is kept once."""
+        gradients = np.moveaxis(sums[..., 0], 0, -1)
+        if self.channel == "count":
+            return np.concatenate((gradients, self.unit * sums[0, ..., 1:]), axis=-1)
+        return np.concatenate((gradients, np.moveaxis(sums[..., 1], 0, -1)), axis=-1)
+
+    def unpack(self, noisy: NDArray[np.int64], outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gradient sums and curvature (or counts), both ``[outputs, ...]``."""
+        gradients = np.moveaxis(noisy[..., :outputs], -1, 0) / ONE
+        second = np.moveaxis(noisy[..., outputs:], -1, 0) / self.per_unit
+        return gradients, np.broadcast_to(second, gradients.shape)
+
+
+def layout_of(settings: Settings, loss: Loss, bound: int, *, laplace: bool = False) -> SumsLayout:
+    """Return the layout for scores within ``bound``."""
+    newton = settings.leaf == "newton"
+    channel: Channel = "curvature" if newton else "count"
+    g = math.isqrt(loss.gradient_square(bound))
+    if not settings.tight:
+        unit = ONE
+    elif settings.neighbours == "replace_one":
+        unit = max(1, g)  # free: docs/theory/tree-sensitivities.md
+    else:
+        unit = max(1, g // 2)
+    per_unit = float(loss.kappa * ONE) if newton else float(unit)
+    if laplace:
+        size = float(loss.pair_l1(bound, settings.neighbours, unit))
+    else:
+        size = root_above(loss.pair_square(bound, settings.neighbours, channel, unit))
+    if not settings.tight:
+        size = max(size, _nominal(settings, newton) * ONE)
+    return SumsLayout(channel, unit, per_unit, size)
+
+
+def _nominal(settings: Settings, newton: bool) -> float:
+    """Return the sensitivity that the papers use: (1, 1/4) for logistic Newton sums, (1, 1) otherwise."""
+    twice = 2.0 if settings.neighbours == "replace_one" else 1.0
+    if settings.loss == "softmax":
+        return twice * math.sqrt(2.0 + (1 / 16 * settings.n_classes if newton else 1.0))
+    return twice * (math.sqrt(17 / 16) if newton and settings.loss == "logistic" else math.sqrt(2.0))
+
+
+def weights_of(
+    settings: Settings, gradients: Any, curvature: Any, sigma: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Return leaf weights before the learning rate; ``sigma`` is the noise of a gradient sum."""
+    denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = np.where(denominator > 0, -gradients / denominator, 0.0)
+    kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
+    return np.clip(kept, -settings.leaf_clip, settings.leaf_clip)
+
+
+def laplace_values(
+    settings: Settings, loss: Loss, bound: int, sums: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
+    """Return floor(-S / (n + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3's output noise).
+
+    One more record moves -S / (n + lambda) by at most g* / (1 + lambda); the floor adds less than one step.
+    """
+    penalty = round(settings.l2 * 16)
+    scaled = -sums[0, ..., 0] * 16 * (1 << SCORE_BITS - 12)
+    denominator = 16 * sums[0, ..., 1] + penalty
+    values = np.where(denominator > 0, scaled // np.maximum(denominator, 1), 0)
+    g = math.isqrt(loss.gradient_square(bound)) if settings.tight else ONE
+    move = -(-g * 16 * (1 << SCORE_BITS - 12) // (16 + penalty)) + 1
+    return values, float(move * (2 if settings.neighbours == "replace_one" else 1))
+
+
+def quantised(weights: NDArray[np.float64], factor: float) -> NDArray[np.int32]:
+    """Return weights times ``factor`` in steps of 2**-16."""
+    return np.rint(weights * (factor * (1 << SCORE_BITS))).astype(np.int32)

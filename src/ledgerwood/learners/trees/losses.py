@@ -1,0 +1,260 @@
+r"""Losses as integer gradients, and the sizes that privacy needs of them.
+
+Each loss is a :class:`~ledgerwood.learners.trees.seam.Task`: integer tables and integer arithmetic. The tables are
+finite, so the sensitivities below are not estimates: they are maxima over the entries that a score within the public
+bound :math:`|F| \le B` can reach (``docs/theory/tree-sensitivities.md`` has the proofs for the continuous losses).
+
+A record contributes the pair :math:`(g, \kappa h)`. For the logistic loss :math:`\|(g, \kappa h)\| \le 1` for every
+:math:`\kappa \le \varphi^{5/2}`, so that the curvature rides along for nothing; for softmax
+:math:`\sqrt 2` for :math:`\kappa \le 2`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.trees.seam import (
+    ONE,
+    SCORE_BITS,
+    TABLE_HALF,
+    TABLE_SHIFT,
+    TABLE_SIZE,
+    Channel,
+    Task,
+    exp_table,
+)
+
+__all__ = ["KAPPA_LOGISTIC", "KAPPA_SOFTMAX", "Loss", "LossName", "make_loss"]
+
+LossName: TypeAlias = Literal["logistic", "squared", "hinge", "softmax"]
+
+KAPPA_LOGISTIC = Fraction(3491958, 2**20)
+"""phi**(5/2) = 3.33019..., rounded down to a multiple of 2**-20."""
+KAPPA_LOGISTIC_REPLACE = Fraction(5209235, 2**20)
+"""Largest kappa with replace-one sensitivity 2, sqrt((2 + s) / ((2 - s)(s - 1)^2)) at s = sqrt(7) - 1: 4.9677..."""
+KAPPA_SOFTMAX = Fraction(2)
+KAPPA_COUNT = Fraction(1, 4)
+"""Weight of a count beside gradients of size 1: it makes the noise of the gradients 3 % larger."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss, its integer task, and the size of what one record can contribute.
+
+    Parameters
+    ----------
+    name
+        Which loss.
+    n_outputs
+        1, or the number of classes.
+    kappa
+        The factor of the curvature in what is released.
+    task
+        The integer definition of the pairs.
+    """
+
+    name: LossName
+    n_outputs: int
+    kappa: Fraction
+    task: Task
+
+    # ---- what one record can do, in grid units, for scores with |F| <= bound (in steps of 2**-16)
+
+    def gradient_square(self, bound: int) -> int:
+        """Return the largest squared norm of a record's gradient."""
+        match self.name:
+            case "softmax":
+                u = ONE - self._least_probability(bound)
+                return 2 * u * u
+            case "squared":
+                return self._residual(bound) ** 2
+        return int(self._reach[0][self._place(bound)])
+
+    def curvature_sum(self, bound: int) -> int:
+        """Return the largest sum of a record's curvatures over the outputs."""
+        match self.name:
+            case "softmax":
+                return max(1, math.floor(self.kappa * ONE))  # the sum of p (1 - p) is at most 1
+            case "squared":
+                return self.task.unit
+        return max(1, int(self._reach[2][self._place(bound)]))
+
+    def pair_square(self, bound: int, neighbours: str, channel: Channel = "curvature", count_unit: int = 0) -> int:
+        """Return the largest squared change of the sums of (gradient, second channel) over disjoint cells.
+
+        Add/remove: one record's pair appears in one cell. Replace-one: one pair leaves, one comes, in the same cell
+        (their difference) or in two (their norms add as squares).
+        """
+        replace = neighbours == "replace_one"
+        g2 = self.gradient_square(bound)
+        if channel == "count" or self.name == "squared":
+            unit = count_unit if channel == "count" else self.task.unit
+            one = g2 + unit * unit  # the count of a vector loss is kept once
+            return max(4 * g2, 2 * one) if replace else one
+        if self.name == "softmax":
+            one = 2 * ONE * (ONE - self._least_probability(bound))
+            return 4 * one if replace else one
+        place = self._place(bound)
+        one = int(self._reach[1][place])
+        return max(2 * one, self._diameter_square(place)) if replace else one
+
+    def pair_l1(self, bound: int, neighbours: str, count_unit: int) -> int:
+        """Return the largest L1 change of the sums of (gradient, count): for Laplace noise, one output."""
+        one = math.isqrt(self.gradient_square(bound)) + count_unit
+        return 2 * one if neighbours == "replace_one" else one
+
+    # ---- inside
+
+    def _residual(self, bound: int) -> int:
+        return min(self.task.clip, (bound + (1 << SCORE_BITS) + 8) >> (SCORE_BITS - 12))
+
+    def _place(self, bound: int) -> int:
+        return min(TABLE_HALF, (bound + (1 << (TABLE_SHIFT - 1))) >> TABLE_SHIFT)
+
+    def _least_probability(self, bound: int) -> int:
+        # All scores lie within 2 * bound of the largest one; the others weigh at most 1 each.
+        table = exp_table()
+        least = int(table[min(TABLE_SIZE - 1, (2 * bound + 128) >> TABLE_SHIFT)])
+        return ONE * least // (least + (self.n_outputs - 1) * int(table[0]))
+
+    @cached_property
+    def _reach(self) -> NDArray[np.int64]:
+        """Largest (g^2, g^2 + h^2, h) over places within j of the middle, for every j."""
+        g, h = (self.task.pairs[:, :, i].astype(np.int64) for i in (0, 1))
+        stacked = np.stack([(g * g).max(axis=0), (g * g + h * h).max(axis=0), h.max(axis=0)])
+        both = np.maximum(stacked[:, TABLE_HALF:], stacked[:, TABLE_HALF::-1])
+        return np.maximum.accumulate(both, axis=1)
+
+    def _diameter_square(self, place: int) -> int:
+        return _diameter_square(self, -(-place // 32) * 32)  # a larger reach is safe, and cached
+
+
+@lru_cache(maxsize=256)
+def _diameter_square(loss: Loss, place: int) -> int:
+    """Return the largest squared distance of two pairs in reach: between corners of their convex hull."""
+    inner = loss.task.pairs[:, max(0, TABLE_HALF - place) : TABLE_HALF + place + 1].reshape(-1, 2)
+    points = sorted({(int(g), int(h)) for g, h in inner})
+    corners: list[tuple[int, int]] = []
+    for ordered in (points, points[::-1]):
+        chain: list[tuple[int, int]] = []
+        for x, y in ordered:
+            while len(chain) > 1 and (chain[-1][0] - chain[-2][0]) * (y - chain[-2][1]) <= (
+                chain[-1][1] - chain[-2][1]
+            ) * (x - chain[-2][0]):
+                chain.pop()
+            chain.append((x, y))
+        corners += chain
+    array = np.array(corners, dtype=np.int64)
+    apart = array[:, None] - array[None]
+    return int((apart * apart).sum(axis=2).max())
+
+
+def make_loss(
+    name: LossName,
+    *,
+    n_classes: int = 2,
+    neighbours: str = "add_remove",
+    gradient_clip: float | None = None,
+    kappa: Fraction | None = None,
+) -> Loss:
+    """Return a loss with the largest curvature factor that costs nothing under the relation.
+
+    Parameters
+    ----------
+    name
+        ``logistic`` and ``hinge`` take two classes, ``softmax`` three or more, ``squared`` a target in [-1, 1].
+    gradient_clip
+        Pairs longer than this are shortened to it (logistic, hinge); gradients are clipped to it (squared).
+    kappa
+        Another factor of the curvature: smaller, or the sensitivity grows.
+
+    Examples
+    --------
+    >>> loss = make_loss("logistic")
+    >>> loss.gradient_square(0) == (ONE // 2) ** 2    # at F = 0 every gradient is -1/2 or 1/2
+    True
+    >>> loss.pair_square(8 << 16, "add_remove") <= ONE ** 2
+    True
+    """
+    clip = ONE if gradient_clip is None else int(gradient_clip * ONE)
+    if gradient_clip is not None and not 0 < clip <= ONE:
+        raise ParameterError("gradient_clip", "lie in (0, 1]", gradient_clip)
+    replace = neighbours == "replace_one"
+    match name:
+        case "logistic":
+            factor = kappa or (KAPPA_LOGISTIC_REPLACE if replace else KAPPA_LOGISTIC)
+            return _logistic(factor, clip)
+        case "hinge":
+            return _hinge(kappa or (Fraction(1) if replace else KAPPA_COUNT), clip)
+        case "squared":
+            factor = kappa or (Fraction(clip, ONE) if replace else KAPPA_COUNT * Fraction(clip, ONE))
+            task = Task("squared", clip=clip, unit=math.floor(factor * ONE))
+            return Loss(name, 1, Fraction(task.unit, ONE), task)
+        case "softmax":
+            if gradient_clip is not None:
+                raise ParameterError("gradient_clip", "be None for the softmax loss", gradient_clip)
+            if n_classes < 3:
+                raise ParameterError("n_classes", "be at least 3 for the softmax loss", n_classes)
+            return _softmax(n_classes, kappa or KAPPA_SOFTMAX)
+    raise ParameterError("loss", "be logistic, squared, hinge or softmax", name)
+
+
+@lru_cache(maxsize=1)
+def probability_table() -> NDArray[np.int64]:
+    """Return round(2**12 / (1 + exp(-F))) at every place of the table, the same on every machine."""
+    context = Context(prec=30)
+    upper = [
+        int((ONE / (1 + context.exp(Decimal(-i) / 256))).to_integral_value(ROUND_HALF_EVEN))
+        for i in range(TABLE_HALF + 1)
+    ]
+    table = np.array([ONE - p for p in upper[:0:-1]] + upper, dtype=np.int64)
+    table.flags.writeable = False
+    return table
+
+
+@lru_cache(maxsize=32)
+def _logistic(kappa: Fraction, clip: int) -> Loss:
+    p = probability_table()
+    h = (kappa.numerator * p * (ONE - p)) // (kappa.denominator * ONE)
+    pairs = np.stack([np.stack([p, h], axis=1), np.stack([p - ONE, h], axis=1)])
+    return Loss("logistic", 1, kappa, Task("table", pairs=_shortened(pairs, clip)))
+
+
+@lru_cache(maxsize=32)
+def _hinge(kappa: Fraction, clip: int) -> Loss:
+    place = np.arange(TABLE_SIZE) - TABLE_HALF
+    unit = math.floor(kappa * ONE)
+    pairs = np.empty((2, TABLE_SIZE, 2), dtype=np.int64)
+    pairs[0, :, 0] = np.where(place > -256, ONE, 0)  # label 0 wants F <= -1
+    pairs[1, :, 0] = np.where(place < 256, -ONE, 0)
+    pairs[:, :, 1] = unit
+    return Loss("hinge", 1, kappa, Task("table", pairs=_shortened(pairs, clip)))
+
+
+@lru_cache(maxsize=32)
+def _softmax(n_classes: int, kappa: Fraction) -> Loss:
+    p = np.arange(ONE + 1, dtype=np.int64)
+    h = (kappa.numerator * p * (ONE - p)) // (kappa.denominator * ONE)
+    return Loss("softmax", n_classes, kappa, Task("softmax", n_outputs=n_classes, curvature=h.astype(np.int32)))
+
+
+def _shortened(pairs: NDArray[np.int64], clip: int) -> NDArray[np.int32]:
+    """Shorten pairs whose norm exceeds ``clip``, in integers and towards zero, when a clip is set."""
+    if clip < ONE:
+        for row in pairs.reshape(-1, 2):
+            square = int(row[0]) ** 2 + int(row[1]) ** 2
+            if square > clip * clip:
+                scaled = [math.isqrt(int(x) ** 2 * clip * clip // square) for x in row]
+                row[:] = math.copysign(scaled[0], row[0]), scaled[1]
+    found = pairs.astype(np.int32)
+    found.flags.writeable = False
+    return found

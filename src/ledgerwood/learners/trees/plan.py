@@ -1,0 +1,222 @@
+"""What a training will release, from public facts alone: the plan shown is the plan spent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ledgerwood.accounting import (
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    Plan,
+    PoissonSubsampled,
+    Release,
+    checks,
+)
+from ledgerwood.accounting.algebra import Atom, Cost
+from ledgerwood.accounting.releases import scale_of
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.trees.recipes import recipe_settings
+from ledgerwood.learners.trees.settings import Settings
+
+__all__ = ["SampledCost", "check_plan", "outline", "plan_boosting", "planned_cost", "query_counts"]
+
+_SHARES = (0.1, 0.6, 0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledCost:
+    """A cost template: a release of ``kind`` about a Poisson sample of the rows."""
+
+    kind: type[Atom]
+    fixed: tuple[tuple[str, float], ...]
+    rate: float
+
+    def __call__(self, scale: float) -> Cost:
+        """Return the cost at that noise parameter."""
+        return PoissonSubsampled(self.inner(scale), rate=self.rate)
+
+    def inner(self, scale: float) -> Cost:
+        """Return the cost before sampling."""
+        return self.kind(**{str(self.kind.noise_parameter): scale, **dict(self.fixed)})
+
+
+def outline(settings: Settings, n_features: int) -> Plan:
+    """Return the plan without noise: what is released, how often, with which share.
+
+    A release about ``w`` features has L2 sensitivity sqrt(w) (L1: w) in units of one feature's histogram.
+
+    >>> [(release.label, release.times) for release in outline(Settings(split="exponential"), 5).releases()]
+    [('split', 400), ('leaf', 100)]
+    """
+    if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
+        raise ParameterError("n_features", "be a whole number of at least 1", n_features)
+    loops = settings.loops(n_features)
+    shares = _shares(settings, loops.queries)
+    releases = []
+    if loops.sketches:
+        kind: type[Atom] = Laplace if settings.candidates == "laplace_sketch" else Gaussian
+        wide = loops.sketch_width if kind is Laplace else math.sqrt(loops.sketch_width)
+        releases.append(_release("sketch", kind, loops.sketches, shares[0], settings, sensitivity=wide))
+    if loops.splits and settings.from_histograms:
+        wide = math.sqrt(loops.split_width)
+        releases.append(_release("split", Gaussian, loops.splits, shares[1], settings, sensitivity=wide))
+    elif loops.splits:
+        kind = PermuteAndFlip if settings.split == "permute_and_flip" else BoundedRange
+        releases.append(_release("split", kind, loops.splits, shares[1], settings))
+    if loops.leaves:
+        kind = Laplace if settings.leaf in ("laplace", "noisy_average") else Gaussian
+        releases.append(_release("leaf", kind, loops.leaves, shares[2], settings))
+    return Plan(releases, neighbours=settings.neighbours)
+
+
+def plan_boosting(
+    recipe: str | Settings = "tr_cyc",
+    *,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    n_rows: int | None = None,
+    **options: Any,
+) -> Plan:
+    """Return the calibrated plan of a training: pure, cached, made of public facts.
+
+    Parameters
+    ----------
+    recipe
+        The name of a recipe, or settings.
+    n_features
+        The number of features.
+    epsilon, delta
+        The target; ``delta=None`` is not accepted here: n is public only if you say so.
+    n_rows
+        Not used by the plan: sums do not grow noise with n. Accepted so that a page can pass all it knows.
+    **options
+        Settings to override, such as ``n_trees=200``.
+
+    Examples
+    --------
+    >>> plan = plan_boosting("xgb", n_features=14, n_trees=20, max_depth=3, epsilon=1.0, delta=1e-5)
+    >>> [(release.label, release.times) for release in plan.releases()]
+    [('split', 60), ('leaf', 20)]
+    """
+    settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
+    return _calibrated(settings, n_features, epsilon, delta)
+
+
+@lru_cache(maxsize=512)
+def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
+    plan = outline(settings, n_features)
+    method = accounting_method(settings)
+    if settings.rows < 1 and method is None and delta > 0:
+        return _sampled_plan(plan, epsilon, delta)
+    return plan.calibrate(epsilon, delta, method=method)
+
+
+def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
+    """Calibrate sampled releases: shares divide the spend before sampling, which one search scales as a whole.
+
+    Epsilon is nearly proportional to 1 / noise, so a few prices (each takes a fifth of a second) lead to the target.
+    """
+    checks.positive("epsilon", epsilon)
+    releases = list(plan.releases())
+    total = sum(release.share or 0.0 for release in releases)
+
+    def at(noise: float) -> Plan:
+        found = []
+        for release in releases:
+            template = release.cost
+            assert isinstance(template, SampledCost) and release.share is not None
+            rho = release.share / total / release.times / noise**2
+            cost = template.kind.from_rho(rho, **dict(template.fixed))
+            scale = scale_of(cost)
+            assert scale is not None
+            found.append(Release(release.label, template(scale), release.times, scale=scale))
+        return Plan(found, epsilon=epsilon, delta=delta)
+
+    rate = releases[0].cost.rate if isinstance(releases[0].cost, SampledCost) else 1.0
+    # Sampled at a small rate q, a spend rho composes like q^2 rho: the noise that Gaussian accounting would ask for.
+    noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
+    for _ in range(20):
+        made = at(noise)
+        price = made.cost.epsilon(delta, "pld")
+        if 0.995 * epsilon <= price <= epsilon:
+            return made
+        noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
+    while made.cost.epsilon(delta, "pld") > epsilon:
+        made, noise = at(noise), 1.02 * noise
+    return made
+
+
+def accounting_method(settings: Settings) -> str | None:
+    """Return the composition: the tightest one, or the paper's."""
+    return None if settings.tight else settings.paper_method
+
+
+def planned_cost(plan: Plan, settings: Settings, n_features: int, label: str) -> tuple[Any, PoissonSubsampled | None]:
+    """Return the cost of one release for one record, before sampling, and its sampled cost if rows are sampled.
+
+    A plan priced for a unit of several rows keeps the noise parameter of one record's mechanism.
+    """
+    scale = plan[label].scale
+    if scale is None:
+        raise ParameterError("plan", "be calibrated", label)
+    release = outline(settings, n_features)[label]
+    if isinstance(release.cost, SampledCost):
+        whole = release.cost(scale)
+        assert isinstance(whole, PoissonSubsampled)
+        return whole.cost, whole
+    return release.with_scale(scale).priced(settings.neighbours), None
+
+
+def check_plan(plan: Plan, settings: Settings, n_features: int) -> None:
+    """Refuse a plan of another shape: its noise would belong to other sensitivities."""
+    wanted = outline(settings, n_features)
+    if plan.neighbours != wanted.neighbours:
+        raise ParameterError("plan", f"speak of {wanted.neighbours!s}", str(plan.neighbours))
+    if not plan.is_calibrated:
+        raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", None)
+    given = {release.label: release for release in plan.releases()}
+    for release in wanted.releases():
+        found = given.get(release.label)
+        if found is None or found.times != release.times or found.scale is None:
+            shape = None if found is None else (found.label, found.times)
+            raise ParameterError("plan", f"have {release.times} releases {release.label!r} of known noise", shape)
+        cost, whole = planned_cost(plan, settings, n_features, release.label)
+        own = cost if whole is None else whole
+        priced = found.priced(plan.neighbours)
+        if priced != own and not _is_group(priced, own):
+            raise ParameterError("plan", f"price {release.label!r} as {own!r}", priced)
+
+
+def _is_group(priced: Cost, own: Cost) -> bool:
+    return any(priced == own.group(k) for k in range(2, 65))
+
+
+def query_counts(settings: Settings, n_features: int) -> tuple[int, int, int]:
+    """Return P2's (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
+
+    >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
+    (0, 1000, 0)
+    """
+    return settings.loops(n_features).queries
+
+
+def _release(label: str, kind: type[Atom], times: int, share: float, settings: Settings, **fixed: float) -> Release:
+    if settings.rows < 1:
+        rate = round(settings.rows * 2**32) / 2**32  # what the sampler can draw
+        return Release(label, SampledCost(kind, tuple(sorted(fixed.items())), rate), times, share)
+    return Release(label, kind, times, share, **fixed)
+
+
+def _shares(settings: Settings, queries: tuple[int, int, int]) -> tuple[float, float, float]:
+    if settings.shares is None:
+        return float(queries[0]), float(queries[1]), float(queries[2])
+    whole = sum(settings.shares) or 1.0
+    # A component that the recipe does not have, added by an override, gets P0's share.
+    filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
+    return filled[0], filled[1], filled[2]

@@ -1,0 +1,73 @@
+"""Scores of new records: codes and routes of a range of rows at a time, all trees while they are in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .local import code_columns, route_arrays
+from .routes import Routes, routes
+from .seam import Edges, Tree
+from .threads import RowThreads
+
+__all__ = ["Predictor"]
+
+_ROWS = 1 << 14
+
+
+class Predictor:
+    """Released trees, laid out for fast prediction.
+
+    Parameters
+    ----------
+    phases
+        Edges, and the trees that speak of them. There is at least one.
+    n_outputs
+        How many scores a record has.
+
+    Examples
+    --------
+    >>> from ledgerwood.learners.trees.seam import Structure
+    >>> edges = Edges((np.array([1.0], dtype=np.float32),), (0,))
+    >>> left = np.zeros((1, 256), dtype=np.uint8)
+    >>> left[0, 0] = 1
+    >>> tree = Tree(Structure(1, np.array([0], dtype=np.int32), left), np.array([[-7, 9]], dtype=np.int32))
+    >>> Predictor([(edges, [tree])], 1).scores([np.array([0.5, 1.0, np.nan], dtype=np.float32)]).tolist()
+    [[-7, 9, 9]]
+    """
+
+    def __init__(self, phases: Sequence[tuple[Edges, Sequence[Tree]]], n_outputs: int) -> None:
+        self._n_outputs = n_outputs
+        self._phases: list[tuple[Edges, list[tuple[Routes, NDArray[np.int32]]]]] = []
+        for edges, trees in phases:
+            codes = np.array([edges.codes(feature) for feature in range(edges.n_features)], dtype=np.int64)
+            groups = []
+            for depth in sorted({tree.structure.depth for tree in trees}):
+                group = [tree for tree in trees if tree.structure.depth == depth]
+                weights = np.array([tree.weights for tree in group], dtype=np.int32)
+                groups.append((routes([tree.structure for tree in group], codes), weights))
+            if groups:
+                self._phases.append((edges, groups))
+
+    def scores(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> NDArray[np.int32]:
+        """Return ``int32[outputs, rows]``, in steps of 2**-16: the same bits for any number of threads."""
+        from ._kernels.passes import add_pass
+
+        n_rows = len(columns[0])
+        out = np.zeros((self._n_outputs, n_rows), dtype=np.int32)
+        columns = [np.ascontiguousarray(c, np.float32 if c.dtype.kind == "f" else None) for c in columns]
+
+        def score(_: None, lo: int, hi: int) -> None:
+            here = np.zeros((self._n_outputs, hi - lo), dtype=np.int32)
+            cells = np.empty((len(columns), hi - lo), dtype=np.uint8)
+            for edges, groups in self._phases:
+                code_columns(columns, edges, lo, hi, cells)
+                for batch, weights in groups:
+                    add_pass(cells, here, 0, hi - lo, *route_arrays(batch), weights)
+            out[:, lo:hi] = here
+
+        RowThreads(n_threads).run(n_rows, lambda: None, score, _ROWS)
+        return out

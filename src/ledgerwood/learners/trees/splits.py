@@ -1,0 +1,166 @@
+r"""Candidates of a node as arrays, their exact scores, and the splits they stand for.
+
+The score of a split into children with gradient sums :math:`S` and counts :math:`n` is
+:math:`\sum \lfloor \|S\|^2 / (n + \lambda) \rfloor` in units of :math:`2^{-24}`, in exact integer arithmetic. Adding a
+record with :math:`\|g\| \le g^*` moves it by a value in :math:`[-3 g^{*2}, g^{*2}]`, and because :math:`g^{*2}` is a
+whole number of units the floors add nothing: the range sensitivity is :math:`4 g^{*2}`
+(``docs/theory/tree-sensitivities.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.learners.trees.seam import Edges, Structure
+
+__all__ = ["Candidates", "candidates_of", "exact_scores", "open_tree", "random_candidates", "with_level"]
+
+_LAMBDA_STEPS = 16
+"""The penalty in a score is a multiple of 1/16."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Splits that a node may take, the same for every node.
+
+    Parameters
+    ----------
+    place
+        ``int64[c]``: which of the asked features.
+    code
+        ``int64[c]``: a number goes left if its code is below it; for categories, the one category that goes left.
+    single
+        ``bool[c]``: whether ``code`` is a single category.
+    missing_left
+        ``bool[c]``: whether missing cells go left.
+    last
+        ``int64[c]``: the code of missing cells.
+    """
+
+    place: NDArray[np.int64]
+    code: NDArray[np.int64]
+    single: NDArray[np.bool_]
+    missing_left: NDArray[np.bool_]
+    last: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def left_table(self, chosen: int) -> NDArray[np.uint8]:
+        """Return which of 256 codes go left."""
+        codes = np.arange(256)
+        left = codes == self.code[chosen] if self.single[chosen] else codes < self.code[chosen]
+        left[self.last[chosen] :] = False
+        left[self.last[chosen]] = self.missing_left[chosen]
+        return np.asarray(left, dtype=np.uint8)
+
+    def left_sums(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sums on the left, ``[..., c, 2]``, of histograms ``[..., features, width, 2]``."""
+        through = np.cumsum(histogram, axis=-2, dtype=histogram.dtype)
+        below = through[..., self.place, np.maximum(self.code - 1, 0), :]
+        left = np.where(self.single[:, None], histogram[..., self.place, self.code, :], below)
+        # A single category that is the missing code counts once.
+        extra = self.missing_left & ~(self.single & (self.code == self.last))
+        return np.asarray(left + np.where(extra[:, None], histogram[..., self.place, self.last, :], 0))
+
+
+def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: np.random.Generator) -> Candidates:
+    """Return all candidates of some features: every threshold, every single category; missing cells on both or a side.
+
+    The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
+    that sends missing cells to the left, so that the list is never empty.
+    """
+    place, code, single, last = [], [], [], []
+    for at, feature in enumerate(features.tolist()):
+        missing_code = edges.codes(feature) - 1
+        if edges.categories[feature]:
+            codes = np.arange(missing_code + 1)
+        else:
+            codes = np.arange(1, missing_code) if missing_code > 1 else np.array([missing_code])
+        alone = bool(edges.categories[feature]) or missing_code <= 1
+        place.append(np.full(len(codes), at))
+        code.append(codes)
+        single.append(np.full(len(codes), alone))
+        last.append(np.full(len(codes), missing_code))
+    arrays = [np.concatenate(part) for part in (place, code, single, last)]
+    if missing == "private":
+        arrays = [np.concatenate((part, part)) for part in arrays]
+        side = np.arange(len(arrays[0])) >= len(arrays[0]) // 2
+    else:
+        side = rng.integers(0, 2, size=len(arrays[0])).astype(np.bool_)
+    is_missing = arrays[2] & (arrays[1] == arrays[3])
+    return Candidates(arrays[0], arrays[1], arrays[2].astype(np.bool_), side | is_missing, arrays[3])
+
+
+def exact_scores(left: NDArray[np.int64], whole: NDArray[np.int64], l2: float) -> NDArray[np.int64]:
+    """Return scores ``[nodes, c]`` of sums ``[outputs, nodes, c, 2]`` on the left and ``[outputs, nodes, 2]`` in all.
+
+    >>> left = np.array([[[[4096, 1], [0, 0]]]])
+    >>> exact_scores(left, np.array([[[4096, 2]]]), 0.0).tolist() == [[4096**2, 4096**2 // 2]]
+    True
+    """
+    penalty = round(l2 * _LAMBDA_STEPS)
+    right = whole[:, :, None, :] - left
+    return _floors(left, penalty) + _floors(right, penalty)
+
+
+def _floors(sums: NDArray[np.int64], penalty: int) -> NDArray[np.int64]:
+    """Floor of |S|^2 / (n + lambda) without overflow: S = a d + r gives S^2 / d = a (S + r) + r^2 / d."""
+    d = _LAMBDA_STEPS * sums[0, ..., 1] + penalty
+    outputs = len(sums)
+    if d.size and int(d.max()) ** 2 * outputs >= 2**63:
+        wide = sums.astype(object)
+        square = sum(16 * wide[k, ..., 0] ** 2 for k in range(outputs))
+        return np.asarray(square // np.maximum(d, 1).astype(object), dtype=np.int64) * (d > 0)
+    d_safe = np.maximum(d, 1)
+    whole = np.zeros_like(d)
+    rest = np.zeros_like(d)
+    for k in range(outputs):
+        s = 4 * sums[k, ..., 0]
+        a = s // d_safe
+        r = s - a * d_safe
+        whole += a * (s + r)
+        rest += r * r
+    return np.where(d > 0, whole + rest // d_safe, 0)
+
+
+def random_candidates(
+    edges: Edges, features: NDArray[np.int32], nodes: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return for each node a random feature and a random split of it: a threshold, or a set of categories."""
+    feature = rng.choice(features, size=nodes).astype(np.int32)
+    return feature, random_sides(edges, feature, rng)
+
+
+def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return for each of the features a random table of the codes that go left."""
+    codes = np.array([edges.codes(f) for f in range(edges.n_features)])[feature]
+    is_set = np.array(edges.categories)[feature] > 0
+    cut = rng.integers(1, np.maximum(codes - 1, 2))
+    grid = np.arange(256)
+    left = grid < cut[:, None]
+    if is_set.any():
+        coins = rng.integers(0, 2, size=(int(is_set.sum()), 256)).astype(np.bool_)
+        left[is_set] = coins
+    left &= grid < codes[:, None] - 1
+    missing = rng.integers(0, 2, size=len(feature)).astype(np.bool_)
+    left[np.arange(len(feature)), codes - 1] = missing
+    return np.asarray(left, dtype=np.uint8)
+
+
+def open_tree(depth: int) -> Structure:
+    """Return a tree of which no level is decided, with room for ``depth``."""
+    nodes = (1 << depth) - 1
+    return Structure(0, np.zeros(nodes, dtype=np.int32), np.zeros((nodes, 256), dtype=np.uint8))
+
+
+def with_level(tree: Structure, feature: NDArray[np.int32], left: NDArray[np.uint8]) -> Structure:
+    """Return the tree with its next level decided."""
+    first = (1 << tree.depth) - 1
+    here = slice(first, 2 * first + 1)
+    features, tables = tree.feature.copy(), tree.left.copy()
+    features[here], tables[here] = feature, left
+    return Structure(tree.depth + 1, features, tables)

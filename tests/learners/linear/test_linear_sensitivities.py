@@ -1,0 +1,121 @@
+"""Sensitivities by brute force, under both neighbouring relations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_designs import rows_of
+
+from ledgerwood.learners.linear.losses import LOSSES, loss_named
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE
+from ledgerwood.learners.linear.sensitivities import DIAGONAL, OFF_DIAGONAL, RowBound, packed, unpacked
+
+GRID = list(itertools.product(range(-3, 4), repeat=3))
+SQUARE = 9
+INSIDE = [x for x in GRID if sum(v * v for v in x) <= SQUARE]
+
+
+def contribution(x: tuple[int, ...], *, plain: bool = False) -> list[int]:
+    return packed(np.outer(x, x).astype(np.int64), plain=plain).tolist()
+
+
+def squared(values: list[int]) -> int:
+    return sum(v * v for v in values)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_cross_products_move_by_at_most_the_stated_amount(plain: bool) -> None:
+    moved = {x: contribution(x, plain=plain) for x in INSIDE}
+    one = max(squared(v) for v in moved.values())
+    bound = Fraction(RowBound(SQUARE).gram(plain=plain)) ** 2
+    assert one <= bound
+    assert one == bound  # attained: a row along an axis
+    two = max(squared([a - b for a, b in zip(v, w, strict=True)]) for v in moved.values() for w in moved.values())
+    stated = Fraction(RowBound(SQUARE, "replace_one").gram(plain=plain)) ** 2
+    assert two <= stated <= Fraction(2**50 + 1, 2**50) * 2 * bound
+    assert two >= stated * Fraction(999, 1000)
+
+
+def test_the_weights_are_neighbours_in_pells_sequence() -> None:
+    assert OFF_DIAGONAL**2 == 2 * DIAGONAL**2 - 1
+    assert 0 < math.sqrt(2) - OFF_DIAGONAL / DIAGONAL < 2e-5
+
+
+def test_weights_any_larger_would_break_the_bound() -> None:
+    x = (2, 2, 1)
+    heavier = [v * (1 if i in (0, 3, 5) else 240) for i, v in enumerate(packed(np.outer(x, x), plain=True).tolist())]
+    heavier = [v * 169 if i in (0, 3, 5) else v for i, v in enumerate(heavier)]
+    assert squared(heavier) > Fraction(RowBound(SQUARE).gram()) ** 2
+
+
+@given(st.lists(st.tuples(*[st.integers(-50, 50)] * 4), min_size=1, max_size=3))
+@settings(deadline=None, max_examples=50)
+def test_packing_loses_nothing(rows: list[tuple[int, ...]]) -> None:
+    gram = sum(np.outer(x, x) for x in rows)
+    for plain in (False, True):
+        assert unpacked(packed(gram, plain=plain), 4, plain=plain).tolist() == gram.tolist()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outputs: int) -> None:
+    """Every record of a grid, at many weights: the exact move against the bound of that round."""
+    rng = np.random.default_rng(3)
+    square = 3 * CELL_ONE**2  # intercept and two columns
+    bounds = {name: RowBound(square, name) for name in ("add_remove", "replace_one")}
+    steps = [-CELL_ONE, 0, CELL_ONE]
+    classes = 2 if outputs == 1 else outputs
+    tight = 0.0
+    for scale in (0.0, 0.1, 1.0, 10.0):
+        weights = (rng.normal(size=(outputs, 3)) * scale * 2**20).astype(np.int64)
+        size = float(np.linalg.norm(weights, axis=1).max()) / 2**20
+        clip = 1.0 if outputs == 1 else 1.2
+        limit = loss_named(loss).gradient_bound(clip, math.sqrt(3), size, outputs)
+        assert limit <= math.ceil(clip * GRADIENT_ONE)
+        moves = [
+            rows_of([x], [label], intercept=CELL_ONE).pull(loss_named(loss), weights, limit)
+            for x in itertools.product(steps, repeat=2)
+            for label in range(classes)
+        ]
+        unclipped = [
+            rows_of([x], [label], intercept=CELL_ONE).pull(loss_named(loss), weights, 2**20)
+            for x in itertools.product(steps, repeat=2)
+            for label in range(classes)
+        ]
+        if loss == "logistic" and outputs == 1:  # the round's bound clips nothing, it is only known sooner
+            assert all(np.array_equal(a, b) for a, b in zip(moves, unclipped, strict=True))
+        largest = max(float(np.linalg.norm(move)) for move in moves)
+        apart = max(float(np.linalg.norm(a - b)) for a in moves for b in moves)
+        assert largest <= bounds["add_remove"].pull(limit)
+        assert apart <= bounds["replace_one"].pull(limit)
+        tight = max(tight, largest / bounds["add_remove"].pull(limit), apart / bounds["replace_one"].pull(limit))
+    assert tight > 0.99
+
+
+def test_the_first_logistic_round_has_half_the_sensitivity() -> None:
+    half = loss_named("logistic").gradient_bound(1.0, 4.0, 0.0, 1)
+    assert GRADIENT_ONE / 2 <= half < 0.501 * GRADIENT_ONE
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(-4096, 4096)] * 3), min_size=0, max_size=6),
+    st.tuples(*[st.integers(-4096, 4096)] * 3),
+    st.tuples(*[st.integers(-4096, 4096)] * 3),
+)
+@settings(deadline=None, max_examples=80)
+def test_the_smallest_eigenvalue_moves_by_at_most_the_stated_amount(
+    rows: list[tuple[int, ...]], x: tuple[int, ...], y: tuple[int, ...]
+) -> None:
+    def smallest(data: list[tuple[int, ...]]) -> int:
+        gram = sum((np.outer(row, row) for row in data), np.zeros((3, 3), dtype=np.int64))
+        return max(0, math.floor(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
+
+    bound = RowBound(3 * 4096**2).eigenvalue()
+    assert abs(smallest([*rows, x]) - smallest(rows)) <= bound
+    assert abs(smallest([*rows, x]) - smallest([*rows, y])) <= bound

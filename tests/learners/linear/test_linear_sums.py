@@ -1,0 +1,114 @@
+"""Exact sums: equal to Python's integers, whatever the order, the partition or the size of the cells."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from linear_designs import rows_of
+
+from ledgerwood.learners.linear import rows as rows_module
+from ledgerwood.learners.linear.losses import LOSSES, loss_named
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Partitions, fixed_point
+
+cells = st.integers(-CELL_ONE, CELL_ONE)
+designs = hnp.arrays(np.int64, st.tuples(st.integers(0, 6), st.integers(1, 5)), elements=cells)
+
+
+def python_gradient(loss: str, label: int, score: int) -> int:
+    """Negative derivative in Python's integers and floats; ``label`` is 0 or 1, ``score`` in gradient steps."""
+    sign = 2 * label - 1
+    if loss == "squared":
+        return sign * GRADIENT_ONE - score
+    if loss == "hinge":
+        return sign * GRADIENT_ONE if sign * score < GRADIENT_ONE else 0
+    place = min(max((score + 32) >> 6, -(2**14)), 2**14)
+    return label * GRADIENT_ONE - round(GRADIENT_ONE / (1 + math.exp(-place / 1024)))
+
+
+@given(designs, st.integers(0, CELL_ONE))
+@settings(deadline=None, max_examples=40)
+def test_cross_products_are_those_of_integers(design: np.ndarray, intercept: int) -> None:
+    full = [[intercept, *map(int, row)] for row in design.tolist()]
+    width = design.shape[1] + 1
+    expected = [[sum(row[i] * row[j] for row in full) for j in range(width)] for i in range(width)]
+    assert rows_of(design, intercept=intercept).gram().tolist() == expected
+
+
+def test_full_blocks_of_the_largest_cells_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = rows_module._BLOCK + 3
+    design = np.full((count, 2), CELL_ONE)
+    design[:, 1] = np.where(np.arange(count) % 2, CELL_ONE, CELL_ONE - 1)
+    odd = count // 2
+    expected = CELL_ONE * (odd * CELL_ONE + (count - odd) * (CELL_ONE - 1))
+    assert rows_of(design).gram()[1, 2] == expected
+    assert rows_module._BLOCK * CELL_ONE**2 < 2**53
+
+
+@given(designs, st.data(), st.sampled_from(LOSSES), st.integers(1, 2 * GRADIENT_ONE))
+@settings(deadline=None, max_examples=60)
+def test_gradients_times_rows_are_those_of_integers(
+    design: np.ndarray, data: st.DataObject, loss: str, clip: int
+) -> None:
+    labels = data.draw(st.lists(st.integers(0, 1), min_size=len(design), max_size=len(design)))
+    width = design.shape[1] + 1
+    weights = data.draw(hnp.arrays(np.int64, (1, width), elements=st.integers(-(2**24), 2**24)))
+    expected = [0] * width
+    for row, label in zip(design.tolist(), labels, strict=True):
+        full = [CELL_ONE, *row]
+        total = sum(w * z for w, z in zip(weights[0].tolist(), full, strict=True))
+        g = python_gradient(loss, label, (total + 2**15) >> 16)
+        g = min(max(g, -clip), clip)
+        expected = [e + g * z for e, z in zip(expected, full, strict=True)]
+    found = rows_of(design, labels, intercept=CELL_ONE).pull(loss_named(loss), weights, clip)
+    assert found.tolist() == [expected]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_partitions_threads_and_order_give_the_same_bits(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    design, labels = rng.integers(-CELL_ONE, CELL_ONE + 1, (500, 7)), rng.integers(0, 3, 500)
+    weights = rng.integers(-(2**22), 2**22, (3, 8))
+    whole = rows_of(design, labels, intercept=CELL_ONE)
+    mixed = rng.permutation(500)
+    parts = [rows_of(design[rows], labels[rows], intercept=CELL_ONE) for rows in np.array_split(mixed, 4)]
+    apart = Partitions(parts)
+    assert apart.columns == whole.columns
+    assert np.array_equal(apart.gram(), whole.gram())
+    expected = whole.pull(loss_named(loss), weights, 70_000)
+    assert np.array_equal(apart.pull(loss_named(loss), weights, 70_000), expected)
+    monkeypatch.setattr(rows_module, "_WORTH_A_THREAD", 100)
+    monkeypatch.setattr(rows_module.os, "cpu_count", lambda: 3)
+    assert np.array_equal(whole.pull(loss_named(loss), weights, 70_000), expected)
+
+
+def test_one_against_the_rest_is_a_binary_problem_for_each_class() -> None:
+    rng = np.random.default_rng(2)
+    design, labels = rng.integers(-CELL_ONE, CELL_ONE + 1, (60, 4)), rng.integers(0, 3, 60)
+    weights = rng.integers(-(2**20), 2**20, (3, 5))
+    far = 2**19  # no vector of gradients is that long
+    together = rows_of(design, labels, intercept=CELL_ONE).pull(loss_named("logistic"), weights, far)
+    for k in range(3):
+        alone = rows_of(design, (labels == k).astype(int), intercept=CELL_ONE)
+        assert np.array_equal(alone.pull(loss_named("logistic"), weights[[k]], far)[0], together[k])
+
+
+@given(designs, st.integers(1, 3 * CELL_ONE))
+@settings(deadline=None, max_examples=60)
+def test_shortened_rows_obey_the_bound_and_short_rows_stay(design: np.ndarray, bound: int) -> None:
+    short = rows_of(design).shortened(bound**2).dense()[:, 1:]
+    for before, after in zip(design.tolist(), short.astype(int).tolist(), strict=True):
+        assert sum(z * z for z in after) <= bound**2
+        if sum(z * z for z in before) <= bound**2:
+            assert after == before
+
+
+def test_weights_beyond_the_range_are_forced_into_it() -> None:
+    steps = fixed_point(np.array([[np.nan, np.inf, -1e300, 0.25]]))
+    assert steps.tolist() == [[0, 2**30, -(2**30), 2 ** (WEIGHT_BITS - 2)]]
+    score = rows_of([[CELL_ONE] * 3], intercept=CELL_ONE).scores(steps)
+    assert score.tolist() == [[CELL_ONE * int(steps.sum())]]
