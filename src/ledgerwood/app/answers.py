@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ledgerwood.app import curves
-from ledgerwood.app.planning import Facts, leaf_error, sigma_of
+from ledgerwood.app.planning import Facts, LeafNoise, saving
 from ledgerwood.app.show import plain, price
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Plan
 
 _FALSE_ALARM = 0.05
-_LARGE = 6000  # more releases than this are drawn by Rényi accounting only
+_LARGE = 5000  # more releases than this are calibrated, and drawn, by Rényi accounting
 
 
 def quick(facts: Facts) -> dict[str, Any]:
@@ -46,27 +46,27 @@ def _planned(facts: Facts, method: str | None) -> Plan:
 @lru_cache(maxsize=128)
 def _quick(facts: Facts) -> dict[str, Any]:
     plan = _planned(facts, "rdp")
-    counts = curves.tree_counts(facts.trees, 6)
+    slow = facts.settings.rows < 1  # the Rényi curve of a sampled release is an integral: fewer points
+    counts = curves.tree_counts(facts.trees, 2 if slow else 6)
     lines = {name: _line(plan, facts, counts, name) for name in curves.CLOSED_FORMS}
-    answer = _picture(facts, plan, "rdp", curves.grid(facts.epsilon, 8))
+    answer = _picture(facts, plan, "rdp", curves.grid(facts.epsilon, 3 if slow else 8))
     return {**answer, "curves": {name: line for name, line in lines.items() if line}}
 
 
 @lru_cache(maxsize=128)
 def _exact(facts: Facts) -> dict[str, Any]:
     plan = _planned(facts, None)
-    method = None if plan.cost.epsilon(facts.target_delta, "rdp") > facts.epsilon else "rdp"  # a large plan
-    counts = curves.tree_counts(facts.trees, 6)
-    answer = _picture(facts, plan, method, curves.grid(facts.epsilon, 12))
+    method = "rdp" if sum(run.times for run in plan.runs()) > _LARGE else None
+    slow = facts.settings.rows < 1
+    counts = curves.tree_counts(facts.trees, 3 if slow else 6)
+    answer = _picture(facts, plan, method, curves.grid(facts.epsilon, 6 if slow else 12))
     lines = {name: _line(plan, facts, counts, name) for name in curves.CLOSED_FORMS}
-    if method is None:
+    if method is None and not lines["gdp"]:  # for Gaussian noise alone the two are the same
         lines["optimal"] = _line(plan, facts, counts, None)
-    rough = _planned(facts, "rdp")
-    saved = 1 - sigma_of(plan) / sigma_of(rough)
     return {
         **answer,
         "curves": {name: line for name, line in lines.items() if line},
-        "saved": saved if saved > 0 else 0.0,
+        "saved": saving(plan, _planned(facts, "rdp")),
         "statement": plan.statement(),
         "python": facts.python(),
         "command": facts.command(),
@@ -89,7 +89,7 @@ def _rest(facts: Facts) -> dict[str, Any]:
 
 
 def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]) -> dict[str, Any]:
-    sigma = sigma_of(plan)
+    leaf = LeafNoise.of(facts, plan)
     points = curves.profile(plan.cost, epsilons, method)
     caught = 1 - curves.missed(points, _FALSE_ALARM)
     return plain(  # type: ignore[no-any-return]
@@ -97,7 +97,7 @@ def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]
             "facts": facts.to_dict(),
             "method": method or "optimal",
             "releases": [_release(row) for row in plan.table()],
-            "leaf": [{"rows": rows, "error": leaf_error(sigma, rows)} for rows in curves.leaf_sizes(facts.rows)],
+            "leaf": [{"rows": rows, "error": leaf.error(rows)} for rows in curves.leaf_sizes(facts.rows)],
             "profile": [{"epsilon": e, "delta": d} for e, d in points],
             "tradeoff": [{"alarm": a, "missed": b} for a, b in curves.tradeoff(points)],
             "words": _words(facts, caught),
@@ -110,8 +110,6 @@ def _release(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(plan: Plan, facts: Facts, counts: list[int], method: str | None) -> list[dict[str, Any]]:
-    if method is None and sum(run.times for run in plan.runs()) > _LARGE:
-        return []
     found = curves.composition(plan, facts.trees, counts, method)
     return [{"trees": t, "epsilon": e} for t, e in zip(counts, found)]
 

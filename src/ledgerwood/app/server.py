@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ledgerwood.app import answers
-from ledgerwood.app.planning import RECIPES, Facts
+from ledgerwood.app.planning import Facts, recipe_table
 from ledgerwood.errors import LedgerwoodError
 
 LARGEST_REQUEST = 8 * 1024
@@ -147,7 +147,7 @@ async def _charts(request: Request) -> Response:
 
 
 async def _recipes(request: Request) -> Response:
-    return JSONResponse({"recipes": [{"name": name, "summary": text} for name, text in RECIPES.items()]})
+    return JSONResponse({"recipes": recipe_table()})
 
 
 async def _missing(request: Request, error: Exception) -> Response:

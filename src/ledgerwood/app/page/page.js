@@ -5,11 +5,11 @@ import { draw, methodName, methodsIn } from "./charts.js";
 const $ = (id) => document.getElementById(id);
 const SLIDERS = [
   { name: "epsilon", label: "Epsilon", unit: "ε", low: 0.01, high: 20, start: 1, log: true, digits: 3, least: 0.001, most: 100 },
-  { name: "rows", label: "Rows", low: 100, high: 1e8, start: 32561, log: true, whole: true, digits: 3, least: 1, most: 1e12 },
+  { name: "rows", label: "Rows", low: 100, high: 1e8, start: 32561, log: true, whole: true, digits: 3, least: 2, most: 1e12 },
   { name: "features", label: "Features", low: 1, high: 1000, start: 14, log: true, whole: true, digits: 3, least: 1, most: 1e5 },
   { name: "trees", label: "Trees", low: 1, high: 500, start: 50, log: true, whole: true, digits: 3, least: 1, most: 2000 },
-  { name: "depth", label: "Depth", low: 1, high: 10, start: 4, whole: true, least: 1, most: 12 },
-  { name: "share", label: "Budget for splits", low: 0.05, high: 0.95, start: 0.7, digits: 2, least: 0.01, most: 0.99 },
+  { name: "depth", label: "Depth", low: 1, high: 8, start: 4, whole: true, least: 1, most: 8 },
+  { name: "share", label: "Budget for splits", low: 0.05, high: 0.95, start: null, digits: 2, least: 0.01, most: 0.99 },
 ];
 const STEPS = 400;
 const NOTHING = { recipe: "xgb", neighbours: "add_remove", delta: null, ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
@@ -51,7 +51,13 @@ function buildSliders() {
     const range = Object.assign(document.createElement("input"), { type: "range", id: `${s.name}-slider`, min: 0, max: s.log || !s.whole ? STEPS : s.high - s.low, step: 1 });
     range.setAttribute("aria-label", `${s.label}, slider`);
     const steps = s.log || !s.whole;
-    range.addEventListener("input", () => change({ [s.name]: steps ? fromPlace(Number(range.value), s) : s.low + Number(range.value) }));
+    range.addEventListener("input", () => {
+      const place = Number(range.value);
+      let value = steps ? fromPlace(place, s) : s.low + place;
+      // A key moves one place; where whole numbers lie further apart than places, it moves to the next number.
+      if (s.whole && value === facts[s.name]) value += Math.sign(place - (steps ? toPlace(value, s) : value - s.low));
+      change({ [s.name]: Math.min(s.high, Math.max(s.low, value)) });
+    });
     number.addEventListener("input", () => {
       const value = Number(number.value);
       const good = number.value !== "" && number.checkValidity() && Number.isFinite(value);
@@ -65,16 +71,19 @@ function buildSliders() {
 }
 
 function showFacts(except) {
+  const recipe = recipes.find((r) => r.name === facts.recipe);
   for (const s of SLIDERS) {
     const number = $(s.name), range = $(`${s.name}-slider`);
-    if (number !== except) { number.value = facts[s.name]; number.setAttribute("aria-invalid", "false"); }
-    range.value = s.log || !s.whole ? toPlace(facts[s.name], s) : facts[s.name] - s.low;
-    range.setAttribute("aria-valuetext", short(facts[s.name]));
+    const value = facts[s.name] ?? Number((recipe?.share ?? 0.5).toPrecision(2)); // only the division has a default of the recipe
+    if (number !== except) { number.value = value; number.setAttribute("aria-invalid", "false"); }
+    range.value = s.log || !s.whole ? toPlace(value, s) : value - s.low;
+    range.setAttribute("aria-valuetext", short(value));
   }
+  for (const id of ["share", "share-slider"]) $(id).disabled = recipe?.divided === false;
   $("recipe").value = facts.recipe;
   $("neighbours").value = facts.neighbours;
   if ($("delta") !== except) { $("delta").value = facts.delta ?? ""; $("delta").setAttribute("aria-invalid", "false"); }
-  $("recipe-note").textContent = recipes.find((r) => r.name === facts.recipe)?.summary ?? "";
+  $("recipe-note").textContent = recipe ? `${recipe.summary} (${recipe.paper})` : "";
   $("unpin").hidden = kept === null;
   $("pin").textContent = kept === null ? "Keep as plan A" : "Replace plan A";
 }
@@ -320,7 +329,10 @@ function setTheme(choice) {
 
 function wire() {
   $("facts").addEventListener("submit", (event) => event.preventDefault());
-  $("recipe").addEventListener("change", () => change({ recipe: $("recipe").value }));
+  $("recipe").addEventListener("change", () => {
+    const { name, trees, depth } = recipes.find((r) => r.name === $("recipe").value);
+    change({ recipe: name, trees, depth, share: null });
+  });
   $("neighbours").addEventListener("change", () => change({ neighbours: $("neighbours").value }));
   $("delta").addEventListener("input", () => {
     const text = $("delta").value;
