@@ -78,7 +78,7 @@ def page(context: Any, address: str) -> Iterator[Any]:
     opened.on("console", lambda m: problems.append(f"console: {m.text}") if m.type == "error" else None)
     opened.on("request", lambda r: None if _is_ours(r.url, address) else problems.append(f"request: {r.url}"))
     yield opened
-    assert [p for p in problems if "status of 400" not in p] == []
+    assert [p for p in problems if "the server responded with a status of" not in p] == []
 
 
 def _is_ours(url: str, address: str) -> bool:

@@ -150,10 +150,11 @@ export async function draw(name, datasets, { key = "", argument, label } = {}) {
     autosize: { type: "fit-x", contains: "padding" }, datasets, ...SPECS[name](argument),
   };
   const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", logLevel: 1, tooltip: { disableDefaultStyle: true, theme: "custom" } };
-  const inner = element.firstElementChild ?? element.appendChild(document.createElement("div")); // Vega marks it as hidden
+  const inner = element.firstElementChild ?? element.appendChild(document.createElement("div"));
   const ready = window.vegaEmbed(inner, spec, options);
   views.set(name, { key, ready });
   await ready;
+  inner.setAttribute("aria-hidden", "true"); // the label says it in words, the table below in numbers
   if (known) (await known.ready).finalize();
 }
 

@@ -9,7 +9,7 @@ const SLIDERS = [
   { name: "features", label: "Features", low: 1, high: 1000, start: 14, log: true, whole: true, digits: 3, least: 1, most: 1e5 },
   { name: "trees", label: "Trees", low: 1, high: 500, start: 50, log: true, whole: true, digits: 3, least: 1, most: 2000 },
   { name: "depth", label: "Depth", low: 1, high: 8, start: 4, whole: true, least: 1, most: 8 },
-  { name: "share", label: "Budget for splits", low: 0.05, high: 0.95, start: null, digits: 2, least: 0.01, most: 0.99 },
+  { name: "share", label: "Budget for splits", low: 0.05, high: 0.95, start: null, digits: 3, least: 0.01, most: 0.99 },
 ];
 const STEPS = 400;
 const NOTHING = { recipe: "xgb", neighbours: "add_remove", delta: null, ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
@@ -74,7 +74,7 @@ function showFacts(except) {
   const recipe = recipes.find((r) => r.name === facts.recipe);
   for (const s of SLIDERS) {
     const number = $(s.name), range = $(`${s.name}-slider`);
-    const value = facts[s.name] ?? Number((recipe?.share ?? 0.5).toPrecision(2)); // only the division has a default of the recipe
+    const value = facts[s.name] ?? Number((recipe?.share ?? 0.5).toPrecision(3)); // only the division has a default of the recipe
     if (number !== except) { number.value = value; number.setAttribute("aria-invalid", "false"); }
     range.value = s.log || !s.whole ? toPlace(value, s) : value - s.low;
     range.setAttribute("aria-valuetext", short(value));
