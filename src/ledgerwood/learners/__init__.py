@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.tables import Labels, Table
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ledgerwood.learners.trees.recipes import recipes
 
 _HOME = {
+    "AdaSSPRegressor": "linear.models",
+    "BoostedAdaSSPClassifier": "linear.models",
+    "BoostedAdaSSPRegressor": "linear.models",
     "Column": "facts",
     "Door": "door",
     "Labels": "tables",
@@ -37,6 +41,9 @@ _HOME = {
 }
 
 __all__ = [
+    "AdaSSPRegressor",
+    "BoostedAdaSSPClassifier",
+    "BoostedAdaSSPRegressor",
     "Column",
     "Door",
     "Labels",
