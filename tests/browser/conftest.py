@@ -22,7 +22,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 40_000  # milliseconds: machines that run tests may be busy
+PATIENCE = 90_000  # milliseconds: machines that run tests may be busy
 
 
 def chromium() -> str | None:

@@ -6,7 +6,7 @@ import json
 import shlex
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -23,7 +23,8 @@ def settled(page: Any) -> None:
 
 
 def query(page: Any) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlparse(page.url).query).items()}
+    search = str(page.evaluate("() => location.search"))  # page.url lags behind
+    return {name: values[0] for name, values in parse_qs(search[1:]).items()}
 
 
 def cells(page: Any, table: str) -> list[list[str]]:

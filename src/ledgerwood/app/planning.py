@@ -99,6 +99,7 @@ class Facts:
                 raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
                 raise ParameterError(name, f"lie between {low:g} and {high:g}", value)
+            object.__setattr__(self, name, int(value) if whole else float(value))  # JSON may say 1 for 1.0
         if self.delta == 0:
             raise ParameterError("delta", "be positive", self.delta)
         if self.neighbours not in ("add_remove", "replace_one"):
