@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+    from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.tables import Labels, Table
+    from ledgerwood.learners.trees.plan import plan_boosting
+    from ledgerwood.learners.trees.recipes import recipes
 
 _HOME = {
+    "AdaSSPRegressor": "linear.models",
+    "BoostedAdaSSPClassifier": "linear.models",
+    "BoostedAdaSSPRegressor": "linear.models",
     "Column": "facts",
     "Door": "door",
     "Labels": "tables",
     "PrivacyStatement": "statement",
+    "PrivateBoostingClassifier": "boosting",
+    "PrivateBoostingRegressor": "boosting",
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
     "PrivateRegressorBase": "base",
@@ -27,13 +36,20 @@ _HOME = {
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
+    "plan_boosting": "trees.plan",
+    "recipes": "trees.recipes",
 }
 
 __all__ = [
+    "AdaSSPRegressor",
+    "BoostedAdaSSPClassifier",
+    "BoostedAdaSSPRegressor",
     "Column",
     "Door",
     "Labels",
     "PrivacyStatement",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
     "PrivateClassifierBase",
     "PrivateEstimator",
     "PrivateRegressorBase",
@@ -42,6 +58,8 @@ __all__ = [
     "Receipt",
     "Schema",
     "Table",
+    "plan_boosting",
+    "recipes",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Numba kernels over sparse integer rows: scores, and gradients times rows, in int64 arithmetic alone.
+"""Numba kernels over sparse integer rows: gradients times rows, in int64 arithmetic alone.
 
 No float enters a sum, so every answer is the same whatever the order, the number of threads or the processor; a
 record's gradient depends on that record and the weights only. Bounds that keep int64 from wrapping around are proved in
@@ -25,15 +25,6 @@ def _score(begin: Any, end: Any, columns: Array, cells: Array, intercept: int, w
     for e in range(begin, end):
         total += weights[columns[e]] * cells[e]
     return total
-
-
-@njit(cache=True, nogil=True)
-def scores(starts: Array, columns: Array, cells: Array, intercept: int, weights: Array, out: Array) -> None:
-    """``out[k, i]`` = cells of row i times ``weights[k]``; weight 0 belongs to the intercept."""
-    for k in range(weights.shape[0]):
-        own = weights[k]
-        for i in range(starts.size - 1):
-            out[k, i] = _score(starts[i], starts[i + 1], columns, cells, intercept, own)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -96,11 +96,12 @@ def boost(
     plan: Plan,
     door: Door,
     outputs: int = 1,
-    after_round: Callable[[int], None] | None = None,
+    after_round: Callable[[NDArray[np.float64]], None] | None = None,
 ) -> NDArray[np.float64]:
     """Return the released weights, one row for each output, the intercept first.
 
     Weights speak of cells in units of ``CELL_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
+    ``after_round`` is told the weights so far.
     """
     inverse = _release_inverse(sums, bound, settings, plan, door)
     weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
@@ -116,7 +117,7 @@ def boost(
         step = (pulled / (CELL_ONE * GRADIENT_ONE)) @ inverse
         weights = fixed_point(weights / 2.0**WEIGHT_BITS + settings.step_size * step)
         if after_round is not None:
-            after_round(t)
+            after_round(weights / 2.0**WEIGHT_BITS)
     return weights / 2.0**WEIGHT_BITS
 
 
@@ -131,7 +132,7 @@ def _release_inverse(
     if not settings.paper:
         return noise_aware_inverse(noisy, noise, settings.ridge)
     smallest_noise, smallest = 0.0, 0.0
-    if settings.shares[2] > 0:
+    if any(release.label == EIGENVALUE for release in plan.releases()):
         mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
         exact = max(0, math.floor(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
         smallest = door.release(mechanism, exact, EIGENVALUE) / CELL_ONE**2

@@ -134,14 +134,6 @@ class Rows:
             total += (block.T @ block).astype(np.int64)
         return total
 
-    def scores(self, weights: Ints) -> Ints:
-        """Return the score of every record for every output, in steps of ``2**-WEIGHT_BITS / CELL_ONE``."""
-        from ledgerwood.learners.linear import _kernels
-
-        out = np.zeros((weights.shape[0], self.count), dtype=np.int64)
-        _kernels.scores(self.starts, self.indices, self.cells, self.intercept, weights, out)
-        return out
-
     def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
         """Return the exact sum of gradient times row for every output, in one fused pass."""
         from ledgerwood.learners.linear import _kernels

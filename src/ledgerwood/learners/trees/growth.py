@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ledgerwood.learners.trees.grid import grid_tree
 from ledgerwood.learners.trees.leaves import SumsLayout, layout_of, weights_of
+from ledgerwood.learners.trees.level_scores import level_scores
 from ledgerwood.learners.trees.noise import GaussianSums, Selections
 from ledgerwood.learners.trees.seam import ONE, Structure
 from ledgerwood.learners.trees.splits import (
     Candidates,
     candidates_of,
-    exact_scores,
     open_tree,
     random_candidates,
     random_sides,
@@ -85,8 +85,8 @@ def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
 
         def query(tree: Structure = tree, options: Candidates = options) -> NDArray[np.int64]:
             sums = training.aggregator.histogram(tree, features, "count")
-            whole = sums[:, :, 0].sum(axis=2)
-            scores = exact_scores(options.left_sums(sums), whole, settings.l2)
+            split = options.place, options.code, options.single, options.missing_left, options.last
+            scores = level_scores(sums, *split, settings.l2)
             return scores.sum(axis=0, keepdims=True) if settings.structure == "symmetric" else scores
 
         chosen = training.ask("split", lambda cost: Selections(cost, size), query)

@@ -19,7 +19,7 @@ from .routes import Routes, routes
 from .seam import TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
 from .threads import RowThreads
 
-__all__ = ["LocalAggregator", "code_columns", "route_arrays"]
+__all__ = ["LocalAggregator", "code_columns", "plain_column", "route_arrays"]
 
 Column: TypeAlias = NDArray[Any]
 
@@ -27,6 +27,13 @@ _KINDS = {"table": 0, "squared": 1, "softmax": 2}
 _CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "curvature": (0, 0x7FFF)}
 _PACKED_ROWS = (1 << 19) - 1  # their packed sum cannot overflow: a coordinate is at most 2**12
 _KEPT_TREES = 8  # leaf numbers of so many trees are kept for `add`; those of a larger batch are computed again
+_NO_TREES = Routes(
+    0,
+    np.empty(0, dtype=np.uint8),
+    np.empty((0, 0), dtype=np.int32),
+    np.empty((0, 0, 3), dtype=np.uint8),
+    np.empty((1, 1, 256), dtype=np.uint8),
+)
 
 
 def code_columns(columns: Sequence[Column], edges: Edges, lo: int, hi: int, cells: NDArray[np.uint8]) -> None:
@@ -42,6 +49,11 @@ def code_columns(columns: Sequence[Column], edges: Edges, lo: int, hi: int, cell
             padded = np.full((1 << len(cuts).bit_length()) - 1, np.nan, dtype=np.float32)
             padded[: len(cuts)] = cuts
             bin_numbers(part, padded, missing, cells[feature, : hi - lo])
+
+
+def plain_column(column: Column) -> Column:
+    """Return the column as the kernels take it: numbers in float32, contiguous; writable, or each kind is compiled."""
+    return np.require(column, np.float32 if column.dtype.kind == "f" else None, ["C", "W"])
 
 
 def route_arrays(
@@ -169,7 +181,7 @@ class LocalAggregator:
         first_record: int = 0,
         range_rows: int | None = None,
     ) -> None:
-        self._columns = [np.ascontiguousarray(c, np.float32 if c.dtype.kind == "f" else None) for c in columns]
+        self._columns = [plain_column(column) for column in columns]
         self._labels = np.ascontiguousarray(labels, np.int32)
         self._n = self._labels.size
         if any(c.shape != (self._n,) for c in self._columns):
@@ -229,22 +241,26 @@ class LocalAggregator:
         self._pairs = self._level = None
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
-        from ._kernels.passes import leaf_pass
-
-        batch = routes(trees, self._codes)
         keep = len(trees) if len(trees) <= _KEPT_TREES else 0
         if self._ids.shape[0] < keep:
             old, self._ids = self._ids, np.empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
+        sums = self._leaf_pass(routes(trees, self._codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32))
+        self._routed = tuple(trees[:keep])
+        return sums
+
+    def _leaf_pass(self, batch: Routes, channel: Channel, keep: int, kept: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Settle the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
+        from ._kernels.passes import leaf_pass
 
         def sum_leaves(sums: _LeafSums, lo: int, hi: int) -> None:
-            rows = self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, self._ids, self._due
-            leaf_pass(self._cells, *rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep)
+            loss = self._rule, *self._loss, self._key, self._ids, self._due
+            rows = self._cells, self._scores, self._targets, lo, hi, *loss
+            leaf_pass(*rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep, kept)
 
-        shape = len(trees), self._outputs, 1 << batch.depth
+        shape = len(batch.feature), self._outputs, 1 << batch.depth
         parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
         self._due = self._no_weights()
-        self._routed = tuple(trees[:keep])
         for part in parts:
             part.unpack()
         return sum((part.total for part in parts[1:]), start=parts[0].total)
@@ -300,17 +316,10 @@ class LocalAggregator:
 
     def _gradients(self) -> NDArray[np.int32]:
         """Return the pairs of all records at the present scores."""
-        from ._kernels.passes import gradient_pass
-
         if self._pairs is None:
-            pairs = self._pairs = np.empty((self._outputs, self._n), dtype=np.int32)
-
-            def compute(_: None, lo: int, hi: int) -> None:
-                rows = self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, self._ids, self._due
-                gradient_pass(*rows, pairs)
-
-            self._threads.run(self._n, lambda: None, compute)
-            self._due = self._no_weights()
+            pairs = np.empty((self._outputs, self._n), dtype=np.int32)
+            self._leaf_pass(_NO_TREES, "count", 0, pairs)
+            self._pairs = pairs
         return self._pairs
 
     def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:

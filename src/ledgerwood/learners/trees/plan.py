@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, Plan, PoissonSubsampled, Release
+from ledgerwood.accounting import (
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    Plan,
+    PoissonSubsampled,
+    Release,
+    checks,
+)
 from ledgerwood.accounting.algebra import Atom, Cost
+from ledgerwood.accounting.releases import scale_of
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import Settings
@@ -100,7 +110,46 @@ def plan_boosting(
 
 @lru_cache(maxsize=512)
 def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
-    return outline(settings, n_features).calibrate(epsilon, delta, method=accounting_method(settings))
+    plan = outline(settings, n_features)
+    method = accounting_method(settings)
+    if settings.rows < 1 and method is None and delta > 0:
+        return _sampled_plan(plan, epsilon, delta)
+    return plan.calibrate(epsilon, delta, method=method)
+
+
+def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
+    """Calibrate sampled releases: shares divide the spend before sampling, which one search scales as a whole.
+
+    Epsilon is nearly proportional to 1 / noise, so a few prices (each takes a fifth of a second) lead to the target.
+    """
+    checks.positive("epsilon", epsilon)
+    releases = list(plan.releases())
+    total = sum(release.share or 0.0 for release in releases)
+
+    def at(noise: float) -> Plan:
+        found = []
+        for release in releases:
+            template = release.cost
+            assert isinstance(template, SampledCost) and release.share is not None
+            rho = release.share / total / release.times / noise**2
+            cost = template.kind.from_rho(rho, **dict(template.fixed))
+            scale = scale_of(cost)
+            assert scale is not None
+            found.append(Release(release.label, template(scale), release.times, scale=scale))
+        return Plan(found, epsilon=epsilon, delta=delta)
+
+    rate = releases[0].cost.rate if isinstance(releases[0].cost, SampledCost) else 1.0
+    # Sampled at a small rate q, a spend rho composes like q^2 rho: the noise that Gaussian accounting would ask for.
+    noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
+    for _ in range(20):
+        made = at(noise)
+        price = made.cost.epsilon(delta, "pld")
+        if 0.995 * epsilon <= price <= epsilon:
+            return made
+        noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
+    while made.cost.epsilon(delta, "pld") > epsilon:
+        made, noise = at(noise), 1.02 * noise
+    return made
 
 
 def accounting_method(settings: Settings) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .local import code_columns, route_arrays
+from .local import code_columns, plain_column, route_arrays
 from .routes import Routes, routes
 from .seam import Edges, Tree
 from .threads import RowThreads
@@ -58,7 +58,7 @@ class Predictor:
 
         n_rows = len(columns[0])
         out = np.zeros((self._n_outputs, n_rows), dtype=np.int32)
-        columns = [np.ascontiguousarray(c, np.float32 if c.dtype.kind == "f" else None) for c in columns]
+        columns = [plain_column(column) for column in columns]
 
         def score(_: None, lo: int, hi: int) -> None:
             here = np.zeros((self._n_outputs, hi - lo), dtype=np.int32)

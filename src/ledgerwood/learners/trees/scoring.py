@@ -1,4 +1,4 @@
-"""Scores of new records: the records are held by an aggregator, trees are added, scores are read."""
+"""Scores of new records by a forest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.trees.forest import plain_scores
+from ledgerwood.learners.trees.predict import Predictor
+from ledgerwood.learners.trees.seam import SCORE_BITS
 
 if TYPE_CHECKING:
     from ledgerwood.learners.trees.forest import Forest
@@ -18,4 +19,8 @@ __all__ = ["forest_scores"]
 
 def forest_scores(forest: Forest, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
     """Return raw scores ``[rows, outputs]``."""
-    return plain_scores(forest, columns)
+    trees = [
+        [tree for tree, own in zip(forest.trees, forest.phase) if own == phase] for phase in range(len(forest.edges))
+    ]
+    scores = Predictor(list(zip(forest.edges, trees)), forest.n_outputs).scores(columns)
+    return scores.T / float(1 << SCORE_BITS)

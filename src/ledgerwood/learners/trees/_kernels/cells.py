@@ -23,7 +23,8 @@ def bin_numbers(
         size = min(BLOCK, numbers.size - start)
         x = numbers[start : start + size]
         at = place[:size]
-        at[:] = 0
+        for i in range(size):
+            at[i] = 0
         step = (edges.size + 1) >> 1
         while step > 0:
             for i in range(size):

@@ -14,6 +14,8 @@ All helpers live in this file because numba's cache of a kernel is renewed when 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -23,18 +25,22 @@ BLOCK = 2048
 
 TABLE, SQUARED, SOFTMAX = 0, 1, 2
 
+# Helpers are compiled into the kernels that call them, and need no entry of their own from Python.
+_ENTRIES: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_helper = njit(nogil=True, **_ENTRIES)
+
 _U8 = NDArray[np.uint8]
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
 _U64 = NDArray[np.uint64]
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _rotate(x: np.uint64, by: np.uint64) -> np.uint64:
     return (x << by) | (x >> (np.uint64(64) - by))
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _sip_round(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -51,7 +57,7 @@ def _sip_round(
     return v0, v1, v2, v3
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _drop_unsampled(key: _U64, numerator: int, first: int, size: int, pairs: _I32) -> None:
     """Clear the pairs of records whose keyed hash, SipHash-2-4 of (round, record), is not below the rate."""
     for i in range(size):
@@ -77,7 +83,7 @@ def _drop_unsampled(key: _U64, numerator: int, first: int, size: int, pairs: _I3
                 pairs[k, i] = 0
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, curvature: _I32, pairs: _I32) -> None:
     outputs = scores.shape[0]
     for i in range(size):
@@ -93,7 +99,7 @@ def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, curvatu
             pairs[k, i] = np.int32((g << 16) | 0x8000 | np.int64(curvature[p]))
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _gradients(
     scores: _I32,
     labels: _I32,
@@ -124,7 +130,7 @@ def _gradients(
         _drop_unsampled(key, rule[3], rule[4] + lo, size, pairs)
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _add_leaves(scores: _I32, lo: int, size: int, leaf: _U8, weights: _I32) -> None:
     """Add a tree's weights to the scores of a block."""
     for k in range(scores.shape[0]):
@@ -134,34 +140,34 @@ def _add_leaves(scores: _I32, lo: int, size: int, leaf: _U8, weights: _I32) -> N
             f[i] += w[leaf[i]]
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _look_up(column: _U8, left: _U8, out: _U8) -> None:
     for i in range(column.size):
         out[i] = left[column[i]] ^ np.uint8(1)
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _first_bit(column: _U8, cut: np.uint8, skip: np.uint8, out: _U8) -> None:
     for i in range(column.size):
         c = column[i]
         out[i] = np.uint8((c >= cut) & (c != skip))
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _next_bit(column: _U8, cut: np.uint8, skip: np.uint8, out: _U8) -> None:
     for i in range(column.size):
         c = column[i]
         out[i] = np.uint8(out[i] << np.uint8(1)) | np.uint8((c >= cut) & (c != skip))
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _join(column: _U8, cut: np.uint8, skip: np.uint8, below: _U8, right: _U8, step: np.uint8) -> None:
     for i in range(column.size):
         c = column[i]
         below[i] = np.uint8(right[i] + step) if (c >= cut) & (c != skip) else below[i]
 
 
-@njit(cache=True, nogil=True)
+@_helper
 def _route(
     cells: _U8, lo: int, size: int, depth: int, symmetric: int, feature: _I32, rule: _U8, left: _U8, stack: _U8
 ) -> None:
@@ -172,7 +178,8 @@ def _route(
     """
     bits = stack[depth + 1, :size]
     if depth == 0:
-        stack[0, :size] = 0
+        for i in range(size):
+            stack[0, i] = 0
         return
     if symmetric:
         out = stack[0, :size]
@@ -234,12 +241,13 @@ def leaf_pass(
     mask: int,
     sums: _I64,
     keep: int,
+    kept: _I32,
 ) -> None:
     """Settle the scores, then add the packed sums of rows lo .. hi in the leaves of a batch of trees.
 
     ``weights[t]`` are added to the scores by the kept leaves ``ids[t]``; then ``ids[t]`` becomes the leaf of tree t,
     for the first ``keep`` trees. ``sums`` is int64[4, trees, outputs, leaves]: neighbouring rows go to four different
-    tables, so that an addition does not wait for the one before it.
+    tables, so that an addition does not wait for the one before it. ``kept``, if it has room, receives the pairs.
     """
     outputs = scores.shape[0]
     stack = np.empty((depth + 2, BLOCK), dtype=np.uint8)
@@ -249,6 +257,10 @@ def leaf_pass(
         for t in range(weights.shape[0]):
             _add_leaves(scores, start, size, ids[t, start : start + size], weights[t])
         _gradients(scores, labels, start, size, rule, table, exps, curvature, key, pairs)
+        if kept.shape[1] > 0:
+            for k in range(outputs):
+                for i in range(size):
+                    kept[k, start + i] = pairs[k, i]
         for t in range(feature.shape[0]):
             look = left[t if left.shape[0] > 1 else 0]
             _route(cells, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
@@ -257,7 +269,8 @@ def leaf_pass(
                     pair = np.int64(pairs[k, i])
                     sums[i & 3, t, k, stack[0, i]] += ((pair >> 16) << 32) + ((pair >> shift) & mask)
             if t < keep:
-                ids[t, start : start + size] = stack[0, :size]
+                for i in range(size):
+                    ids[t, start + i] = stack[0, i]
 
 
 @njit(cache=True, nogil=True)
@@ -281,30 +294,6 @@ def add_pass(
             look = left[t if left.shape[0] > 1 else 0]
             _route(cells, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
             _add_leaves(scores, start, size, stack[0, :size], weights[t])
-
-
-@njit(cache=True, nogil=True)
-def gradient_pass(
-    scores: _I32,
-    labels: _I32,
-    lo: int,
-    hi: int,
-    rule: _I64,
-    table: _I32,
-    exps: _I64,
-    curvature: _I32,
-    key: _U64,
-    ids: _U8,
-    weights: _I32,
-    pairs: _I32,
-) -> None:
-    """Settle the scores of rows lo .. hi and write their pairs."""
-    for start in range(lo, hi, BLOCK):
-        size = min(BLOCK, hi - start)
-        for t in range(weights.shape[0]):
-            _add_leaves(scores, start, size, ids[t, start : start + size], weights[t])
-        here = pairs[:, start : start + size]
-        _gradients(scores, labels, start, size, rule, table, exps, curvature, key, here)
 
 
 @njit(cache=True, nogil=True)

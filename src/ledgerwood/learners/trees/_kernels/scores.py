@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 _I64 = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _floor_of(square: np.int64, near: float, d: np.int64) -> np.int64:
     """Return floor(S / d), given S modulo 2**64 and S in floating point; 0 if d is 0."""
     if d <= 0:

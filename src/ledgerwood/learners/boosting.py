@@ -1,0 +1,266 @@
+"""Private boosted trees as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting import Plan
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+from ledgerwood.learners.door import Door
+from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.trees.boost import boost
+from ledgerwood.learners.trees.candidates import Domain
+from ledgerwood.learners.trees.forest import Forest
+from ledgerwood.learners.trees.plan import outline, plan_boosting
+from ledgerwood.learners.trees.recipes import recipe_settings
+from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator
+from ledgerwood.learners.trees.settings import Settings
+
+__all__ = ["PrivateBoostingClassifier", "PrivateBoostingRegressor"]
+
+_COMPONENTS = (
+    "n_trees", "max_depth", "candidates", "n_bins", "split", "structure", "leaf", "features", "features_per_tree",
+    "batch", "rows", "loss", "missing", "learning_rate", "leaf_clip", "l2", "ridge", "gradient_clip",
+    "min_child_weight", "sketch_rounds", "sketch_features", "shares", "accounting",
+)  # fmt: skip
+
+
+class _PrivateBoosting(PrivateEstimator):
+    """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
+
+    def __init__(
+        self,
+        *,
+        recipe: str = "tr_cyc",
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        schema: Schema | str | None = None,
+        candidates: str | None = None,
+        n_bins: int | None = None,
+        split: str | None = None,
+        structure: str | None = None,
+        leaf: str | None = None,
+        features: str | None = None,
+        features_per_tree: int | None = None,
+        batch: int | float | None = None,
+        rows: float | None = None,
+        loss: str | None = None,
+        missing: str | None = None,
+        learning_rate: float | None = None,
+        leaf_clip: float | None = None,
+        l2: float | None = None,
+        ridge: float | None = None,
+        gradient_clip: float | None = None,
+        min_child_weight: float | None = None,
+        sketch_rounds: int | None = None,
+        sketch_features: str | None = None,
+        shares: tuple[float, float, float] | None = None,
+        accounting: str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        allow_leak: bool = False,
+    ) -> None:
+        self.recipe = recipe
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.candidates = candidates
+        self.n_bins = n_bins
+        self.split = split
+        self.structure = structure
+        self.leaf = leaf
+        self.features = features
+        self.features_per_tree = features_per_tree
+        self.batch = batch
+        self.rows = rows
+        self.loss = loss
+        self.missing = missing
+        self.learning_rate = learning_rate
+        self.leaf_clip = leaf_clip
+        self.l2 = l2
+        self.ridge = ridge
+        self.gradient_clip = gradient_clip
+        self.min_child_weight = min_child_weight
+        self.sketch_rounds = sketch_rounds
+        self.sketch_features = sketch_features
+        self.shares = shares
+        self.accounting = accounting
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.allow_leak = allow_leak
+
+    # ---- plan
+
+    def _settings(self, *, neighbours: str, n_classes: int | None) -> Settings:
+        """Return the settings of a training: the recipe's, those given, and what the task implies."""
+        given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
+        if isinstance(given.get("shares"), list):
+            given["shares"] = tuple(given["shares"])
+        if n_classes is None:
+            if given.get("loss", "squared") != "squared":
+                raise ParameterError("loss", "be squared for regression", given["loss"])
+            given["loss"] = "squared"
+        elif n_classes > 2:
+            if given.get("loss", "softmax") != "softmax":
+                raise ParameterError("loss", "be softmax for more than two classes", given["loss"])
+            given |= {"loss": "softmax", "n_classes": n_classes}
+        elif given.get("loss") == "softmax":
+            raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
+        return recipe_settings(self.recipe, **given, neighbours=neighbours)
+
+    def _settings_for(self, facts: PublicFacts) -> Settings:
+        n_classes = None if facts.task == "regression" else len(facts.classes or ())
+        return self._settings(neighbours=str(facts.neighbours), n_classes=n_classes)
+
+    def _plan(self, facts: PublicFacts) -> Plan:
+        settings = self._settings_for(facts)
+        if (
+            facts.rows_per_unit == 1
+            and all(column.is_known for column in facts.columns)
+            and (facts.task == "classification" or facts.target_bounds is not None)
+        ):
+            return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
+        return outline(settings, facts.n_features)
+
+    # ---- train
+
+    def _aggregator(self, table: Table, labels: NDArray[np.int32]) -> Aggregator:
+        from ledgerwood.learners.trees.local import LocalAggregator
+
+        return LocalAggregator(table.cells, labels, n_threads=self.n_threads)
+
+    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+        n_classes = None if labels.classes is None else len(labels.classes)
+        settings = self._settings(neighbours=str(plan.neighbours), n_classes=n_classes)
+        fixed: dict[str, Any] = {"settings_": settings}
+        if labels.bounds is not None:
+            fixed["target_bounds_"] = labels.bounds
+
+        def keep(forest: Forest) -> None:
+            door.keep({**fixed, "forest_": forest})
+
+        forest = boost(
+            settings,
+            domain_of(table),
+            self._aggregator(table, integer_labels(labels, settings)),
+            door,
+            plan,
+            rng=door.generator(),
+            keep=keep,
+        )
+        return {**fixed, "forest_": forest}
+
+
+class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
+    """Differentially private boosted trees for two or more classes.
+
+    Parameters
+    ----------
+    recipe
+        A named method: see :func:`ledgerwood.learners.recipes`.
+    n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
+missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
+accounting
+        Components and hyper-parameters (:class:`ledgerwood.learners.trees.settings.Settings`); None takes the recipe's.
+    epsilon, delta
+        The budget; ``delta=None`` is about 1/n.
+    schema
+        Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
+        is learned privately out of the budget.
+    n_threads
+        Threads for the sums; all processors by default. The result does not depend on it.
+    random_state
+        For tests only: a seeded fit is reproducible and not private.
+    verbose, callbacks, allow_leak
+        As in every private estimator.
+
+    Attributes
+    ----------
+    forest_
+        The released trees.
+    plan_, receipt_, classes_
+        The plan that was spent, a frozen copy of the journal, the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ledgerwood.learners import PrivateBoostingClassifier, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(2000, 2))
+    >>> y = (X[:, 0] > 0.5).astype(int)
+    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    >>> model = PrivateBoostingClassifier(n_trees=20, epsilon=2.0, delta=1e-5, schema=schema).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    forest_: Forest
+
+    def _probabilities(self, table: Table) -> NDArray[np.float64]:
+        return self.forest_.probabilities(table.cells)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return raw scores: one for two classes, else one for each class."""
+        raw = self.forest_.scores(self._table(X).cells)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+class PrivateBoostingRegressor(_PrivateBoosting, PrivateRegressorBase):
+    """Differentially private boosted trees for a number with public bounds.
+
+    Parameters are those of :class:`PrivateBoostingClassifier`; the loss is the squared one, with gradients clipped to
+    ``gradient_clip`` halves of the target's range. Declare ``Schema(target_bounds=(low, high))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ledgerwood.learners import PrivateBoostingRegressor, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(4000, 2))
+    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 1))
+    >>> model = PrivateBoostingRegressor(n_trees=40, epsilon=4.0, delta=1e-5, schema=schema).fit(X, X[:, 0])
+    >>> bool(np.abs(model.predict(X) - X[:, 0]).mean() < 0.2)
+    True
+    """
+
+    forest_: Forest
+
+    def _values(self, table: Table) -> NDArray[np.float64]:
+        low, high = self.target_bounds_
+        raw = self.forest_.scores(table.cells)[:, 0]
+        return np.asarray(np.clip((low + high) / 2 + raw * ((high - low) / 2), low, high))
+
+
+def domain_of(table: Table) -> Domain:
+    """Return what the columns of a table may hold."""
+    numbers = [column.bounds or (0.0, 0.0) for column in table.columns]
+    counts = [len(column.categories or ()) if column.kind == "category" else 0 for column in table.columns]
+    return Domain(tuple((float(low), float(high)) for low, high in numbers), tuple(counts))
+
+
+def integer_labels(labels: Labels, settings: Settings) -> NDArray[np.int32]:
+    """Return labels as the task reads them: class codes, or numbers scaled to [-1, 1] in steps of 2**-16."""
+    one = 1 << SCORE_BITS
+    if labels.bounds is not None:
+        low, high = labels.bounds
+        half = (high - low) / 2
+        scaled = (labels.values - (low + high) / 2) / half if half > 0 else np.zeros(len(labels.values))
+        return np.rint(np.clip(scaled, -1.0, 1.0) * one).astype(np.int32)
+    if settings.loss == "squared":
+        return np.where(labels.values == 1, one, -one).astype(np.int32)
+    return labels.values.astype(np.int32)

@@ -1,0 +1,212 @@
+r"""From a table to integer rows, by public facts alone.
+
+* A number with bounds lo .. hi becomes :math:`2 (v - lo) / (hi - lo) - 1`, in -1 .. 1: the bounds are the only
+  standardisation that costs nothing. With ``bins`` it becomes the indicator of its bin instead.
+* A category becomes its indicator.
+* A missing cell and an unknown category contribute nothing: zero in all their columns.
+
+So every column of the table adds at most 1 to the squared norm of a row, and the intercept 1: the public bound is
+:math:`R^2 = 1 + m`, whatever the number of categories. Where it is known that rows are shorter (123 indicators of which
+14 are set) ``row_norm`` says so, and longer rows are scaled down to it.
+
+**Bin edges** come from the bounds. Half of them are equally spaced; the others halve the first of those intervals
+again and again, because amounts and counts pile up near their lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.linear.rows import CELL_ONE, MAX_COLUMNS, Ints, Rows
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.facts import Column
+    from ledgerwood.learners.tables import Table
+
+__all__ = ["Encoder", "bin_edges"]
+
+
+def bin_edges(low: float, high: float, bins: int) -> NDArray[np.float32]:
+    """Return the ``bins - 1`` inner edges of a column.
+
+    >>> bin_edges(0.0, 16.0, 8).tolist()
+    [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0]
+    """
+    even = (bins + 1) // 2
+    step = (high - low) / even
+    spaced = [low + step * i for i in range(1, even)]
+    halved = [low + step * 2.0**-i for i in range(bins - even, 0, -1)]
+    return np.unique(np.array([*halved, *spaced], dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The public map from a table's columns to the columns of a linear model.
+
+    Parameters
+    ----------
+    columns
+        The table's columns, bounds and categories known.
+    bins
+        Bins for every numeric column; None keeps numbers as they are.
+    intercept
+        Whether column 0 is a constant 1.
+    row_norm
+        A public bound on the norm of a row without its intercept; longer rows are scaled down. None: the square root
+        of the number of columns, which nothing exceeds.
+
+    >>> from ledgerwood.learners.facts import Column
+    >>> e = Encoder((Column("age", "number", bounds=(0.0, 100.0)), Column("sex", "category", categories=("f", "m"))))
+    >>> e.names
+    ('(intercept)', 'age', 'sex=f', 'sex=m')
+    """
+
+    columns: tuple[Column, ...]
+    bins: int | None = None
+    intercept: bool = True
+    row_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.width > MAX_COLUMNS:
+            raise ParameterError("X", f"have at most {MAX_COLUMNS} columns once encoded", self.width)
+
+    @property
+    def square_bound(self) -> int:
+        """The largest squared norm of an encoded row, in squared cell steps: exact, an integer."""
+        square = len(self.columns) * CELL_ONE**2
+        if self.row_norm is not None:
+            square = min(square, math.floor((self.row_norm * CELL_ONE) ** 2))
+        return square + self._intercept_cell**2
+
+    @property
+    def _intercept_cell(self) -> int:
+        return CELL_ONE if self.intercept else 0
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns, the intercept's place included."""
+        return 1 + sum(self._widths())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return ("(intercept)", *(str(part["name"]) for part in self.parts()))
+
+    def parts(self) -> list[dict[str, Any]]:
+        """Return what each encoded column after the intercept is: plain values, fit for JSON."""
+        found: list[dict[str, Any]] = []
+        for column in self.columns:
+            name = column.name
+            if column.kind == "category":
+                for value in column.categories or ():
+                    found.append({"name": f"{name}={value}", "column": name, "category": value})
+            elif self.bins is None:
+                assert column.bounds is not None
+                found.append({"name": str(name), "column": name, "bounds": list(column.bounds)})
+            else:
+                ends = [-math.inf, *self._edges(column).tolist(), math.inf]
+                for low, high in pairwise(ends):
+                    limits = [None if math.isinf(end) else end for end in (low, high)]
+                    text = f"{name} in {'(' if limits[0] is None else '['}{low:.6g}, {high:.6g})"
+                    found.append({"name": text, "column": name, "from": limits[0], "below": limits[1]})
+        return found
+
+    def encode(self, table: Table, labels: Ints | None = None, *, coded: bool = False) -> Rows:
+        """Return the table's rows as integers. Every value has an encoding; none can make it fail."""
+        count = len(table)
+        indices = np.zeros((count, len(self.columns)), dtype=np.uint16)
+        cells = np.zeros((count, len(self.columns)), dtype=np.int16)
+        offset = 1
+        for j, (column, width) in enumerate(zip(self.columns, self._widths(), strict=True)):
+            code = self._codes(column, table.cells[j])
+            present = code < width
+            indices[:, j] = offset + np.where(present, code, 0)
+            cells[:, j] = np.where(present, CELL_ONE, 0)
+            if self._is_plain(column):
+                cells[:, j] = np.rint(_unit(table.cells[j], column) * CELL_ONE)
+            offset += width
+        kept = cells != 0
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.uint64)
+        rows = Rows(starts, indices[kept], cells[kept], self.width, self._intercept_cell, labels, coded)
+        return rows if self.row_norm is None else rows.shortened(self.square_bound)
+
+    def scores(self, table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores, one column for each row of ``weights``; nothing is rounded or shortened."""
+        out = np.tile(weights[:, 0] * bool(self.intercept), (len(table), 1))
+        offset = 1
+        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+            own = weights[:, offset : offset + width].T
+            if self._is_plain(column):
+                out += _unit(values, column)[:, None] * own
+            else:
+                out += np.vstack([own, np.zeros((1, len(weights)))])[self._codes(column, values)]
+            offset += width
+        return out
+
+    def design(self, table: Table) -> NDArray[np.float64]:
+        """Return the matrix that exported coefficients speak of: numbers in their own units, indicators as 0 and 1.
+
+        A missing number stands at the middle of its bounds.
+        """
+        blocks = []
+        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+            if self._is_plain(column):
+                assert column.bounds is not None
+                middle = (column.bounds[0] + column.bounds[1]) / 2
+                blocks.append(np.where(np.isnan(values), middle, values.astype(np.float64))[:, None])
+            else:
+                blocks.append(np.eye(width + 1)[self._codes(column, values)][:, :width])
+        return np.hstack(blocks)
+
+    def in_units(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (coefficients, intercepts) for :meth:`design`: those of numbers per unit of the number."""
+        coefficients, intercepts = weights[:, 1:].copy(), weights[:, 0] * bool(self.intercept)
+        offset = 0
+        for column, width in zip(self.columns, self._widths(), strict=True):
+            if self._is_plain(column):
+                assert column.bounds is not None
+                low, high = column.bounds
+                intercepts = intercepts - coefficients[:, offset] * (high + low) / (high - low)
+                coefficients[:, offset] *= 2 / (high - low)
+            offset += width
+        return coefficients, intercepts
+
+    def _is_plain(self, column: Column) -> bool:
+        return column.kind == "number" and self.bins is None
+
+    def _codes(self, column: Column, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the place of each value among its encoded columns; their number for missing and unknown."""
+        if column.kind == "category":
+            return np.asarray(values, dtype=np.int64)
+        missing = np.isnan(values)
+        if self.bins is None:
+            return np.asarray(missing, dtype=np.int64)
+        edges = self._edges(column)
+        return np.where(missing, len(edges) + 1, np.searchsorted(edges, values, side="right"))
+
+    def _edges(self, column: Column) -> NDArray[np.float32]:
+        assert column.bounds is not None and self.bins is not None
+        return bin_edges(*column.bounds, self.bins)
+
+    def _widths(self) -> Sequence[int]:
+        return [
+            len(column.categories or ()) if column.kind == "category"
+            else 1 if self.bins is None
+            else len(self._edges(column)) + 1
+            for column in self.columns
+        ]  # fmt: skip
+
+
+def _unit(values: NDArray[Any], column: Column) -> NDArray[np.float64]:
+    """Numbers as -1 .. 1 between their bounds; missing is 0."""
+    assert column.bounds is not None
+    low, high = column.bounds
+    return np.clip(np.nan_to_num((values.astype(np.float64) - low) / (high - low) * 2 - 1), -1.0, 1.0)

@@ -1,0 +1,218 @@
+"""The estimators: scikit-learn's conventions, encodings from public facts, export, statements, units."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners import Column, Schema
+from ledgerwood.learners.linear import (
+    AdaSSPRegressor,
+    BoostedAdaSSPClassifier,
+    BoostedAdaSSPRegressor,
+    to_sklearn,
+)
+from ledgerwood.learners.linear.encoding import Encoder, bin_edges
+from ledgerwood.learners.linear.rows import CELL_ONE
+from ledgerwood.learners.tables import read_table
+
+SCHEMA = Schema(
+    bounds={"age": (0, 100), "hours": (0, 80)}, categories={"job": ["a", "b", "c"]}, classes=["no", "yes"], rows=2000
+)
+
+
+def people(rows: int = 2000, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({
+        "age": rng.uniform(18, 90, rows), "hours": rng.uniform(0, 80, rows), "job": rng.choice(["a", "b", "c"], rows),
+    })  # fmt: skip
+    score = (X["age"] - 50) / 20 + (X["hours"] - 40) / 30 + 2.0 * (X["job"] == "a") - 0.7
+    return X, np.where(score + 0.3 * rng.normal(size=rows) > 0, "yes", "no")
+
+
+@parametrize_with_checks([
+    AdaSSPRegressor(), BoostedAdaSSPRegressor(n_rounds=2), BoostedAdaSSPClassifier(n_rounds=2),
+    BoostedAdaSSPClassifier(n_rounds=2, loss="hinge", bins=3),
+])  # fmt: skip
+def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("options", [{}, {"bins": 8}, {"loss": "squared"}, {"loss": "hinge"}, {"accounting": "paper"}])
+def test_a_classifier_learns(options: dict[str, Any]) -> None:
+    X, y = people()
+    model = BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-6, schema=SCHEMA, random_state=1, **options).fit(X, y)
+    assert model.score(X, y) > 0.8
+    shown = model.predict_proba(X)
+    assert np.allclose(shown.sum(axis=1), 1)
+    assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == "yes")
+    assert "epsilon" in str(model.privacy_statement())
+
+
+def test_more_classes_are_learned_one_against_the_rest() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (6000, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) + 10
+    schema = Schema(bounds={0: (-1, 1), 1: (-1, 1)}, classes=[10, 11, 12])
+    model = BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-6, schema=schema, random_state=0, bins=8).fit(X, y)
+    assert model.decision_function(X).shape == (6000, 3)
+    assert model.score(X, y) > 0.85
+
+
+@pytest.mark.parametrize("kind", [AdaSSPRegressor, BoostedAdaSSPRegressor])
+@pytest.mark.parametrize("accounting", ["tight", "paper"])
+def test_a_regression_learns(kind: Any, accounting: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (3000, 2))
+    y = 3 * X[:, 0] - X[:, 1] + rng.normal(size=3000)
+    schema = Schema(bounds={0: (0, 10), 1: (0, 10)}, target_bounds=(-15, 35))
+    model = kind(epsilon=10.0, delta=1e-6, schema=schema, random_state=1, accounting=accounting).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.predict(X * 100).max() <= 35
+
+
+def test_undeclared_facts_are_learned_privately() -> None:
+    X, y = people()
+    model = BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-5, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.6
+    labels = {entry["label"] for entry in model.privacy_statement().to_dict()["releases"]}
+    assert {"cross products", "gradients"} < labels
+
+
+def test_a_ledger_pays_and_a_seed_says_so() -> None:
+    X, y = people(300)
+    ledger = Ledger(epsilon=2.0, delta=1e-5)
+    model = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=SCHEMA, random_state=0, n_rounds=3)
+    model.fit(X, y, ledger=ledger)
+    assert len(ledger.journal()) == 4
+    assert "not private" in str(model.privacy_statement()).lower()
+    again = clone(model).fit(X, y)
+    assert np.array_equal(again.weights_, model.weights_)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+def test_a_unit_of_several_rows_gets_more_noise() -> None:
+    X, y = people(300)
+    X = X.assign(person=np.arange(300) // 3)
+    schema = Schema(
+        bounds=SCHEMA.bounds, categories=SCHEMA.categories, classes=SCHEMA.classes, unit="person", max_rows_per_unit=3
+    )
+    alone = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=SCHEMA, n_rounds=2, random_state=0)
+    units = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=schema, n_rounds=2, random_state=0)
+    scale = alone.fit(X.drop(columns="person"), y).plan_["gradients"].scale
+    assert units.fit(X, y).plan_["gradients"].scale > 2.9 * scale
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_an_interrupted_fit_leaves_the_rounds_so_far(neighbours: str) -> None:
+    X, y = people(200)
+    schema = Schema(bounds=SCHEMA.bounds, categories=SCHEMA.categories, classes=SCHEMA.classes, neighbours=neighbours)
+    model = BoostedAdaSSPClassifier(
+        delta=1e-6, schema=schema, n_rounds=9, random_state=0, callbacks=[lambda event: event.done == 5]
+    ).fit(X, y)
+    assert model.predict(X).shape == (200,)
+    assert len(model.receipt_) == 5
+
+
+# ---- encoding
+
+
+def test_edges_come_from_the_bounds() -> None:
+    assert bin_edges(0, 16, 8).tolist() == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0]
+    assert bin_edges(-1, 1, 2).tolist() == [0.0]
+    assert len(bin_edges(0, 1e-38, 128)) >= 1
+
+
+wild = st.floats(allow_nan=True, allow_infinity=True, width=32)
+
+
+@given(st.lists(st.tuples(wild, st.sampled_from(["a", "b", "zebra", ""])), max_size=8), st.sampled_from([None, 2, 5]))
+@settings(deadline=None, max_examples=60)
+def test_every_value_has_an_encoding_within_the_bound(rows: list[tuple[float, str]], bins: int | None) -> None:
+    schema = Schema(bounds={"x": (-3, 7)}, categories={"c": ["a", "b"]})
+    frame = pd.DataFrame({"x": [0.0, *[x for x, _ in rows]], "c": ["a", *[c for _, c in rows]]})
+    table = read_table(frame, schema)
+    for norm in (None, 0.5):
+        encoder = Encoder(table.columns, bins, row_norm=norm)
+        dense = encoder.encode(table).dense()
+        assert dense.shape == (len(frame), encoder.width) == (len(frame), len(encoder.names))
+        assert (np.square(dense).sum(axis=1) <= encoder.square_bound).all()
+        assert encoder.square_bound <= (3 if norm is None else 1.25) * CELL_ONE**2
+
+
+def test_missing_and_unknown_contribute_nothing() -> None:
+    columns = (Column("x", "number", bounds=(0.0, 1.0)), Column("c", "category", categories=("a", "b")))
+    frame = pd.DataFrame({"x": [np.nan, 1.0], "c": ["?", "b"]})
+    table = read_table(frame, Schema(bounds={"x": (0, 1)}, categories={"c": ["a", "b"]}))
+    for bins in (None, 4):
+        encoder = Encoder(columns, bins)
+        assert np.count_nonzero(encoder.encode(table).dense()[0, 1:]) == 0
+        weights = np.arange(1.0, encoder.width + 1)[None]
+        assert encoder.scores(table, weights)[0, 0] == 1.0
+
+
+def test_scores_of_floats_agree_with_integer_rows() -> None:
+    X, _ = people(50)
+    table = read_table(X, SCHEMA)
+    for bins in (None, 8):
+        encoder = Encoder(table.columns, bins)
+        weights = np.random.default_rng(0).normal(size=(2, encoder.width))
+        integer = encoder.encode(table).dense() @ weights.T / CELL_ONE
+        assert np.allclose(integer, encoder.scores(table, weights), atol=2e-3)
+        slopes, constants = encoder.in_units(weights)
+        assert np.allclose(encoder.design(table) @ slopes.T + constants, encoder.scores(table, weights))
+
+
+# ---- export
+
+
+@pytest.mark.parametrize("bins", [None, 6])
+def test_scikit_learn_models_are_rebuilt(bins: int | None) -> None:
+    X, y = people(500)
+    model = BoostedAdaSSPClassifier(epsilon=5.0, delta=1e-6, schema=SCHEMA, random_state=0, bins=bins).fit(X, y)
+    rebuilt = to_sklearn(model.to_json())
+    assert np.allclose(rebuilt.predict_proba(model.design(X)), model.predict_proba(X))
+    assert np.array_equal(rebuilt.predict(model.design(X)), model.predict(X))
+    assert model.coef_.shape == (1, len(json.loads(model.to_json())["columns"]))
+
+    target = np.where(y == "yes", 2.0, -1.0)
+    schema = Schema(bounds=SCHEMA.bounds, categories=SCHEMA.categories, target_bounds=(-2, 4))
+    regression = AdaSSPRegressor(epsilon=5.0, delta=1e-6, schema=schema, random_state=0, bins=bins).fit(X, target)
+    rebuilt = to_sklearn(regression.to_json())
+    assert np.allclose(np.clip(rebuilt.predict(regression.design(X)), -2, 4), regression.predict(X))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "ledgerwood.linear", "version": 9}', '{"format": "x"}'])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        to_sklearn(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"loss": "absolute"}, "loss"), ({"n_rounds": 0}, "n_rounds"), ({"n_rounds": 2.5}, "n_rounds"),
+        ({"step_size": -1}, "step_size"), ({"gradient_clip": 0}, "gradient_clip"), ({"clip_decay": 1.5}, "clip_decay"),
+        ({"ridge": 0}, "ridge"), ({"shares": (1, 1)}, "shares"), ({"shares": (1, 1, 1)}, "shares"),
+        ({"shares": "equal"}, "shares"), ({"bins": 1}, "bins"), ({"accounting": "exact"}, "accounting"),
+        ({"row_norm": -1.0}, "row_norm"),
+    ],
+)  # fmt: skip
+def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any], name: str) -> None:
+    X, y = people(50)
+    ledger = Ledger(epsilon=2.0, delta=1e-5)
+    with pytest.raises(ParameterError) as error:
+        BoostedAdaSSPClassifier(delta=1e-6, schema=SCHEMA, random_state=0, **options).fit(X, y, ledger=ledger)
+    assert error.value.name == name
+    assert not ledger.journal()
