@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test slow lint types docs dist bench clean
+.PHONY: demo demo-opboost test slow lint types docs dist bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -14,6 +14,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## set up, then run the main job
 	$(BIN)/python -m ledgerwood.demo
+
+demo-opboost: $(STAMP)  ## three parties on this machine, with certificates made on the spot
+	$(BIN)/python -m ledgerwood.app.opboost demo
 
 test: $(STAMP)  ## set up, then run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile

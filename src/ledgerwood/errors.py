@@ -16,6 +16,10 @@
     ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
     ├── AggregationFailed                    a secure sum could not be opened; no sum was seen
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
+    ├── PartyError                           between parties that train together
+    │   ├── PartyUnreachable (ConnectionError)  no answer, or no certificate that both sides trust
+    │   ├── PartyRefused                     the other party refused a request and said why
+    │   └── ProtocolError                    a message of the wrong version, size, order or content
     ├── FitStopped                           a callback ended a fit before there was a model
     └── MissingDependency (ImportError)      an optional package is not installed
 
@@ -151,6 +155,22 @@ class AggregationFailed(LedgerwoodError):
 
 class FormatError(LedgerwoodError, ValueError):
     """A file or a JSON text has an unknown field, a wrong form, or a version from the future."""
+
+
+class PartyError(LedgerwoodError):
+    """Something went wrong between parties that train together."""
+
+
+class PartyUnreachable(PartyError, ConnectionError):
+    """The other party does not answer, or one side does not trust the other's certificate."""
+
+
+class PartyRefused(PartyError):
+    """The other party refused a request; the message is its own."""
+
+
+class ProtocolError(PartyError):
+    """A message of the wrong version, size, order or content; it was not acted upon."""
 
 
 class FitStopped(LedgerwoodError):

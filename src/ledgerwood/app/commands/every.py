@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ledgerwood._version import __version__
+from ledgerwood.app import opboost
 from ledgerwood.app.commands import audits, budgets, pages, plans, prices
 from ledgerwood.app.options import examples
 
@@ -30,6 +31,7 @@ def build() -> typer.Typer:
 
     for module in (plans, prices, budgets, audits, pages):
         module.register(app)
+    app.add_typer(opboost.app, name="opboost")
     return app
 
 

@@ -1,0 +1,121 @@
+"""``ledgerwood opboost``: boosting between parties that hold different columns of the same records."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ledgerwood.app import opboost_config as config
+from ledgerwood.app.options import examples
+from ledgerwood.errors import ParameterError
+
+app = typer.Typer(
+    help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
+    epilog=examples("ledgerwood opboost demo --rows 2000"),
+    no_args_is_help=True,
+)
+Config = Annotated[Path, typer.Option("--config", "-c", help="The party's TOML file.", exists=True, dir_okay=False)]
+
+
+@app.command(epilog=examples("ledgerwood opboost serve --config bank/b.toml"))
+def serve(file: Config) -> None:
+    """Party B: release the columns once, over mutual TLS, and answer for split values until interrupted."""
+    from ledgerwood.learners.vertical import FeatureParty, FeatureServer
+
+    _log_to_stderr()
+    required = {"name", "listen", "data", "id", "state", "tls", "secrets", "desensitise", "domain"}
+    settings = config.Settings.read(file, required)
+    transformer, budget = config.transformer(settings)
+    token, key = config.secrets_of(settings)
+
+    def table() -> tuple[Any, Any]:
+        return config.read_table(settings.path("data"), settings.text("id"))
+
+    party = FeatureParty(settings.text("name"), transformer, table, settings.path("state"), key=key, budget=budget)
+    with party, FeatureServer(party, settings.text("listen"), config.identity(settings), token) as server:
+        print(party.statement())
+        print(f"listening on port {server.port}", flush=True)
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        while not stop.wait(0.2):
+            pass
+        server.shutdown()
+
+
+@app.command(epilog=examples("ledgerwood opboost train --config lender/a.toml"))
+def train(file: Config) -> None:
+    """Party A: fetch the columns, train, ask for the split values, write the model. Run it again after a crash."""
+    from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
+
+    _log_to_stderr()
+    settings = config.Settings.read(file, {"data", "id", "label", "state", "tls", "secrets", "learner", "party"})
+    table, ids = config.read_table(settings.path("data"), settings.text("id"))
+    label = settings.text("label")
+    if label not in table.column_names:
+        raise ParameterError("label", "name a column of the data", label)
+    y, own = table[label].to_numpy(), table.drop_columns([label])
+    token, key = config.secrets_of(settings)
+    identity, state, digest = config.identity(settings), settings.path("state"), id_digest(ids, key)
+    clients = []
+    for number, party in enumerate(settings.content["party"]):
+        inner = config.Settings(party, file)
+        inner.expect({"location"})
+        clients.append(
+            FeatureClient(inner.text("location"), identity, token, len(ids), digest, state / f"party-{number}")
+        )
+    model = train_vertical(config.learner(settings), y, clients, state, X=own if own.num_columns else None)
+    if type(model.learner).__module__.startswith("xgboost"):
+        model.to_xgboost().save_model(state / "model.json")
+    for known in model.parties:
+        splits = sum(len(values) for values in known.values)
+        print(f"{known.party}: {len(known.names)} columns, {splits} split values")
+    print(f"model written to {state / 'model.pkl'}")
+
+
+@app.command(epilog=examples("ledgerwood opboost certificates federation bank lender"))
+def certificates(
+    folder: Annotated[Path, typer.Argument(help="Where to write one folder for each party.")],
+    parties: Annotated[list[str], typer.Argument(help="The names of the parties.")],
+    host: Annotated[list[str], typer.Option(help="A host under which the parties are reached.")] = ["localhost"],  # noqa: B006
+) -> None:
+    """Make an authority, and for each party a certificate, the shared token and the shared key of the ids."""
+    from ledgerwood.learners.vertical import Authority
+
+    authority = Authority("opboost")
+    shared = {"token": secrets.token_hex(32), "ids.key": secrets.token_hex(32)}
+    for party in parties:
+        authority.issue(party, host).write(folder / party)
+        for name, text in shared.items():
+            path = folder / party / name
+            path.touch(mode=0o600)
+            path.write_text(text + "\n")
+    print(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept")
+
+
+@app.command(epilog=examples("ledgerwood opboost demo --rows 2000"))
+def demo(
+    rows: Annotated[int, typer.Option(help="Records to make up.")] = 20_000,
+    folder: Annotated[Path | None, typer.Option(help="Where to work; a temporary folder unless given.")] = None,
+) -> None:
+    """Two feature parties and one label party as processes on this machine, with certificates made on the spot."""
+    from ledgerwood.app.opboost_demo import run
+
+    run(rows, folder)
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s", force=True)
+
+
+if __name__ == "__main__":
+    from ledgerwood.app.cli import main
+
+    main(["opboost", *sys.argv[1:]])

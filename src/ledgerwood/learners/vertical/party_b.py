@@ -1,0 +1,299 @@
+"""Party B: holds features, releases them once, answers for split values, and may go offline in between."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import LedgerwoodError, ParameterError, ProtocolError
+
+from .certificates import Identity
+from .durable import owned, write_json
+from .frames import columns_of, rows_of
+from .messages import (
+    LARGEST_REQUEST,
+    VERSION,
+    Request,
+    Stale,
+    Unauthenticated,
+    from_json,
+    id_digest,
+    to_json,
+    unpack_splits,
+)
+from .public import describe
+from .statement import ReleaseStatement
+from .store import Stored, existing_release, keep_release
+from .transformer import OrderPreservingTransformer
+
+log = logging.getLogger("ledgerwood.opboost")
+_MOST_SESSIONS = 1024
+_BATCH_BYTES = 1 << 22
+
+
+class FeatureParty:
+    """The features of one party, and the one release of them.
+
+    Parameters
+    ----------
+    name
+        Of the party; part of the ledger's entries.
+    transformer
+        An `OrderPreservingTransformer`; `declare` was called, or will be with the names of the table.
+    table
+        Called when the release is made, and not before: returns the table and the ids of its rows, in order.
+    state
+        A folder of this party's own: the ledger's journal and the released columns.
+    key
+        Shared with party A, for the digest of the ids.
+    budget
+        The epsilon of one record for all that is ever released from this folder; just enough for one release if None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transformer: OrderPreservingTransformer,
+        table: Callable[[], tuple[Any, Sequence[Any]]],
+        state: str | Path,
+        *,
+        key: bytes,
+        budget: float | None = None,
+    ) -> None:
+        if transformer.random_state is not None:
+            raise ParameterError("random_state", "be None: a seeded release is not private", "<seed>")
+        self.name, self.transformer, self.state = name, transformer, Path(state)
+        self._table, self._key = table, key
+        self._stored: Stored | None = None
+        self._mutex = threading.Lock()
+        self._stack = ExitStack()
+        self._stack.enter_context(owned(self.state))
+        try:
+            cost = transformer.release_.cost.epsilon(0.0)
+            budget = cost * (1 + 1e-9) if budget is None else budget
+            journal = self.state / "ledger.jsonl"
+            self.ledger = Ledger.open(journal, budget, 0.0, neighbours="replace_one")
+            self._stack.callback(self.ledger.close)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @property
+    def label(self) -> str:
+        """The name of the release in the ledger: the party and a fingerprint of all public parameters."""
+        text = json.dumps(describe(self.transformer), sort_keys=True).encode()
+        return f"opboost {self.name} {hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+    def offer(self, rows: int, ids: str) -> Stored:
+        """The release, for a partner with as many rows and the same ids; made now if it does not exist."""
+        with self._mutex:
+            known = existing_release(self.state / "release")
+            table: Any = None
+            if known is None:
+                table, own_ids = self._table()
+                known = rows_of(table), id_digest(own_ids, self._key)
+            if rows != known[0]:
+                raise ProtocolError(f"party {self.name!r} holds another number of rows than {rows}; align them first")
+            if not secrets.compare_digest(ids, known[1]):
+                raise ProtocolError(
+                    f"the ids of party {self.name!r} are others, in another order, or under another key"
+                )
+            if self._stored is None:
+                self._stored = keep_release(
+                    self.state / "release",
+                    self.ledger,
+                    self.transformer.release_,
+                    lambda: self._encode(table),
+                    self.label,
+                    known[1],
+                )
+                write_json(self.state / "statement.json", self.statement().to_dict())
+            return self._stored
+
+    @property
+    def stored(self) -> Stored:
+        """The release that was offered."""
+        if self._stored is None:
+            raise ProtocolError("nothing has been offered yet: say hello first")
+        return self._stored
+
+    def values(self, splits: Sequence[tuple[int, int]]) -> list[float]:
+        """The desensitised value of each (column, ordinal), all of which must exist."""
+        stored = self.stored
+        for column, ordinal in splits:
+            if column >= len(stored.values) or ordinal >= len(stored.values[column]):
+                raise ProtocolError(f"there is no ordinal {ordinal} in column {column}")
+        return [stored.values[column][ordinal] for column, ordinal in splits]
+
+    def statement(self) -> ReleaseStatement:
+        """What was promised for the release."""
+        return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, private=True)
+
+    def close(self) -> None:
+        """Give the folder free."""
+        self._stack.close()
+
+    def __enter__(self) -> FeatureParty:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _encode(self, table: Any) -> list[Any]:
+        columns = self.transformer.release_.columns
+        cells = columns_of(table, self.transformer.names_in_)
+        return [column.encode(own) for column, own in zip(columns, cells, strict=True)]
+
+
+class _Sessions:
+    """Open sessions with the last number used in each; the oldest gives way."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[bytes, int] = OrderedDict()
+        self._greeted: set[bytes] = set()
+        self._mutex = threading.Lock()
+
+    def open(self) -> bytes:
+        session = secrets.token_bytes(16)
+        with self._mutex:
+            self._last[session] = 0
+            while len(self._last) > _MOST_SESSIONS:
+                self._greeted.discard(self._last.popitem(last=False)[0])
+        return session
+
+    def use(self, request: Request) -> None:
+        with self._mutex:
+            last = self._last.get(request.session)
+            if last is None:
+                raise Stale("the session is not open here: the server was restarted, or the request is an old one")
+            if request.number <= last:
+                raise Unauthenticated("the request was used before")
+            self._last[request.session] = request.number
+            if request.kind != "hello" and request.session not in self._greeted:
+                raise ProtocolError("say hello first, with the number of rows and the digest of their ids")
+
+    def greet(self, session: bytes) -> None:
+        with self._mutex:
+            self._greeted.add(session)
+
+
+class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Serves a `FeatureParty` over Arrow Flight with mutual TLS.
+
+    Parameters
+    ----------
+    party
+        What to serve.
+    location
+        ``grpc+tls://host:port``; port 0 takes a free one, see ``port``.
+    identity
+        Certificate, key, and the authority that client certificates must come from.
+    token
+        Shared with party A; requests are sealed with it.
+    """
+
+    def __init__(self, party: FeatureParty, location: str, identity: Identity, token: bytes) -> None:
+        if len(token) < 16:
+            raise ParameterError("token", "have at least 16 bytes", f"<{len(token)} bytes>")
+        self._party, self._token, self._sessions = party, token, _Sessions()
+        super().__init__(
+            location,
+            tls_certificates=[(identity.certificate, identity.key)],
+            verify_client=True,
+            root_certificates=identity.authority,
+        )
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
+        """``open``, ``hello`` and ``splits``."""
+        return iter([_answered(lambda: self._answer(action.type, action.body))])
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """``columns``: the record batches from a given row on."""
+        return _answered(lambda: self._columns(ticket.ticket))
+
+    def _answer(self, kind: str, body: Any) -> bytes:
+        if kind == "open":
+            return VERSION.to_bytes(2, "little") + self._sessions.open()
+        if body.size > LARGEST_REQUEST:  # refused before it is copied
+            raise ProtocolError(f"a request has at most {LARGEST_REQUEST} bytes, this one has {body.size}")
+        request = self._opened(body.to_pybytes(), kind)
+        if kind == "hello":
+            return self._hello(request)
+        values = self._party.values(unpack_splits(request.body))
+        log.info("answered %d splits", len(values))
+        return bytes(pa.array(values, type=pa.float64()).buffers()[1] or b"")[: 8 * len(values)]
+
+    def _opened(self, data: bytes, kind: str) -> Request:
+        request = Request.open(data, self._token)
+        if request.kind != kind:
+            raise ProtocolError(f"a request of kind {request.kind!r} came as {kind!r}")
+        self._sessions.use(request)
+        return request
+
+    def _hello(self, request: Request) -> bytes:
+        asked = from_json(request.body)
+        rows, ids = asked.get("rows"), asked.get("ids")
+        if not isinstance(rows, int) or not isinstance(ids, str):
+            raise ProtocolError("a hello says how many rows there are and the digest of their ids")
+        stored = self._party.offer(rows, ids)
+        self._sessions.greet(request.session)
+        log.info("hello: %d rows, %d columns", stored.rows, len(stored.columns))
+        return to_json(
+            {
+                "party": self._party.name,
+                "rows": stored.rows,
+                "columns": [column.to_json() for column in stored.columns],
+                "digest": stored.digest,
+                "transformer": describe(self._party.transformer),
+            }
+        )
+
+    def _columns(self, ticket: bytes) -> Any:
+        asked = from_json(self._opened(ticket, "columns").body)
+        start, stored = asked.get("start"), self._party.stored
+        if not isinstance(start, int) or not 0 <= start <= stored.rows:
+            raise ProtocolError(f"a stream starts at a row of 0 .. {stored.rows}")
+        log.info("sending rows %d .. %d", start, stored.rows)
+        fields = [pa.field(column.name, pa.from_numpy_dtype(column.dtype), nullable=False) for column in stored.columns]
+        schema = pa.schema(fields, metadata={"version": str(VERSION)})
+        return flight.GeneratorStream(schema, _batches(stored, schema, start))
+
+
+def _batches(stored: Stored, schema: Any, start: int) -> Iterator[Any]:
+    mapped = stored.mapped()
+    step = max(1024, _BATCH_BYTES // max(1, stored.row_bytes))
+    for first in range(start, stored.rows, step):
+        last = min(first + step, stored.rows)
+        arrays = [
+            pa.Array.from_buffers(field.type, last - first, [None, pa.py_buffer(column[first:last])])
+            for field, column in zip(schema, mapped, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _answered(answer: Callable[[], Any]) -> Any:
+    """The answer, or a refusal in words that never quote data."""
+    try:
+        return answer()
+    except Unauthenticated as error:
+        log.warning("refused: %s", error)
+        mark = "[stale]" if isinstance(error, Stale) else "[refused]"
+        raise flight.FlightUnauthenticatedError(f"{mark} {error}") from None
+    except LedgerwoodError as error:
+        log.warning("refused: %s", error)
+        raise flight.FlightServerError(f"[refused] {error}") from None
+    except Exception:
+        log.exception("an error of this party")
+        raise flight.FlightInternalError("[refused] the other party met an error of its own; see its log") from None

@@ -1,0 +1,187 @@
+"""Party B's release on disk: charged, drawn, written whole, and only then shown to anyone.
+
+The order is what makes a crash harmless:
+
+1. The ledger records the charge.
+2. The outputs are drawn, and written with their manifest to the folder; both are synced.
+3. The ledger records that they are written, with their digest (an entry that costs nothing).
+4. Only now may a byte be sent.
+
+A crash after 1 leaves a charge and no file; nothing was sent, so the outputs are drawn anew *under that charge*. A
+crash after 2 leaves the files; step 3 is made up for. Once 3 is recorded, the files are the release: if they are gone
+or changed, a new draw would be a second release, and is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting import Ledger, zero
+from ledgerwood.errors import ReleaseRefused
+
+from .columns import Column
+from .durable import put_in_place, read_json, sync, write_json
+from .messages import VERSION, WireColumn
+from .release import WITHHELD, TableRelease
+
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A release on disk: the wire columns, their numbers, and the values that the numbers stand for."""
+
+    folder: Path
+    rows: int
+    columns: tuple[WireColumn, ...]
+    values: tuple[tuple[float, ...], ...]
+    digest: str
+    ids: str
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one record."""
+        return sum(column.bytes for column in self.columns)
+
+    def mapped(self) -> list[NDArray[Any]]:
+        """The columns, straight from the file."""
+        return map_columns(self.folder / "columns.bin", self.columns, self.rows)
+
+
+def map_columns(path: Path, columns: Sequence[WireColumn], rows: int, mode: Any = "r") -> list[NDArray[Any]]:
+    """The columns of a file, one after the other, without reading them."""
+    if not rows:
+        return [np.empty(0, dtype=column.dtype) for column in columns]
+    mapped: list[NDArray[Any]] = []
+    start = 0
+    for column in columns:
+        mapped.append(np.memmap(path, dtype=column.dtype, mode=mode, offset=start, shape=(rows,)))
+        start += rows * column.bytes
+    return mapped
+
+
+def file_digest(path: Path) -> str:
+    """BLAKE2b of a file."""
+    digest = hashlib.blake2b(digest_size=32)
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class _Note:
+    """Costs nothing and releases nothing: a line in the journal."""
+
+    cost = zero("replace_one")
+
+    def release(self, value: object, rng: Any = None) -> None:
+        """Nothing."""
+
+
+def keep_release(
+    folder: Path,
+    ledger: Ledger,
+    release: TableRelease,
+    encode: Callable[[], list[NDArray[np.int64]]],
+    label: str,
+    ids: str,
+) -> Stored:
+    """The release under this label: the one on disk, or a new one, charged once.
+
+    ``encode`` reads the private table; it is not called when the release exists. ``ids`` is the digest of its ids.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    manifest = read_json(folder / "manifest.json")
+    done = f"{label}: written "
+    written = [entry.label[len(done) :] for entry in ledger.journal() if entry.label.startswith(done)]
+    if manifest is None and written:
+        raise ReleaseRefused(
+            f"the columns released as {label!r} are gone from {folder.name!r}; drawing them again would be a second "
+            "release. Restore the folder from a backup"
+        )
+    if manifest is None:
+        _write(folder, _draw(ledger, release, encode(), label), release.columns, label, ids)
+        manifest = read_json(folder / "manifest.json")
+    if manifest["label"] != label:
+        raise ReleaseRefused(
+            f"{folder.name!r} holds the release {manifest['label']!r}, made with other parameters than {label!r}; "
+            "nothing was released. Use the old parameters, or a new folder and a new budget"
+        )
+    stored = _stored(folder, manifest)
+    intact = file_digest(folder / "columns.bin") == stored.digest
+    if not intact or (written and stored.digest not in written):
+        raise ReleaseRefused(f"the columns in {folder.name!r} are not the ones released; nothing was sent")
+    if not written:
+        ledger.release(_Note(), None, label=done + stored.digest)
+    return stored
+
+
+def existing_release(folder: Path) -> tuple[int, str] | None:
+    """The number of rows and the digest of the ids of the release on disk, if there is one."""
+    manifest = read_json(folder / "manifest.json")
+    return None if manifest is None else (manifest["rows"], manifest["ids"])
+
+
+def _draw(ledger: Ledger, release: TableRelease, codes: list[NDArray[np.int64]], label: str) -> NDArray[np.int32]:
+    if any(entry.kind == "release" and entry.label == label for entry in ledger.journal()):
+        return release.release(codes)  # charged before a crash, and nothing of that draw was ever sent
+    return ledger.release(release, codes, label=label)
+
+
+def ordinals(outputs: NDArray[np.int32], values: NDArray[np.float64]) -> tuple[NDArray[Any], tuple[float, ...]]:
+    """Replace the outputs of a column by their ranks among those that occur (P1 §3.2), and list the values.
+
+    >>> numbers, table = ordinals(np.array([7, 3, 7, -1], dtype=np.int32), np.arange(10.0) / 2)
+    >>> numbers.tolist(), table
+    ([1, 0, 1, 255], (1.5, 3.5))
+    """
+    present = np.bincount(outputs + 1, minlength=values.size + 1)[1:] > 0  # a withheld cell is -1
+    rank = np.cumsum(present) - 1
+    dtype = np.uint8 if present.sum() < 255 else np.uint16
+    numbers = np.where(outputs == WITHHELD, np.iinfo(dtype).max, rank[outputs]).astype(dtype)
+    return numbers, tuple(values[present].tolist())
+
+
+def _write(folder: Path, outputs: NDArray[np.int32], columns: Sequence[Column], label: str, ids: str) -> None:
+    wire, tables, digest = [], [], hashlib.blake2b(digest_size=32)
+    draft = folder / "columns.bin.new"
+    with open(draft, "wb") as file:
+        for (name, column), row in zip(_output_columns(columns), outputs, strict=True):
+            numbers, table = ordinals(row, column.values)
+            wire.append(WireColumn(name, numbers.dtype.name, len(table)).to_json())
+            tables.append(table)
+            file.write(numbers.tobytes())
+            digest.update(numbers.tobytes())
+        sync(file)
+    put_in_place(draft, folder / "columns.bin")
+    write_json(
+        folder / "manifest.json",
+        {
+            "version": VERSION,
+            "label": label,
+            "rows": int(outputs.shape[1]),
+            "columns": wire,
+            "values": tables,
+            "digest": digest.hexdigest(),
+            "ids": ids,
+        },
+    )
+
+
+def _output_columns(columns: Sequence[Column]) -> Iterator[tuple[str, Column]]:
+    for column in columns:
+        for name in column.names:
+            yield name, column
+
+
+def _stored(folder: Path, manifest: Any) -> Stored:
+    columns = tuple(WireColumn.from_json(column) for column in manifest["columns"])
+    values = tuple(tuple(table) for table in manifest["values"])
+    return Stored(folder, manifest["rows"], columns, values, manifest["digest"], manifest["ids"])

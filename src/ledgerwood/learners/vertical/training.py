@@ -1,0 +1,125 @@
+"""Party A's part from the first byte to the finished model, each step kept on disk so that a crash loses nothing."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ledgerwood.errors import ParameterError, ProtocolError
+
+from .durable import owned, read_json, write_durably, write_json
+from .frames import column_names, rows_of
+from .messages import WireColumn
+from .model import PartyColumns, VerticalModel, own_features
+from .party_a import FeatureClient, Received
+from .splits import split_ordinals, wanted_by_party
+
+log = logging.getLogger("ledgerwood.opboost")
+
+
+def train_vertical(
+    learner: Any, y: Any, clients: Sequence[FeatureClient], state: str | Path, *, X: Any = None
+) -> VerticalModel:
+    """Fetch every party's columns, train, ask for the split values, and finish the model.
+
+    Parameters
+    ----------
+    learner
+        An unfitted XGBoost, LightGBM or scikit-learn tree model. Give it a seed: training that a crash interrupts is
+        done again.
+    y
+        The labels, one for each row.
+    clients
+        The connections to the parties that hold features.
+    state
+        A folder of party A's own. Call again with the same one to go on after a crash: finished steps are not repeated.
+    X
+        Party A's own columns, if any; numbers.
+    """
+    folder = Path(state)
+    with owned(folder):
+        final = folder / "model.pkl"
+        if final.exists():
+            return VerticalModel.load(final)
+        received = [client.columns() for client in clients]
+        _check_parties(received, y)
+        model = _trained(folder, learner, y, received, X)
+        first, ordinals = _places(received, X)
+        wanted = wanted_by_party(split_ordinals(model, ordinals), first)
+        tables = []
+        for number, (client, asked) in enumerate(zip(clients, wanted, strict=True)):
+            tables.append(_values(folder / f"splits-{number}.json", client, asked))
+        parties = tuple(
+            PartyColumns(
+                r.party,
+                tuple(column.name for column in r.columns),
+                r.transformer,
+                tuple({j: v for i, j, v in table if i == number} for number in range(len(r.columns))),
+            )
+            for r, table in zip(received, tables, strict=True)
+        )
+        own = () if X is None else tuple(column_names(X))
+        VerticalModel(model, own, parties).save(final)
+        return VerticalModel.load(final)
+
+
+def training_table(received: Sequence[Received], X: Any = None) -> Any:
+    """The learner's features: party A's columns, then each party's ordinals; nan where a cell was not shown."""
+    blocks = [] if X is None else [own_features(X, tuple(column_names(X)))]
+    for each in received:
+        columns = [_as_numbers(numbers, column) for numbers, column in zip(each.mapped(), each.columns, strict=True)]
+        blocks.append(np.column_stack(columns))
+    return np.concatenate(blocks, axis=1)
+
+
+def _as_numbers(numbers: Any, column: WireColumn) -> Any:
+    floats = np.asarray(numbers, dtype=np.float32)
+    floats[numbers == np.iinfo(column.dtype).max] = np.nan
+    return floats
+
+
+def _check_parties(received: Sequence[Received], y: Any) -> None:
+    if not received:
+        raise ParameterError("clients", "be at least one", 0)
+    names = [each.party for each in received]
+    if len(set(names)) != len(names):
+        raise ProtocolError(f"two parties call themselves alike: {names}")
+    if any(each.rows != len(y) for each in received):
+        raise ParameterError("y", f"have the {received[0].rows} rows of the other parties", len(y))
+
+
+def _trained(folder: Path, learner: Any, y: Any, received: Sequence[Received], X: Any) -> Any:
+    path = folder / "learner.pkl"
+    if not path.exists():
+        if X is not None and rows_of(X) != len(y):
+            raise ParameterError("X", f"have the {len(y)} rows of the labels", rows_of(X))
+        log.info("training on %d rows", len(y))
+        write_durably(path, pickle.dumps(learner.fit(training_table(received, X), np.asarray(y))))
+    return pickle.loads(path.read_bytes())
+
+
+def _places(received: Sequence[Received], X: Any) -> tuple[list[int], dict[int, int]]:
+    """The first feature of each party, and how many ordinals each of the parties' features has."""
+    feature = 0 if X is None else len(column_names(X))
+    first, ordinals = [], {}
+    for each in received:
+        first.append(feature)
+        for column in each.columns:
+            ordinals[feature] = column.ordinals
+            feature += 1
+    return first, ordinals
+
+
+def _values(path: Path, client: FeatureClient, asked: list[tuple[int, int]]) -> list[tuple[int, int, float]]:
+    kept = read_json(path)
+    if kept is None or [(i, j) for i, j, _ in kept] != asked:
+        values = client.values(asked) if asked else []
+        client.close()
+        kept = [[i, j, value] for (i, j), value in zip(asked, values, strict=True)]
+        write_json(path, kept)
+    return [(i, j, value) for i, j, value in kept]
