@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
 
@@ -103,6 +104,8 @@ class Door:
         Costs are priced for this many changed records.
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
+    facts
+        The public facts that the plan was made from.
 
     Examples
     --------
@@ -124,10 +127,12 @@ class Door:
         rows_per_unit: int = 1,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
+        facts: PublicFacts | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
         self.rows_per_unit = rows_per_unit
+        self.facts = facts
         self._callbacks = tuple(callbacks)
         plan = ledger.plan
         self.total = 0 if plan is None else sum(run.times for run in plan.runs())

@@ -40,8 +40,9 @@ class Settings:
     ----------
     candidates
         Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
-        near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy curvature sums in the first ``sketch_rounds``
-        rounds) or ``laplace_sketch`` (a Laplace-noised curvature histogram for every tree).
+        near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
+        curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
+        histogram for every tree).
     n_bins
         Bins of a numeric feature.
     split
@@ -167,8 +168,9 @@ class Settings:
 
     def _check_together(self) -> None:
         if (self.structure == "grid" or self.interactions) and self.split != "random":
-            raise ParameterError("structure", "be free or symmetric, without interactions, if splits are not random",
-                                 self.structure)
+            raise ParameterError(
+                "structure", "be free or symmetric, without interactions, if splits are not random", self.structure
+            )
         if self.interactions and self.loops(1).batch > 1:
             raise ParameterError("interactions", "be 0 in batches: trees of a batch have one depth", self.interactions)
         if self.rows < 1 and self.neighbours != "add_remove":
