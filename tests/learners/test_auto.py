@@ -12,7 +12,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, plan_boosting
 from ledgerwood.learners.auto import choose_trees, strength_of
 
-SCHEMA = Schema(bounds={i: (0.0, 1.0) for i in range(3)}, classes=[0, 1])
+SCHEMA = Schema(bounds=dict.fromkeys(range(3), (0.0, 1.0)), classes=[0, 1])
 
 
 def table(n: int = 400, m: int = 3, seed: int = 0):

@@ -22,7 +22,7 @@ from ledgerwood.learners.trees.seam import Edges
 from ledgerwood.learners.trees.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parent / "trees"))
-from reference import LedgerDoor, ReferenceAggregator  # noqa: E402
+from reference import LedgerDoor, ReferenceAggregator
 
 EMPTY = np.empty(0, dtype=np.float32)
 

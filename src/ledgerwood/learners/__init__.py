@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.front_door import PrivateClassifier, PrivateRegressor
     from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -28,8 +29,10 @@ _HOME = {
     "PrivacyStatement": "statement",
     "PrivateBoostingClassifier": "boosting",
     "PrivateBoostingRegressor": "boosting",
+    "PrivateClassifier": "front_door",
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
+    "PrivateRegressor": "front_door",
     "PrivateRegressorBase": "base",
     "Progress": "door",
     "PublicFacts": "facts",
@@ -50,8 +53,10 @@ __all__ = [
     "PrivacyStatement",
     "PrivateBoostingClassifier",
     "PrivateBoostingRegressor",
+    "PrivateClassifier",
     "PrivateClassifierBase",
     "PrivateEstimator",
+    "PrivateRegressor",
     "PrivateRegressorBase",
     "Progress",
     "PublicFacts",

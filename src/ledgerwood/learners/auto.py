@@ -15,9 +15,13 @@ from typing import Any
 from ledgerwood.accounting import gdp
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.trees.losses import LossName
 from ledgerwood.learners.trees.settings import Settings
 
-__all__ = ["Choice", "Reason", "choice_for", "choose_trees", "strength_of"]
+__all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees", "strength_of"]
+
+TREES_FROM = 400.0
+"""Below this strength a linear model classifies better than trees: ``benchmarks/auto``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Choice:
     model
         What is trained, in a few words.
     settings
-        The settings of the trees.
+        The settings of the trees; None if the model is linear.
     facts
         The public facts that the rule looked at.
     reasons
@@ -46,9 +50,14 @@ class Choice:
     """
 
     model: str
-    settings: Settings
+    settings: Settings | None
     facts: tuple[tuple[str, Any], ...]
     reasons: tuple[Reason, ...]
+
+    @property
+    def options(self) -> tuple[tuple[str, Any], ...]:
+        """The chosen settings by name."""
+        return tuple((reason.name, reason.value) for reason in self.reasons)
 
     def __str__(self) -> str:
         known = ", ".join(f"{name} = {_short(value)}" for name, value in self.facts)
@@ -81,8 +90,23 @@ def strength_of(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 
     return n_rows * math.exp(root) / rows_per_unit
 
 
+def choice_of_learner(facts: PublicFacts) -> Choice:
+    """Return the choice of the front door: trees, or a linear model where the strength is too small for them."""
+    trees = choice_for(facts)
+    strength = dict(trees.facts)["strength n mu"]
+    if facts.task == "regression" or strength >= TREES_FROM:
+        return trees
+    why = f"strength {strength:.0f} is below {TREES_FROM:.0f}: one X'X serves all rounds, trees would be noise"
+    reasons = (
+        Reason("bins", 8, "indicators of public bins, half of them dense near the lower bound"),
+        Reason("n_rounds", 10, f"gradients; {why}"),
+        Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
+    )
+    return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons)
+
+
 def choice_for(facts: PublicFacts) -> Choice:
-    """Return the choice for the public facts of a fit."""
+    """Return the choice of ``recipe="auto"`` for the public facts of a fit."""
     return choose_trees(
         n_rows=facts.rows,
         n_features=facts.n_features,
@@ -138,7 +162,7 @@ def choose_trees(
         *_features_part(strength, n_features, regression=regression),
     ]
     task = "regression" if regression else f"{n_classes} classes"
-    loss = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
+    loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
     options = {reason.name: reason.value for reason in reasons}
     settings = Settings(
         n_bins=160, loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options

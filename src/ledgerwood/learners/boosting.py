@@ -134,7 +134,9 @@ class _PrivateBoosting(PrivateEstimator):
         elif given.get("loss") == "softmax":
             raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
         if self.recipe == "auto":
-            return choice_for(facts).settings.with_options(**given)
+            chosen = choice_for(facts).settings
+            assert chosen is not None
+            return chosen.with_options(**given)
         return recipe_settings(self.recipe, **given, neighbours=str(facts.neighbours))
 
     def explain_choice(self, X: Any = None, y: Any = None) -> Choice:

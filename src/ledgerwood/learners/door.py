@@ -138,6 +138,7 @@ class Door:
         self.total = 0 if plan is None else sum(run.times for run in plan.runs())
         self.done = 0
         self.fitted: Mapping[str, Any] | None = None
+        self.always: dict[str, Any] = {}  # attributes of every model that is kept
         self._began = time.monotonic()
 
     @property
@@ -159,7 +160,7 @@ class Door:
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves."""
-        self.fitted = dict(fitted)
+        self.fitted = {**self.always, **fitted}
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""

@@ -109,6 +109,7 @@ def plan_boosting(
 
         public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
         choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
+        assert choice.settings is not None
         settings = choice.settings.with_options(**options)
     else:
         settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
