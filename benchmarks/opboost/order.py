@@ -21,6 +21,7 @@ import pandas as pd
 from benchmarks.opboost.accuracy import EPSILONS
 from benchmarks.opboost.tables import Table
 from ledgerwood.learners.vertical import OrderPreservingTransformer
+from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,
@@ -89,37 +90,18 @@ def shares(values: Any, ends: Any) -> Any:
     return total[ends[1]] - total[ends[0] - 1]
 
 
-def beta(law: Any, left: Any, right: Any) -> tuple[float, float]:
-    """The probability that every left value stays below every right one: exact, and Theorem 5.1 as printed.
-
-    ``law[x, o]``; left and right hold offsets. The printed sum takes each k in turn as *the* largest of the left, so it
-    counts an outcome once for each value tied for largest; the exact one takes the law of the maximum.
-    """
-    at_most = np.cumsum(law, axis=1)
-    with np.errstate(divide="ignore"):
-        log_left = np.log(at_most[left]).sum(axis=0)  # all left values at most o
-        log_right = np.log(np.clip(1 - at_most[right], 0, 1)).sum(axis=0)  # all right values above o
-        maximum = np.diff(np.exp(log_left), prepend=0.0)
-        exact = float(np.sum(maximum * np.exp(log_right)))
-        ratio = np.divide(law[left], at_most[left], out=np.zeros_like(law[left]), where=at_most[left] > 0).sum(axis=0)
-        printed = float(np.sum(ratio * np.exp(log_left + log_right)))
-    return exact, printed
-
-
 def betas() -> None:
     table = Table("beta", ["data", "quantile", "method", "theta", "alpha", "epsilon"], ["exact", "printed"])
-    uniform = np.arange(100)
-    normal = np.clip(np.rint(np.random.default_rng(0).normal(50, 15, 100)), 1, 100).astype(np.int64) - 1
+    uniform = np.arange(1, 101)
+    normal = np.clip(np.rint(np.random.default_rng(0).normal(50, 15, 100)), 1, 100).astype(np.int64)
     for epsilon in (*EPSILONS, 10.24, 20.48):
         for method, theta, alpha, mechanism in maps(100, epsilon, (4,)):
-            law = mechanism.probabilities(mechanism.domain.values)
             for name, values in (("uniform", uniform), ("normal", np.sort(normal))):
                 for quantile in (25, 50):
                     key = (name, quantile, method, theta, alpha, epsilon)
                     if key not in table:
-                        cut = values[quantile]
-                        exact, printed = beta(law, values[values < cut], values[values >= cut])
-                        table.add(key, {"exact": exact, "printed": printed})
+                        sides = mechanism, values[values < values[quantile]], values[values >= values[quantile]]
+                        table.add(key, {"exact": split_survives(*sides), "printed": printed_beta(*sides)})
 
 
 def speed() -> None:

@@ -99,7 +99,8 @@ class FeatureClient:
         most = MOST_SPLITS // 2
         for attempt in range(self.attempts + 1):
             try:
-                self._check(self._hello())
+                if not self._session:  # the connection that brought the columns may still be there
+                    self._check(self._hello())
                 for first in range(len(values), len(splits), most):
                     asked = splits[first : first + most]
                     answer = self._act("splits", pack_splits(asked))
