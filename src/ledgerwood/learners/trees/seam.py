@@ -183,10 +183,16 @@ PartialTree: TypeAlias = Structure
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16."""
+    """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16.
+
+    ``mass`` is the released noisy curvature (or count) of every leaf and ``noise`` the standard deviation of the noise
+    in its weight, both ``float32[n_outputs, 2**depth]``; None where the recipe releases no such sums.
+    """
 
     structure: Structure
     weights: NDArray[np.int32]
+    mass: NDArray[np.float32] | None = None
+    noise: NDArray[np.float32] | None = None
 
 
 class Aggregator(Protocol):
