@@ -249,11 +249,28 @@ def test_what_is_no_number_is_refused_by_its_type(bad) -> None:
 
 def test_integers_on_a_grid_are_refused_where_floats_would_move_them_apart() -> None:
     """2**53 + 1 and 2**53 + 2 are one apart, but two apart as floats."""
-    m = GaussianMechanism(sigma=1.0, grid=2.0, bounds=(0.0, 2.0**60))
+    m = GaussianMechanism(sigma=1.0, grid=0.5, bounds=(0.0, 2.0**60))
     for value in (3, 2**53 + 1, 2**70):
         with pytest.raises(ParameterError, match="within 2\\*\\*53"):
             m.release(value, NONE)
     assert m.release(2.0**54) > 0
+
+
+@pytest.mark.parametrize("grid", [1.0, 2.0, 2.0**20, 2.0**52])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_integers_on_a_whole_grid_are_rounded_as_integers(grid: float, bounded: bool) -> None:
+    """Noise far below the grid leaves the nearest multiple, for integers that no float can tell apart too."""
+    bounds = (-(2.0**61) * grid, 2.0**61 * grid) if bounded else None
+    m = GaussianMechanism(sigma=grid / 64, sensitivity=1.0, grid=grid, bounds=bounds)
+    step = int(grid)
+    for place in (0, 3, -5, 2**53 // step + 7):
+        for off in {0, step // 4, -(step // 4)}:
+            released = m.release(place * step + off)
+            assert isinstance(released, int)
+            assert released == place * step
+    many = m.release(np.array([2**61, -(2**61)]))
+    assert many.dtype == np.int64
+    assert np.abs(many).max() <= 2**62
 
 
 def test_quantiles_accept_any_number_and_no_records() -> None:

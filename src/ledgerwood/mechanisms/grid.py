@@ -44,6 +44,8 @@ from ledgerwood.mechanisms.sampling import draws
 __all__ = ["GaussianMechanism", "LaplaceMechanism"]
 
 Bounds = tuple[float, float] | None
+_LARGEST_STEP = 2.0**52
+"""Whole grids up to this one split an integer exactly: what is left of it fits a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class GaussianMechanism:
         How far neighbours can move the value before any rounding: a number is the L2 norm, for any shape; a
         :class:`Sensitivity` also fixes the number of coordinates.
     grid : float
-        Power of two; the release is a multiple of it. Integers on the grid 1.0 stay integers.
+        Power of two; the release is a multiple of it. Integers on a grid of 1, 2, 4, ... stay integers. A grid of
+        about sigma / 2**20 is fine enough to lose nothing and coarse enough to be quick.
     bounds : (float, float), optional
         Values are clamped to them, nan to the lower one. Without bounds a value that is not finite is refused.
     neighbours : str
@@ -114,7 +117,7 @@ class GaussianMechanism:
         _place(value, self.sensitivity, self.grid, self.bounds)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""
+        """Return round(value + noise) on the grid; floats, or integers for integers on a grid of 1, 2, 4, ..."""
         return _release(value, self.sigma, self.sensitivity, self.grid, self.bounds, draws.normal, rng)
 
 
@@ -170,7 +173,7 @@ class LaplaceMechanism:
         _place(value, self.sensitivity, self.grid, self.bounds)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return round(value + noise) on the grid; floats, or integers for integers on the grid 1."""
+        """Return round(value + noise) on the grid; floats, or integers for integers on a grid of 1, 2, 4, ..."""
         return _release(value, self.scale, self.sensitivity, self.grid, self.bounds, draws.exponential, rng)
 
 
@@ -206,18 +209,21 @@ def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, boun
     array = real_array("value", value)
     if isinstance(sensitivity, Sensitivity):
         sensitivity.check_size(array.size)
-    if array.dtype.kind in "iu" and grid == 1.0:
+    if array.dtype.kind in "iu" and 1.0 <= grid <= _LARGEST_STEP:
         if bounds is None:
-            n = integers("value", array)
+            whole = integers("value", array)
         else:
-            n = clamped_integers("value", array, math.ceil(bounds[0]), math.floor(bounds[1]))
-        return _Placed(n, np.zeros(n.shape), None)
+            low, high = (min(max(end, -LARGEST_INTEGER), LARGEST_INTEGER) for end in bounds)
+            whole = clamped_integers("value", array, math.ceil(low), math.floor(high))
+        step = int(grid)
+        steps = (whole + step // 2) // step
+        return _Placed(steps, (whole - steps * step) / step, None)
     if bounds is None:
         floats = finite_floats("value", array)
     else:
         if array.dtype.kind in "iu" and max(-bounds[0], bounds[1]) > 2**53:
             # rounded to floats, neighbouring integers would move apart; refused by type and bounds, not by value
-            raise ParameterError("bounds", "lie within 2**53, for integers on a grid other than 1", bounds)
+            raise ParameterError("bounds", "lie within 2**53, for integers on a grid below 1", bounds)
         floats = array.astype(np.float64)
         floats = np.clip(np.where(np.isnan(floats), bounds[0], floats), *bounds)
     with np.errstate(over="ignore", under="ignore"):
@@ -230,7 +236,7 @@ def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, boun
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """value / grid = steps + fraction; ``floats`` is the value, None for integers on the grid 1 (fraction 0)."""
+    """value / grid = steps + fraction; ``floats`` is the value, None for integers on a whole grid (fraction exact)."""
 
     steps: NDArray[np.int64]
     fraction: NDArray[np.float64]
@@ -251,6 +257,8 @@ def _release(
     noise = draw(placed.steps.size, source)
     k = placed.steps + _rounded_sum(placed, Fraction(scale), Fraction(grid), noise).reshape(placed.steps.shape)
     if placed.floats is None:
+        most = 2 * LARGEST_INTEGER // int(grid)
+        k = np.clip(k, -most, most) * int(grid)
         return k if k.ndim else int(k)
     released = k.astype(np.float64) * grid
     return released if k.ndim else float(released)
@@ -264,7 +272,9 @@ def _rounded_sum(placed: _Placed, scale: Fraction, grid: Fraction, noise: draws.
     out, doubtful = noise.rounded_sums(placed.fraction.ravel(), float(scale / grid))
     for j in doubtful:
         f = Fraction(1, 2)
-        if placed.floats is not None:
+        if placed.floats is None:
+            f += Fraction(placed.fraction.flat[j].item())
+        else:
             f += Fraction(placed.floats.flat[j].item()) / grid - int(placed.steps.flat[j])
         while True:
             lo, hi = (math.floor(f + scale * end / grid) for end in noise.enclosure(int(j)))

@@ -27,6 +27,7 @@ sized for the threshold keeps that sum private. What it can still do is refuse s
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +56,7 @@ class Round:
     Parameters
     ----------
     session
-        32 bytes that name this round and no other (the client refuses to see them twice).
+        32 bytes that name this round and no other.
     identities
         Node id to Ed25519 public key, for every node that may take part: agreed beforehand, not taken from the server.
     length, bits
@@ -209,6 +210,36 @@ class ClientRound:
         keys = {node: pair[0] for node, pair in self._shares.items() if node not in named}
         self._shares.clear()
         return Unmasking(self.node, seeds, keys)
+
+    # ---- between two messages a client may live in a file
+
+    def dump(self) -> bytes:
+        """Return the state of this client, its private keys of this round included: as sensitive as its rows."""
+        return json.dumps({
+            "stage": self._stage.value,
+            "mask_key": self._mask_key.private_bytes_raw().hex(),
+            "envelope_key": self._envelope_key.private_bytes_raw().hex(),
+            "seed": self._seed.hex(),
+            "own": [share.hex() for share in self._own],
+            "peers": [
+                [ad.node, ad.mask_key.hex(), ad.envelope_key.hex(), ad.signature.hex()] for ad in self._peers.values()
+            ],
+            "shares": {str(node): [share.hex() for share in pair] for node, pair in self._shares.items()},
+        }).encode()  # fmt: skip
+
+    @classmethod
+    def load(cls, round: Round, node: int, identity: Ed25519PrivateKey, state: bytes) -> ClientRound:
+        """Return the client that :meth:`dump` wrote."""
+        data = json.loads(state)
+        client = cls(round, node, identity)
+        client._stage = _Stage(data["stage"])
+        client._mask_key = X25519PrivateKey.from_private_bytes(bytes.fromhex(data["mask_key"]))
+        client._envelope_key = X25519PrivateKey.from_private_bytes(bytes.fromhex(data["envelope_key"]))
+        client._seed = bytes.fromhex(data["seed"])
+        client._own = (bytes.fromhex(data["own"][0]), bytes.fromhex(data["own"][1]))
+        client._peers = {a[0]: Advertisement(a[0], *(bytes.fromhex(x) for x in a[1:])) for a in data["peers"]}
+        client._shares = {int(n): (bytes.fromhex(a), bytes.fromhex(b)) for n, (a, b) in data["shares"].items()}
+        return client
 
     def _step(self, now: _Stage, then: _Stage) -> None:
         if self._stage is not now:

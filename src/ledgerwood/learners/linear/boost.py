@@ -152,5 +152,10 @@ def _mechanism(release: Release, sensitivity: float, neighbours: str) -> Gaussia
         sigma = release.scale * sensitivity
         for near in (sigma, math.nextafter(sigma, math.inf), math.nextafter(sigma, 0.0)):
             if sensitivity / near == planned:
-                return GaussianMechanism(sigma=near, sensitivity=sensitivity, neighbours=neighbours)
+                return GaussianMechanism(near, sensitivity, grid=_grid(near), neighbours=neighbours)
         sensitivity = math.nextafter(sensitivity, math.inf)
+
+
+def _grid(sigma: float) -> float:
+    """A whole grid some 2**20 times finer than the noise: rounding adds nothing to it, and it is drawn quickly."""
+    return 2.0 ** max(0, math.frexp(sigma)[1] - 21)

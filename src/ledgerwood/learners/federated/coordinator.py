@@ -1,0 +1,161 @@
+"""The server's side of a federated training, over any transport that can ask many nodes at once."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting.books import round_up
+from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.errors import AggregationFailed
+from ledgerwood.learners.federated import masks
+from ledgerwood.learners.federated.lockstep import Step
+from ledgerwood.learners.federated.node import (
+    VERSION,
+    Payload,
+    packed_ads,
+    packed_map,
+    round_of,
+    unpacked_ads,
+    unpacked_map,
+    unpacked_unmasking,
+)
+from ledgerwood.learners.federated.party import server_step, split_answers
+from ledgerwood.learners.federated.protocol import ServerRound, Unmasking
+from ledgerwood.learners.federated.task import FederatedTask
+from ledgerwood.learners.trees.forest import Forest
+
+__all__ = ["Coordinator", "Exchange", "Federation"]
+
+T = TypeVar("T")
+Exchange: TypeAlias = Callable[[str, Mapping[int, Payload]], Mapping[int, Payload]]
+"""Sends a message of one kind to each node and returns the replies that came; a silent node is missing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Federation:
+    """A finished training: the model and what it took."""
+
+    task: FederatedTask
+    forest: Forest
+    rounds: int
+    failed: int
+    survivors: tuple[int, ...]
+    bytes_received: int
+
+    def probabilities(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities of a table with the task's columns."""
+        from ledgerwood.learners.tables import read_table
+
+        return self.forest.probabilities(read_table(X, self.task.schema).cells)
+
+    def statement(self) -> str:
+        """Return the guarantee as full sentences."""
+        task = self.task
+        relation = Neighbours(str(task.schema.neighbours)).sentence
+        return (
+            f"This model, and everything the server saw, is (epsilon={round_up(task.epsilon)}, "
+            f"delta={round_up(task.delta)})-differentially private for {relation} of any one party, by Rényi "
+            f"accounting of Skellam noise over {sum(run.times for run in task.plan.runs())} planned releases. Each "
+            f"party drew its share of the noise itself, sized for {task.honest} honest parties, and the server opened "
+            f"only sums of at least {task.threshold} of {len(task.identities)}. Assumed: the server follows the "
+            f"protocol and works with at most {task.colluding} parties; the roster of identity keys is right; the "
+            f"schema is public; a record lies with one party. Every attempt of a round was charged to every party's "
+            f"ledger ({self.failed} failed)."
+        )
+
+
+@dataclass
+class Coordinator:
+    """Asks for rounds until the model is complete.
+
+    Parameters
+    ----------
+    task
+        The public facts.
+    exchange
+        The transport.
+    progress
+        Called after each round with (rounds done, survivors).
+    """
+
+    task: FederatedTask
+    exchange: Exchange
+    progress: Callable[[int, int], None] = lambda done, survivors: None
+    received: int = field(default=0, init=False)
+    failures: list[str] = field(default_factory=list, init=False)
+
+    def train(self, nodes: Iterable[int]) -> Federation:
+        """Train with the nodes that are there.
+
+        Raises
+        ------
+        AggregationFailed
+            More rounds failed than ``task.spare_rounds``; what was opened until then stays spent.
+        """
+        present = sorted(nodes)
+        answers: list[NDArray[np.int64]] = []
+        rounds = failed = 0
+        survivors: list[int] = []
+        while not (now := server_step(self.task, answers)).done:
+            try:
+                total, survivors = self._round(now, answers, present)
+            except AggregationFailed as error:
+                self.failures.append(str(error))
+                failed += 1
+                if failed > self.task.spare_rounds:
+                    raise
+                continue
+            answers += split_answers(now.questions, total)
+            rounds += 1
+            self.progress(rounds, len(survivors))
+        return Federation(self.task, now.forest, rounds, failed, tuple(survivors), self.received)
+
+    def _round(
+        self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]
+    ) -> tuple[NDArray[np.int64], list[int]]:
+        facts = round_of(self.task, secrets.token_bytes(32), now.length)
+        server = ServerRound(facts)
+        common = {"version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length}
+        found = self._ask("advertise", dict.fromkeys(nodes, common))
+        read = self._read(unpacked_ads, found)
+        ads = server.keys([ad for node, own in read.items() for ad in own if ad.node == node])
+        everyone = packed_ads(ads)
+        found = self._ask("share", {ad.node: {**common, **everyone} for ad in ads})
+        envelopes = server.envelopes(self._read(unpacked_map, found))
+        bits = self.task.bits
+        so_far = [masks.packed(masks.reduced(answer, bits), bits) for answer in answers]
+        found = self._ask(
+            "mask", {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()}
+        )
+        survivors = server.survivors(self._read(lambda reply: bytes(reply["vector"]), found))
+        found = self._ask("unmask", {node: {**common, "survivors": survivors} for node in survivors})
+        opened = self._read(unpacked_unmasking, found)
+        return server.total([Unmasking(node, *maps) for node, maps in opened.items()]), survivors
+
+    def _read(self, read: Callable[[Payload], T], replies: Mapping[int, Payload]) -> dict[int, T]:
+        """Read replies; a node whose reply cannot be read is as good as silent."""
+        found = {}
+        for node, reply in replies.items():
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                found[node] = read(reply)
+        return found
+
+    def _ask(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
+        replies = self.exchange(kind, messages)
+        self.received += sum(_size(reply) for reply in replies.values())
+        return replies
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bytes | str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_size(v) for v in value.values())
+    return sum(_size(v) for v in value) if isinstance(value, list) else 8

@@ -1,0 +1,130 @@
+"""A party behind a transport: it answers four kinds of message, with its state in between.
+
+Messages are dictionaries of bytes, numbers and lists of them: any transport can carry them. What a party was told to
+agree on (the task) it has from its own configuration; a server with another task is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from ledgerwood.errors import AggregationFailed, FormatError
+from ledgerwood.learners.federated import masks
+from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.protocol import Advertisement, ClientRound, Round
+from ledgerwood.learners.federated.task import FederatedTask
+
+__all__ = ["KINDS", "Node", "Payload", "round_of"]
+
+Payload: TypeAlias = dict[str, Any]
+KINDS = ("advertise", "share", "mask", "unmask")
+VERSION = 1
+
+
+def round_of(task: FederatedTask, session: bytes, length: int) -> Round:
+    """Return the public facts of one aggregation."""
+    identities = {node: bytes.fromhex(key) for node, key in task.identities.items()}
+    return Round(session, identities, length, task.bits, task.threshold, task.colluding)
+
+
+def packed_ads(ads: list[Advertisement]) -> Payload:
+    """Return advertisements as a message."""
+    return {
+        "nodes": [ad.node for ad in ads],
+        "mask_keys": [ad.mask_key for ad in ads],
+        "envelope_keys": [ad.envelope_key for ad in ads],
+        "signatures": [ad.signature for ad in ads],
+    }
+
+
+def unpacked_ads(message: Mapping[str, Any]) -> list[Advertisement]:
+    """Read what :func:`packed_ads` wrote."""
+    parts = (message[name] for name in ("nodes", "mask_keys", "envelope_keys", "signatures"))
+    return [Advertisement(int(node), *keys) for node, *keys in zip(*parts, strict=True)]
+
+
+def packed_map(found: Mapping[int, bytes], prefix: str = "") -> Payload:
+    """Return bytes by node as a message."""
+    return {f"{prefix}nodes": list(found), f"{prefix}data": list(found.values())}
+
+
+def unpacked_map(message: Mapping[str, Any], prefix: str = "") -> dict[int, bytes]:
+    """Read what :func:`packed_map` wrote."""
+    return dict(zip(message[f"{prefix}nodes"], message[f"{prefix}data"], strict=True))
+
+
+def unpacked_unmasking(message: Mapping[str, Any]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """Read a client's last message: shares of seeds, and of mask keys."""
+    return unpacked_map(message, "seed_"), unpacked_map(message, "key_")
+
+
+@dataclass
+class Node:
+    """One party, its identity, and how to reach its rows.
+
+    Parameters
+    ----------
+    task
+        What this party agreed to.
+    number
+        Its id on the roster.
+    identity
+        Its signing key.
+    party
+        Opens the rows and the ledger; called only when sums are asked for.
+    """
+
+    task: FederatedTask
+    number: int
+    identity: Ed25519PrivateKey
+    party: Callable[[], Party]
+
+    def handle(self, kind: str, message: Mapping[str, Any], state: bytes = b"") -> tuple[Payload, bytes]:
+        """Return the reply, and the state to give back with the next message of this round.
+
+        Raises
+        ------
+        AggregationFailed, FormatError, ReleaseRefused
+            Nothing was sent.
+        """
+        try:
+            if message.get("version") != VERSION or kind not in KINDS:
+                raise FormatError(f"a message of kind {kind!r}, version {message.get('version')!r}; expected {VERSION}")
+            if message["task"] != self.task.to_json():
+                raise AggregationFailed(f"client {self.number}: the server has another task than this party agreed to")
+            facts = round_of(self.task, message["session"], int(message["length"]))
+            if kind == "advertise":
+                client = ClientRound(facts, self.number, self.identity)
+                reply = packed_ads([client.advertise()])
+                return reply, client.dump()
+            client = ClientRound.load(facts, self.number, self.identity, state)
+            reply = getattr(self, f"_{kind}")(client, message)
+        except (KeyError, TypeError, ValueError, IndexError, json.JSONDecodeError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"a message of kind {kind!r} that cannot be read: {type(error).__name__}") from None
+        return reply, client.dump()
+
+    def _share(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:
+        return packed_map(client.share(unpacked_ads(message)))
+
+    def _mask(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:
+        answers = [masks.centred(masks.unpacked(a, len(a) * 8 // self.task.bits, self.task.bits), self.task.bits)
+                   for a in message["answers"]]  # fmt: skip
+        party = self.party()
+        questions = party.step(answers).questions
+        if sum(q.value.size for q in questions) != client.round.length:
+            raise AggregationFailed(f"client {self.number}: the server asks for another round than the answers lead to")
+        vector: NDArray[np.int64] = party.noisy(questions)
+        return {"vector": client.mask(vector, unpacked_map(message))}
+
+    def _unmask(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:
+        found = client.unmask(list(message["survivors"]))
+        return {**packed_map(found.seeds, "seed_"), **packed_map(found.mask_keys, "key_")}
