@@ -1,9 +1,9 @@
 r"""What a model of trees says, from released numbers only: rules, drawings, shapes with noise bands, importances.
 
 **Importances.** The variance that a feature's splits give to the score, minus what noise alone would give, divided by
-the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none). Where
-every tree uses one feature it is the variance of the feature's shape; else a split at a node that a part p of the rows
-reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, with :math:`\bar w` the mean weight of the leaves below.
+the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none).
+Where every tree uses one feature it is the variance of the feature's shape; else a split at a node that a part p of the
+rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, with :math:`\bar w` the mean weight of the leaves below.
 
 **Shapes.** Where every tree uses one feature, the score is a sum of functions of one feature each. The noise in a
 weight has a known standard deviation, and noises of different trees are independent: the band is the root of the sum of
@@ -217,10 +217,9 @@ def _leaves(tree: Tree, codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def plot_shapes(model: Any, *, features: int = 6, output: int = 0) -> Any:
-    """Draw the widest shapes with bands of two standard deviations of the noise; returns a matplotlib figure."""
+    """Draw the most important shapes with bands of two standard deviations of the noise; returns a figure."""
     found = shapes(model)
-    spans = [float(np.ptp(shape.scores[output])) if shape.scores.size else 0.0 for shape in found]
-    chosen = [found[i] for i in np.argsort(spans)[::-1][:features]]
+    chosen = [found[i] for i in np.argsort(-importances(model), kind="stable")[:features]]
     columns = min(3, len(chosen))
     figure = _figure(4.2 * columns, 3.0 * -(-len(chosen) // columns))
     for place, shape in enumerate(chosen):
