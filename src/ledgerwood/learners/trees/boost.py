@@ -60,12 +60,15 @@ class Training:
     phase: list[int] = field(default_factory=list)
     bound: int = 0
     asked: int = 0
+    costs: dict[str, Any] = field(default_factory=dict)
 
     # ---- asking
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
-        cost, whole = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        if label not in self.costs:
+            self.costs[label] = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        cost, whole = self.costs[label]
         self.asked += 1
         if whole is None:
             return self.door.release(mechanism(cost), query(), label)
