@@ -149,6 +149,14 @@ def test_rules_and_importances(model: Any) -> None:
     assert not hasattr(PrivateBoostingClassifier(), "feature_importances_")
 
 
+@pytest.mark.parametrize("recipe", ["tr_cyc", "tr"])
+def test_importances_find_the_feature_that_matters(recipe: str) -> None:
+    X = RNG.uniform(0, 1, size=(20_000, 4))
+    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1])
+    strong = PrivateBoostingClassifier(recipe=recipe, n_trees=40, epsilon=4.0, schema=schema).fit(X, X[:, 2] > 0.4)
+    assert strong.feature_importances_.argmax() == 2 and strong.feature_importances_[2] > 0.7
+
+
 def test_the_paths_of_a_tree_are_the_way_its_rows_go(model: Any) -> None:
     """Each line of the first tree, read as a test in pandas, selects the rows with that weight."""
     from ledgerwood.learners.explain import _path

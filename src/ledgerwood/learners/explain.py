@@ -1,9 +1,9 @@
 r"""What a model of trees says, from released numbers only: rules, drawings, shapes with noise bands, importances.
 
-**Importances.** Let every split of a tree send half of the rows each way (no counts are looked at). The variance of the
-tree's output is then a sum over its splits, :math:`2^{-\ell}(\bar w_L-\bar w_R)^2/4` at level :math:`\ell`, with
-:math:`\bar w` the mean weight of the leaves below. A feature's importance is the part of its splits, noise included: a
-feature that was never useful has some, too.
+**Importances.** The variance that a feature's splits give to the score, minus what noise alone would give, divided by
+the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none).
+Where every tree uses one feature it is the variance of the feature's shape; else a split at a node that a part p of the
+rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, with :math:`\bar w` the mean weight of the leaves below.
 
 **Shapes.** Where every tree uses one feature, the score is a sum of functions of one feature each. The noise in a
 weight has a known standard deviation, and noises of different trees are independent: the band is the root of the sum of
@@ -28,24 +28,50 @@ from ledgerwood.learners.trees.seam import SCORE_BITS, Edges, Tree
 __all__ = ["Shape", "importances", "plot_shapes", "plot_tree", "rules", "shapes"]
 
 _ONE = float(1 << SCORE_BITS)
+_LEAST = 1.0
+"""A released mass counts at least this much: it is noisy."""
 Floats = NDArray[np.float64]
 
 
 def importances(model: Any) -> Floats:
-    """Return the part of each feature in the variance of the trees' outputs; they add up to 1."""
+    """Return the part of each feature in the variance of the score, noise taken off; they add up to 1."""
     forest = _forest(model)
-    total = np.zeros(len(model.columns_))
-    for tree in forest.trees:
-        depth = tree.structure.depth
-        means = tree.weights.astype(np.float64) / _ONE
-        for level in reversed(range(depth)):
-            halves = means.reshape(means.shape[0], -1, 2)
-            part = ((halves[..., 0] - halves[..., 1]) ** 2).sum(axis=0) / 4 / (1 << level)
-            first = (1 << level) - 1
-            np.add.at(total, tree.structure.feature[first : 2 * first + 1], part)
-            means = halves.mean(axis=2)
+    if _is_single(forest):
+        total = np.array([_variance(_shape(forest, model.columns_, j)) for j in range(len(model.columns_))])
+    else:
+        total = np.zeros(len(model.columns_))
+        for tree in forest.trees:
+            np.add.at(total, tree.structure.feature, _parts(tree))
+    total = np.maximum(total, 0.0)
     whole = float(total.sum())
-    return total / whole if whole > 0 else total
+    return np.asarray(total / whole if whole > 0 else total, dtype=np.float64)
+
+
+def _variance(shape: Shape) -> float:
+    """The variance of a shape over the rows, less the noise's part."""
+    part = shape.mass / shape.mass.sum()
+    around = shape.scores - (shape.scores * part).sum(axis=1, keepdims=True)
+    noise = np.nan_to_num(shape.noise)
+    return float((part * (around**2 - noise**2 * (1 - part))).sum())
+
+
+def _parts(tree: Tree) -> Floats:
+    """What every split adds to the variance of a tree's output, level by level from the leaves."""
+    depth, shape = tree.structure.depth, tree.weights.shape
+    means = tree.weights.astype(np.float64) / _ONE
+    noise = np.zeros(shape) if tree.noise is None else tree.noise.astype(np.float64) ** 2
+    part = np.ones(shape) if tree.mass is None else np.maximum(tree.mass.astype(np.float64), _LEAST)
+    part = part / part.sum(axis=1, keepdims=True)
+    found = np.zeros((1 << depth) - 1)
+    for level in reversed(range(depth)):
+        w, v, p = (x.reshape(shape[0], -1, 2) for x in (means, noise, part))
+        below = p.sum(axis=2)
+        share = p / below[..., None]
+        gain = (w[..., 0] - w[..., 1]) ** 2 - v.sum(axis=2)
+        first = (1 << level) - 1
+        found[first : 2 * first + 1] = (below * share.prod(axis=2) * gain).sum(axis=0)
+        means, noise, part = (share * w).sum(axis=2), (share**2 * v).sum(axis=2), below
+    return found
 
 
 # ---- rules
@@ -115,6 +141,8 @@ class Shape:
         ``[outputs, cells]``: the sum of weights, and the standard deviation of the noise in it (nan where unknown).
     missing
         The score of a missing or unknown value, for each output.
+    mass
+        How the rows are spread over the cells, by the released masses of the leaves.
     """
 
     name: Any
@@ -124,6 +152,7 @@ class Shape:
     scores: Floats
     noise: Floats
     missing: Floats
+    mass: Floats
 
 
 def shapes(model: Any) -> list[Shape]:
@@ -140,6 +169,10 @@ def shapes(model: Any) -> list[Shape]:
     return [_shape(forest, model.columns_, feature) for feature in range(len(model.columns_))]
 
 
+def _is_single(forest: Forest) -> bool:
+    return all((tree.structure.feature == tree.structure.feature[0]).all() for tree in forest.trees)
+
+
 def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
     column = columns[feature]
     grid = None
@@ -151,6 +184,7 @@ def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
     else:
         cells = max(1, len(column.categories or ()))
     scores, squares = np.zeros((forest.n_outputs, cells + 1)), np.zeros((forest.n_outputs, cells + 1))
+    mass = np.full((forest.n_outputs, cells), 1e-9)
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
         if tree.structure.feature[0] != feature:
             continue
@@ -164,9 +198,11 @@ def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
         leaf = _leaves(tree, codes)
         scores += tree.weights[:, leaf] / _ONE
         squares += np.nan if tree.noise is None else tree.noise[:, leaf].astype(np.float64) ** 2
-    return Shape(
-        column.name, column.kind, grid, column.categories, scores[:, :-1], np.sqrt(squares[:, :-1]), scores[:, -1]
-    )
+        own = np.bincount(leaf[:-1], minlength=1 << tree.structure.depth)  # cells of each leaf
+        held = np.ones(tree.weights.shape) if tree.mass is None else np.maximum(tree.mass, _LEAST)
+        mass += (held / np.maximum(own, 1))[:, leaf[:-1]]
+    noise = np.sqrt(squares[:, :-1])
+    return Shape(column.name, column.kind, grid, column.categories, scores[:, :-1], noise, scores[:, -1], mass)
 
 
 def _leaves(tree: Tree, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -181,10 +217,9 @@ def _leaves(tree: Tree, codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def plot_shapes(model: Any, *, features: int = 6, output: int = 0) -> Any:
-    """Draw the widest shapes with bands of two standard deviations of the noise; returns a matplotlib figure."""
+    """Draw the most important shapes with bands of two standard deviations of the noise; returns a figure."""
     found = shapes(model)
-    spans = [float(np.ptp(shape.scores[output])) if shape.scores.size else 0.0 for shape in found]
-    chosen = [found[i] for i in np.argsort(spans)[::-1][:features]]
+    chosen = [found[i] for i in np.argsort(-importances(model), kind="stable")[:features]]
     columns = min(3, len(chosen))
     figure = _figure(4.2 * columns, 3.0 * -(-len(chosen) // columns))
     for place, shape in enumerate(chosen):

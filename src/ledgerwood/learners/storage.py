@@ -120,7 +120,7 @@ def _encode(value: Any) -> Any:
             return _encode_array(value)
     kind = type(value)
     if dataclasses.is_dataclass(kind) and _values().get(kind.__name__) is kind:
-        fields = {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(kind)}
+        fields = {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
         return {"$value": [kind.__name__, fields]}
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
 
@@ -230,7 +230,7 @@ def _decode_value(name: str, fields: dict[str, Any]) -> Any:
     kind = _values().get(name)
     if kind is None:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
-    if fields.keys() != {field.name for field in dataclasses.fields(kind)}:
+    if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
         raise FormatError(f"a {name} has other fields")
     decoded = {key: _decode(value) for key, value in fields.items()}
     hints = typing.get_type_hints(kind, localns={"Column": Column})

@@ -14,7 +14,7 @@ class TreeModelMixin:
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """The part of each feature in the variance of the trees' outputs (:mod:`ledgerwood.learners.explain`)."""
+        """The part of each feature in the variance of the score (:mod:`ledgerwood.learners.explain`)."""
         if "forest_" not in vars(self):  # a property must raise AttributeError for hasattr to say no
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         from ledgerwood.learners.explain import importances
