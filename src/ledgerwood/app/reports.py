@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import io
 import json
@@ -126,7 +127,8 @@ def _model(model: Any) -> str:
     for method, caption in (("plot_shapes", "What the model says of each feature"), ("plot_tree", "The first tree")):
         draw = getattr(model, method, None)
         if callable(draw):
-            parts.append(_figure(draw, caption))
+            with contextlib.suppress(ParameterError):  # shapes are for additive models
+                parts.append(_figure(draw, caption))
     return "".join(parts) or "<p>This model has no pictures of its own.</p>"
 
 
