@@ -64,7 +64,7 @@ def test_a_report_is_one_page_that_loads_nothing(model: PrivateBoostingClassifie
     for label, count in model.receipt_.counts().items():
         assert f"{label}" in words and f" {count} {count} yes" in words
     assert "Optimal adaptive composition" in words
-    assert "plan_boosting" in words or "PrivateBoostingClassifier(recipe=" in words
+    assert "recipe=&#x27;xgb&#x27;" in words and "max_depth=2" in words
 
 
 def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
