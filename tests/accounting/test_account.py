@@ -75,6 +75,25 @@ def test_every_method_is_at_least_the_certified_lower_end(parts: list[tuple[Cost
     assert account.table[account.method] == least
 
 
+@pytest.mark.parametrize(
+    "cost",
+    [
+        PureDP(1.0) + BoundedRange(1.0),
+        BoundedRange(1.4465) + 3 * Gaussian(mu=0.5985),
+        BoundedRange(0.906) + Laplace(scale=3.496) + 2 * PureDP(0.4036),
+        sequence([PureDP(0.5), BoundedRange(0.7), PureDP(0.2)]),
+        2 * BoundedRange(0.3) + PureDP(0.2),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("delta", [0.1, 1e-5])
+def test_the_default_is_the_least_of_all_methods(cost: Cost, delta: float) -> None:
+    account = cost.account(delta)
+    least = min(value for value in account.table.values() if not isinstance(value, str))
+    assert cost.epsilon(delta) == account.epsilon == least
+    assert cost.delta(account.epsilon) <= delta
+
+
 @given(counted, deltas)
 @settings(max_examples=15, deadline=None)
 def test_price_is_monotone_in_count_size_and_delta(part: tuple[Cost, int], delta: float) -> None:

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import ApproxDP, BoundedRange, Cost, Gaussian, Laplace, PureDP, calibrate
+from ledgerwood.accounting import (
+    ApproxDP,
+    BoundedRange,
+    Cost,
+    Gaussian,
+    Laplace,
+    PureDP,
+    calibrate,
+    calibration,
+    sequence,
+)
 from ledgerwood.errors import CalibrationError, ParameterError
 
 FAMILIES: dict[str, tuple[Callable[[float], Cost], int]] = {
@@ -87,3 +97,40 @@ def test_bad_arguments_are_named() -> None:
             calibrate(lambda s: Gaussian(sigma=s), **arguments)
     with pytest.raises(ParameterError, match="function"):
         calibrate(3.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda s: sequence([(BoundedRange(s), 1800), (Gaussian(mu=s), 300)]),
+        lambda s: 900 * BoundedRange(s),
+        lambda s: 300 * BoundedRange(s) + 5 * Laplace(scale=1 / s),
+        lambda s: sequence([(BoundedRange(s), 300), (BoundedRange(2 * s), 300)]),
+    ],
+    ids=["selections and leaves", "selections", "beside Laplace noise", "two sizes"],
+)
+def test_many_selections_are_calibrated_from_coarse_grids_safely_and_tightly(cost) -> None:
+    scale = calibrate(cost, epsilon=1.0, delta=1e-5)
+    assert cost(scale).epsilon(1e-5) <= 1.0
+    assert cost(scale * (1 + 1e-3)).epsilon(1e-5) > 1.0
+
+
+def test_a_prediction_that_is_off_is_only_a_slower_start(monkeypatch) -> None:
+    """The extrapolation decides where to look, never what is accepted."""
+    cost = lambda s: sequence([(BoundedRange(s), 300), (Gaussian(mu=s), 60)])  # noqa: E731
+    right = calibrate(cost, epsilon=1.0, delta=1e-5)
+    for beyond in (-3.0, 3.0):  # far too much noise (accepted as it is only if within the price), far too little
+        monkeypatch.setattr(calibration, "_BEYOND_EIGHT", {16: beyond, 32: beyond, 64: beyond})
+        monkeypatch.setattr(calibration, "_LONG", math.inf)  # so that the search goes on to its end
+        found = calibrate(cost, epsilon=1.0, delta=1e-5)
+        assert cost(found).epsilon(1e-5) <= 1.0
+        assert found == pytest.approx(right, rel=1e-3)
+
+
+def test_rounds_of_a_plan_cost_what_their_parts_cost_together() -> None:
+    split, leaf = BoundedRange(0.01), Gaussian(sigma=150.0)
+    rounds = sequence([(split, 6), (leaf, 1)] * 100)
+    together = sequence([(split, 600), (leaf, 100)])
+    for method in ("rdp", "zcdp", "optimal"):
+        assert rounds.epsilon(1e-5, method) == pytest.approx(together.epsilon(1e-5, method), rel=1e-12)
+    assert len(rounds.terms) == 200  # the order is kept

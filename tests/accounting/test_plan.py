@@ -97,16 +97,16 @@ def test_calibration_is_deterministic_and_recalibration_agrees_with_it() -> None
 def test_recalibrating_at_a_neighbouring_target_asks_for_half_as_many_exact_prices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str | None] = []
+    asked: list[tuple[str | None, int | None]] = []
     gap = calibration._gap
 
-    def counted(cost: object, scale: float, epsilon: float, delta: float, method: str | None) -> float:
-        asked.append(method)
-        return gap(cost, scale, epsilon, delta, method)
+    def counted(scale: float, cost: object, epsilon: float, delta: float, *how: object) -> float:
+        asked.append(how)
+        return gap(scale, cost, epsilon, delta, *how)
 
     def exact(plan: Plan, epsilon: float) -> tuple[Plan, int]:
         asked.clear()
-        return plan.calibrate(epsilon, 1e-6), asked.count(None)
+        return plan.calibrate(epsilon, 1e-6), asked.count((None, None))
 
     monkeypatch.setattr(calibration, "_gap", counted)
     plan = Plan([Release("split", BoundedRange, times=20, share=0.7), Release("leaf", Gaussian, times=5, share=0.3)])

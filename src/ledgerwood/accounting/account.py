@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting.costs import BoundedRange
 from ledgerwood.accounting.methods import CLOSED_FORMS, Method, Price
 from ledgerwood.accounting.optimal import CERTIFIED, optimal_lower
 from ledgerwood.errors import MethodUnavailable, ParameterError
@@ -22,9 +23,15 @@ def _method(name: str) -> Method:
 
 
 def _candidates(cost: Cost) -> tuple[str, ...]:
-    """The methods that can be the tightest for this cost (zcdp, advanced and kov never beat these, pld by its grid)."""
+    """The methods that can be the tightest for this cost: zcdp, advanced and kov never beat these.
+
+    A single selection has a dominating pair, so ``pld`` is as sharp as the recursion there, on another grid; two or
+    more it prices as if each could be attacked for itself, and is looser.
+    """
     if cost.mu() is not None:
         return ("gdp",)
+    if sum(n for part, n in cost.priced_terms() if isinstance(part, BoundedRange)) == 1:
+        return ("optimal", "pld", "pure", "rdp")
     return ("optimal", "pure", "rdp")
 
 

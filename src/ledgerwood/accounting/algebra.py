@@ -202,9 +202,15 @@ class Composition(Cost):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     ordered: bool = False
     _hash: int = field(init=False, repr=False, compare=False, default=0)
+    #: The same in any order, equal parts together: a plan of many rounds repeats a few parts hundreds of times.
+    _counted: tuple[tuple[Cost, int], ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.parts, self.neighbours, self.ordered)))
+        counts: dict[Cost, int] = {}
+        for part, n in self.parts:
+            counts[part] = counts.get(part, 0) + n
+        object.__setattr__(self, "_counted", tuple(counts.items()))
 
     def __hash__(self) -> int:
         return self._hash
@@ -240,23 +246,23 @@ class Composition(Cost):
         return min(-math.expm1(survive) * (1 + 2.0**-49), 1.0)  # upwards
 
     def rho(self) -> float | None:
-        rhos = [part.rho() for part, _ in self.parts]
+        rhos = [part.rho() for part, _ in self._counted]
         if any(r is None for r in rhos):
             return None
-        return math.fsum(n * r for (_, n), r in zip(self.parts, rhos) if r is not None)
+        return math.fsum(n * r for (_, n), r in zip(self._counted, rhos) if r is not None)
 
     def mu(self) -> float | None:
-        mus = [part.mu() for part, _ in self.parts]
+        mus = [part.mu() for part, _ in self._counted]
         if any(m is None for m in mus):
             return None
-        return math.sqrt(math.fsum(n * m * m for (_, n), m in zip(self.parts, mus) if m is not None))
+        return math.sqrt(math.fsum(n * m * m for (_, n), m in zip(self._counted, mus) if m is not None))
 
     def largest_order(self) -> float:
-        return min((part.largest_order() for part, _ in self.parts), default=math.inf)
+        return min((part.largest_order() for part, _ in self._counted), default=math.inf)
 
     def renyi(self, alpha: Array) -> Array:
         total = np.zeros_like(alpha)
-        for part, n in self.parts:
+        for part, n in self._counted:
             total = total + n * part.renyi(alpha)
         return total
 

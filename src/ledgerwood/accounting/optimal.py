@@ -140,8 +140,14 @@ class _Mixed:
 
 
 def _parts(cost: Cost) -> tuple[list[tuple[float, int]], Cost]:
-    """The selections in their order, and everything else."""
-    steps = [(part.size, n) for part, n in cost.priced_terms() if isinstance(part, BoundedRange) and part.size > 0]
+    """The selections in their order (equal ones that follow each other together), and everything else."""
+    steps: list[tuple[float, int]] = []
+    for part, n in cost.priced_terms():
+        if isinstance(part, BoundedRange) and part.size > 0:
+            if steps and steps[-1][0] == part.size:
+                steps[-1] = part.size, steps[-1][1] + n
+            else:
+                steps.append((part.size, n))
     rest = [(part, n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
     return steps, compose(rest, neighbours=cost.neighbours)
 
@@ -150,30 +156,49 @@ def _parts(cost: Cost) -> tuple[list[tuple[float, int]], Cost]:
 _GRIDS = ((64, 6e7), (32, 9e8), (16, 1.2e9), (8, 1.5e9), (4, 2e9))
 
 
-@lru_cache(maxsize=16)
-def _range_profile(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float, lower: bool) -> RangeProfile:
-    from ledgerwood.accounting.recursion import TooLarge, bounded_range_profile, estimated_work
+def _grid(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float) -> tuple[int, float]:
+    """Cells per ε of the finest grid that fits, and its number of cell evaluations."""
+    from ledgerwood.accounting.recursion import TooLarge, estimated_work
 
     for cells, most in _GRIDS:
         try:
-            if estimated_work(steps, ordered=ordered, gamma_max=gamma_max, cells=cells) <= most:
-                return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=cells, lower=lower)
+            work = estimated_work(steps, ordered=ordered, gamma_max=gamma_max, cells=cells)
         except TooLarge:
             continue
+        if work <= most:
+            return cells, work
     reason = "the recursion over so many selections would take too long; use 'rdp', or merge selections of equal size"
     raise MethodUnavailable("optimal", reason)
 
 
 @lru_cache(maxsize=16)
-def _mixed(cost: Cost, log_floor: float, *, lower: bool = False) -> _Mixed:
-    """The composition, sharp for δ down to e^log_floor."""
-    steps, rest = _parts(cost)
+def _range_profile(
+    steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float, lower: bool, cells: int | None
+) -> RangeProfile:
+    from ledgerwood.accounting.recursion import bounded_range_profile
+
+    finest = _grid(steps, ordered, gamma_max)[0]
+    chosen = finest if cells is None else min(cells, finest)
+    return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=chosen, lower=lower)
+
+
+def _selections(cost: Cost, log_floor: float) -> tuple[tuple[tuple[float, int], ...], bool, float]:
+    """The selections, whether their order is fixed, and the gamma up to which their profile is needed.
+
+    Beyond it the profile is bounded by its value there, which Theorem 1 puts below the floor.
+    """
+    steps, _ = _parts(cost)
     selections = compose([(BoundedRange(e), n) for e, n in steps])
-    # Beyond gamma_max the profile is bounded by its value there, which Theorem 1 puts below the floor.
     widest = max(e for e, _ in steps)
     gamma_max = min(max(_epsilon_at(selections, log_floor), widest), selections.pure_epsilon())
-    ordered = isinstance(cost, Composition) and cost.ordered
-    profile = _range_profile(tuple(steps), ordered, gamma_max, lower)
+    return tuple(steps), isinstance(cost, Composition) and cost.ordered, gamma_max
+
+
+@lru_cache(maxsize=16)
+def _mixed(cost: Cost, log_floor: float, *, lower: bool = False, cells: int | None = None) -> _Mixed:
+    """The composition, sharp for δ down to e^log_floor; on the finest grid that fits, or on a coarser one."""
+    profile = _range_profile(*_selections(cost, log_floor), lower, cells)
+    _, rest = _parts(cost)
     mu = rest.mu()
     if mu is not None:
         return _Mixed(profile, mu, (), ())
@@ -240,6 +265,28 @@ def _recursion_log_delta(cost: Cost, epsilon: float) -> Price:
         return Price(_log(cost.infinite_mass()))
     bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
     return Price(min(bound, _mixed(cost, _floor(bound)).log_upper(epsilon)))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The grid on which a cost's selections are priced: cells per ε, and cell evaluations (about 1e9 a second)."""
+
+    cells: int
+    work: float
+
+
+def grid_of(cost: Cost, epsilon: float) -> Grid | None:
+    """The grid behind ``optimal``'s δ at ε, or None if no recursion is needed."""
+    if _options(cost) or epsilon >= cost.pure_epsilon() or _route(cost) != "recursion":
+        return None
+    log_floor = _floor(_CLOSED["rdp"].log_delta(cost, epsilon).value)
+    return Grid(*_grid(*_selections(cost, log_floor)))
+
+
+def coarse_log_delta(cost: Cost, epsilon: float, cells: int) -> float:
+    """Log δ at ε on a grid of at most so many cells per ε: an upper bound, quicker and looser than ``optimal``'s."""
+    bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
+    return min(bound, _mixed(cost, _floor(bound), cells=cells).log_upper(epsilon))
 
 
 # -- the choice -----------------------------------------------------------------------------------------------------

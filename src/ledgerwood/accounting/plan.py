@@ -447,7 +447,7 @@ def _row(label: str, cost: Cost, times: int, scale: float | None, spend: float) 
 def _first_noise(epsilon: float, delta: float) -> float:
     """Return where to start: the spend rho with rho + 2 sqrt(rho log(1/delta)) = epsilon."""
     log = math.log(1 / delta) if delta > 0 else 0.0
-    return 1 / (math.sqrt(log + epsilon) - math.sqrt(log))
+    return (math.sqrt(log + epsilon) + math.sqrt(log)) / epsilon  # as 1 / (difference), without its cancellation
 
 
 def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:

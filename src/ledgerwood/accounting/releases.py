@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -74,7 +75,7 @@ class Release:
                 raise ParameterError("cost", "be a cost class with a noise parameter", cost.__name__)
             for name in {"neighbours", cost.noise_parameter} & fixed.keys():
                 raise ParameterError(name, "be left to the plan (neighbours=) or to scale=", fixed[name])
-            known = inspect.signature(cost).parameters
+            known = _arguments(cost)
             for name in sorted(fixed.keys() - known.keys()):
                 raise ParameterError(name, f"be an argument of {cost.__name__} ({', '.join(known)})", fixed[name])
         elif not callable(cost):
@@ -125,6 +126,12 @@ class Release:
         if self.kind is None:
             return self.with_scale(_scale_at_rho(cast("Callable[[float], Cost]", self.cost), rho))
         return self.with_scale(scale_of(self.kind.from_rho(rho, neighbours=neighbours, **dict(self.fixed))))
+
+
+@lru_cache(maxsize=64)
+def _arguments(kind: type[Atom]) -> Mapping[str, inspect.Parameter]:
+    """The arguments of a cost class; remembered, because a plan of a thousand releases asks at every step."""
+    return inspect.signature(kind).parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
     from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.door import Door, Progress
+    from ledgerwood.learners.evaluation import PrivateScore, private_score
     from ledgerwood.learners.facts import Column, PublicFacts
     from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
+    from ledgerwood.learners.search import PrivateSearch
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.tables import Labels, Table
     from ledgerwood.learners.trees.plan import plan_boosting
@@ -31,12 +33,15 @@ _HOME = {
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
     "PrivateRegressorBase": "base",
+    "PrivateScore": "evaluation",
+    "PrivateSearch": "search",
     "Progress": "door",
     "PublicFacts": "facts",
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
     "plan_boosting": "trees.plan",
+    "private_score": "evaluation",
     "recipes": "trees.recipes",
 }
 
@@ -53,12 +58,15 @@ __all__ = [
     "PrivateClassifierBase",
     "PrivateEstimator",
     "PrivateRegressorBase",
+    "PrivateScore",
+    "PrivateSearch",
     "Progress",
     "PublicFacts",
     "Receipt",
     "Schema",
     "Table",
     "plan_boosting",
+    "private_score",
     "recipes",
 ]
 

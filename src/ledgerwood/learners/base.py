@@ -99,7 +99,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
         journal, charge = self._ledgers(plan, ledger)
-        rng = _source(self.random_state)
+        rng = source_for(self.random_state)
         with watching(self.verbose, self.callbacks) as callbacks:
             door = Door(
                 journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
@@ -107,7 +107,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False
-            columns = facts.columns
+            columns, target_bounds = facts.columns, facts.target_bounds
 
             def settle(fitted: Mapping[str, Any]) -> None:
                 receipt = Receipt.of(journal)
@@ -115,7 +115,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     self, schema, facts, columns, shown, plan, receipt, leaks,
                     charged=ledger, stopped=stopped,
                 )  # fmt: skip
-                for name, value in {**fitted, "columns_": columns, "plan_": plan, "statement_": statement}.items():
+                shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
+                if self._task == "regression":
+                    shared["target_bounds_"] = target_bounds
+                for name, value in {**fitted, **shared}.items():
                     setattr(self, name, value)
                 self.receipt_ = receipt
 
@@ -302,7 +305,7 @@ class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         return tags
 
 
-def _source(random_state: Any) -> RandomSource | None:
+def source_for(random_state: Any) -> RandomSource | None:
     """None is the operating system. Anything else is a seed: reproducible, not private."""
     if random_state is None:
         return None

@@ -366,14 +366,26 @@ def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
     if classes is None:
         found, codes = np.unique(y, return_inverse=True)
         return Labels(codes.astype(np.int64), tuple(cast("list[Atom]", found.tolist())))
-    code = {value: i for i, value in enumerate(classes)}
-    codes = np.array([code.get(value, -1) for value in np.asarray(y).tolist()], dtype=np.int64)
+    codes = _class_codes(np.asarray(y), classes)
     if (codes < 0).any():
         raise ParameterError(
             "y", f"hold declared classes only ({', '.join(map(repr, classes))})", "<data>",
             "Declare every label value: Schema(classes=[...])",
         )  # fmt: skip
     return Labels(codes, tuple(classes))
+
+
+def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
+    """Return each label's place among the classes, -1 for any other."""
+    if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
+        known = np.array([float(value) for value in classes])
+        if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
+            order = np.argsort(known, kind="stable")
+            numbers = y.astype(np.float64)
+            at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
+            return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
+    code = {value: i for i, value in enumerate(classes)}
+    return np.array([code.get(value, -1) for value in y.tolist()], dtype=np.int64)
 
 
 def read_target(y: Values, bounds: tuple[float, float]) -> Labels:

@@ -25,7 +25,7 @@ from ledgerwood.learners.trees.candidates import (
 )
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.growth import Grown, grow
-from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_of, quantised, weights_of
+from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_of, noise_of, quantised, weights_of
 from ledgerwood.learners.trees.losses import Loss
 from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled
 from ledgerwood.learners.trees.plan import check_plan, planned_cost
@@ -60,12 +60,15 @@ class Training:
     phase: list[int] = field(default_factory=list)
     bound: int = 0
     asked: int = 0
+    costs: dict[str, Any] = field(default_factory=dict)
 
     # ---- asking
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
-        cost, whole = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        if label not in self.costs:
+            self.costs[label] = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        cost, whole = self.costs[label]
         self.asked += 1
         if whole is None:
             return self.door.release(mechanism(cost), query(), label)
@@ -176,7 +179,10 @@ class Training:
 
             noisy = self.ask("leaf", mechanism, packed)
             gradients, curvature = layout.unpack(noisy, outputs)
-            found.append(Tree(structure, self._quantised(weights_of(s, gradients, curvature, used[0]), factor)))
+            weights = self._quantised(weights_of(s, gradients, curvature, used[0]), factor)
+            scale = 1.0 / self.loops.trees if s.leaf == "average" else factor
+            spread = (noise_of(s, curvature, used[0]) * scale).astype(np.float32)
+            found.append(Tree(structure, weights, curvature.astype(np.float32), spread))
         return found
 
     def _channel(self) -> Any:

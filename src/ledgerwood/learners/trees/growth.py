@@ -59,12 +59,13 @@ def _parts(training: Training, level: int) -> int:
 
 
 def _random(training: Training, features: NDArray[np.int32]) -> Structure:
-    tree = open_tree(training.settings.max_depth)
-    for level in range(training.settings.max_depth):
-        parts = _parts(training, level)
-        feature, left = random_candidates(training.edges[-1], features, parts, training.rng)
-        tree = with_level(tree, _spread(training, level, feature), _spread(training, level, left))
-    return tree
+    depth, symmetric = training.settings.max_depth, training.settings.structure == "symmetric"
+    splits = depth if symmetric else (1 << depth) - 1
+    feature, left = random_candidates(training.edges[-1], features, splits, training.rng)
+    if symmetric:
+        of_node = np.repeat(np.arange(depth), 1 << np.arange(depth))
+        feature, left = feature[of_node], left[of_node]
+    return Structure(depth, feature, left)
 
 
 def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:

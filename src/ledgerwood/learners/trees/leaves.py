@@ -14,7 +14,7 @@ from ledgerwood.learners.trees.noise import root_above
 from ledgerwood.learners.trees.seam import ONE, SCORE_BITS, Channel
 from ledgerwood.learners.trees.settings import Settings
 
-__all__ = ["SumsLayout", "laplace_values", "layout_of", "quantised", "weights_of"]
+__all__ = ["SumsLayout", "laplace_values", "layout_of", "noise_of", "quantised", "weights_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,14 @@ def weights_of(
         raw = np.where(denominator > 0, -gradients / denominator, 0.0)
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     return np.clip(kept, -settings.leaf_clip, settings.leaf_clip)
+
+
+def noise_of(settings: Settings, curvature: Any, sigma: float) -> NDArray[np.float64]:
+    """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
+    denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
+    with np.errstate(divide="ignore"):
+        spread = np.where(denominator > 0, sigma / denominator, settings.leaf_clip)
+    return np.minimum(spread, settings.leaf_clip)
 
 
 def laplace_values(

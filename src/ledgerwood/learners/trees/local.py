@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import ParameterError
 from .routes import Routes, routes
-from .seam import TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
+from .seam import MAX_CODES, TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
 from .threads import RowThreads
 
 __all__ = ["LocalAggregator", "code_columns", "plain_column", "route_arrays"]
@@ -221,10 +221,9 @@ class LocalAggregator:
     def bin(self, edges: Edges) -> None:
         if edges.n_features != self.n_features:
             raise ParameterError("edges", f"be of {self.n_features} features", edges.n_features)
-        codes = np.array([edges.codes(f) for f in range(self.n_features)], dtype=np.int64)
-        if codes.max() > 255:
-            raise ParameterError("edges", "give at most 255 codes", int(codes.max()))
-        self._edges, self._codes = edges, codes
+        if edges.width > MAX_CODES:
+            raise ParameterError("edges", f"give at most {MAX_CODES} codes", edges.width)
+        self._edges, self._codes = edges, edges.counts
 
         def code(_: None, lo: int, hi: int) -> None:
             code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])

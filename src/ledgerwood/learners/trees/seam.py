@@ -100,10 +100,20 @@ class Edges:
         For each feature its float32 edges, strictly increasing and at most 253; empty for a feature of categories.
     categories
         For each feature the number of declared categories; 0 for numbers.
+
+    Attributes
+    ----------
+    counts
+        For each feature how many codes it has, the one of missing cells included.
     """
 
     cuts: tuple[NDArray[np.float32], ...]
     categories: tuple[int, ...]
+    counts: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        codes = [(declared or len(cuts) + 1) + 1 for cuts, declared in zip(self.cuts, self.categories)]
+        object.__setattr__(self, "counts", np.array(codes, dtype=np.int64))
 
     @property
     def n_features(self) -> int:
@@ -112,12 +122,12 @@ class Edges:
 
     def codes(self, feature: int) -> int:
         """Return how many codes the feature has, the one of missing cells included."""
-        return (self.categories[feature] or len(self.cuts[feature]) + 1) + 1
+        return int(self.counts[feature])
 
     @property
     def width(self) -> int:
         """The most codes of any feature: the length of the bins axis of a histogram."""
-        return max(self.codes(feature) for feature in range(self.n_features))
+        return int(self.counts.max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,10 +193,16 @@ PartialTree: TypeAlias = Structure
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16."""
+    """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16.
+
+    ``mass`` is the released noisy curvature (or count) of every leaf and ``noise`` the standard deviation of the noise
+    in its weight, both ``float32[n_outputs, 2**depth]``; None where the recipe releases no such sums.
+    """
 
     structure: Structure
     weights: NDArray[np.int32]
+    mass: NDArray[np.float32] | None = None
+    noise: NDArray[np.float32] | None = None
 
 
 class Aggregator(Protocol):

@@ -137,7 +137,7 @@ def random_candidates(
 
 def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Return for each of the features a random table of the codes that go left."""
-    codes = np.array([edges.codes(f) for f in range(edges.n_features)])[feature]
+    codes = edges.counts[feature]
     is_set = np.array(edges.categories)[feature] > 0
     cut = rng.integers(1, np.maximum(codes - 1, 2))
     grid = np.arange(256)

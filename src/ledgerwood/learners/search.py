@@ -1,0 +1,311 @@
+r"""Private choice of hyper-parameters: the best of a random number of private runs (Papernot and Steinke 2022).
+
+Let Q be one run: draw a candidate at random, train it privately on a part of the rows, score it privately on the
+others, return (model, score). Draw K from the geometric law :math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often,
+keep only the best. If Q has Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
+
+.. math:: r'(\lambda) = r(\lambda) + 2\Bigl(1-\frac1{\hat\lambda}\Bigr) r(\hat\lambda)
+          + \frac{2\log(1/\gamma)}{\hat\lambda} + \frac{\log(1/\gamma)}{\lambda-1}
+
+(their Theorem 2 with η = 1, E[K] = 1/γ). This price holds for the best run alone: K, the other models and their scores
+are never kept. Rows are divided into training and scoring rows by coins that ignore the data (by unit if there is one),
+so a run costs the worse of training and scoring under add/remove, and their sum under replace-one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
+from ledgerwood.accounting.books import round_up
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners import tables
+from ledgerwood.learners.base import PrivateEstimator, source_for
+from ledgerwood.learners.evaluation import Metric, private_score
+from ledgerwood.learners.facts import checked_budget
+from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
+from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
+
+ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
+_SCORE_SLICE = 0.15
+"""The score of a run gets this part of the run's epsilon; training and scoring rows are disjoint."""
+
+
+def search_curve(run: Cost, gamma: float) -> RDP:
+    """Return the cost of the best of a geometric number of runs.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> whole = search_curve(Gaussian(mu=0.1), gamma=0.1)
+    >>> 0.4 < Gaussian(mu=0.1).epsilon(1e-5) < 0.5 < whole.epsilon(1e-5) < 1.3
+    True
+    """
+    if not 0 < gamma < 1:
+        raise ParameterError("gamma", "lie in (0, 1)", gamma)
+    if run.infinite_mass() > 0:
+        raise ParameterError(
+            "schema", "declare all categories for a search: learning them spends delta in every run", "undeclared"
+        )
+    curve = np.asarray(run.rdp(ORDERS), dtype=np.float64)
+    log = math.log(1 / gamma)
+    second = float(np.min(2 * (1 - 1 / ORDERS) * curve + 2 * log / ORDERS))
+    values = curve + second + log / (ORDERS - 1)
+    finite = np.isfinite(values)
+    return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The search as one mechanism: what a ledger is charged for is the best run alone."""
+
+    cost: Cost
+    run: Any
+
+    def release(self, value: Any, rng: RandomSource | None = None) -> Any:
+        return self.run(value, rng)
+
+
+def _has(name: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name))
+
+
+class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Choose hyper-parameters privately; the statement is about the whole search.
+
+    Parameters
+    ----------
+    estimator
+        A private estimator with a schema that declares every category. Its own epsilon is ignored.
+    candidates
+        A list of parameter settings, or a grid (mapping to lists).
+    epsilon, delta
+        The guarantee of the whole search.
+    runs
+        The mean number of runs, at least 2; the number itself is random and secret.
+    metric
+        As in :func:`~ledgerwood.learners.private_score`.
+    random_state
+        A seed: reproducible and not private.
+
+    Attributes
+    ----------
+    best_estimator_, best_params_, best_score_
+        The chosen model, its setting and its noisy score. Its statement is that of the search.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        candidates: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        runs: int = 5,
+        metric: Metric | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.delta = delta
+        self.runs = runs
+        self.metric = metric
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, ledger: Ledger | None = None) -> Self:
+        """Search; ``ledger`` pays for the whole as one release."""
+        if not isinstance(self.estimator, PrivateEstimator):
+            raise ParameterError("estimator", "be a private estimator", type(self.estimator).__name__)
+        if isinstance(self.runs, bool) or not isinstance(self.runs, int) or self.runs < 2:
+            raise ParameterError("runs", "be a whole number of at least 2", self.runs)
+        if not isinstance(self.estimator.schema, Schema):
+            raise ParameterError("schema", "be declared for a search", self.estimator.schema, "Give a Schema")
+        settings = _settings(self.candidates)
+        target = np.asarray(tables.as_vector(y))
+        self._schema = _fixed(self.estimator.schema, target, is_classifier(self.estimator))
+        epsilon, delta = checked_budget(self.epsilon, self.delta, self._schema.rows or 0)
+        each, cost = self._calibrated(settings, epsilon, delta, X, target)
+        rng = source_for(self.random_state)
+
+        def run(data: tuple[Any, NDArray[Any]], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
+            return self._runs(settings, each, delta, data[0], data[1], source)
+
+        mechanism = _Best(cost, run)
+        plan = Plan([_as_release(cost)], neighbours=cost.neighbours).calibrate(epsilon, delta)
+        own = Ledger(plan=plan)
+        journal = own if ledger is None else ledger
+        name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
+        score, setting, best = journal.release(mechanism, (X, target), label=name, rng=rng)
+        private = rng is None or rng.private
+        best.statement_ = self._statement(best, cost, epsilon, delta, private, ledger)
+        best.receipt_ = best.statement_.receipt
+        self.best_estimator_, self.best_params_, self.best_score_ = best, setting, score
+        if hasattr(best, "classes_"):
+            self.classes_ = best.classes_
+        self.n_features_in_ = best.n_features_in_
+        return self
+
+    def privacy_statement(self) -> PrivacyStatement:
+        """Return the guarantee of the whole search."""
+        check_is_fitted(self, "best_estimator_")
+        found: PrivacyStatement = self.best_estimator_.statement_
+        return found
+
+    def predict(self, X: Any) -> Any:
+        """Predict with the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X)
+
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Predict with the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_proba(X)
+
+    # ---- inside
+
+    def _made(self, setting: Mapping[str, Any], epsilon: float, delta: float) -> Any:
+        model = clone(self.estimator).set_params(**setting)
+        return model.set_params(epsilon=epsilon, delta=delta, schema=self._schema)
+
+    def _calibrated(
+        self, settings: Sequence[Mapping[str, Any]], epsilon: float, delta: float, X: Any, y: NDArray[Any]
+    ) -> tuple[float, Cost]:
+        """Return the epsilon of a run for which the search meets the target, and the search's cost there."""
+
+        def cost(each: float) -> Cost:
+            models = [self._made(setting, each, delta) for setting in settings]
+            score = PureDP(_SCORE_SLICE * each, neighbours=models[0].schema.neighbours)
+            self._priced = [model.plan(X, y).cost for model in models]
+            return search_curve(_worst([parallel(priced, score) for priced in self._priced]), 1 / self.runs)
+
+        good, bad, found = 0.0, epsilon, None
+        for _ in range(12):
+            middle = (good + bad) / 2 if good else bad / 3
+            tried = cost(middle)
+            if tried.epsilon(delta) <= epsilon:
+                good, found = middle, tried
+            else:
+                bad = middle
+            if good and bad / good < 1.02:
+                break
+        if found is None:
+            raise ParameterError("epsilon", f"be larger for a search of {self.runs} runs on average", epsilon)
+        return good, cost(good)
+
+    def _runs(
+        self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: NDArray[Any], source: Any
+    ) -> tuple[float, dict[str, Any], Any]:
+        words = (SystemSource() if source is None else source).words(4)
+        coins = np.random.default_rng([int(word) for word in words])  # 256 bits; all choices here ignore the data
+        best: tuple[float, dict[str, Any], Any] | None = None
+        metric = self.metric
+        while True:
+            setting = dict(settings[int(coins.integers(len(settings)))])
+            seed = None if self.random_state is None else int(coins.integers(2**31))
+            model = self._made(setting, each, delta).set_params(random_state=seed)
+            train = _part(X, model.schema, coins.bytes(32), len(y))
+            model.fit(_take(X, train), y[train])
+            if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
+                raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
+            rest = _take(X, ~train)
+            found = private_score(model, rest, y[~train], metric=metric, epsilon=_SCORE_SLICE * each, random_state=seed)
+            score = -found.value if found.metric == "mae" else found.value
+            if best is None or score > best[0]:
+                best = score, setting, model
+            if coins.integers(self.runs) == 0:  # K is geometric with mean ``runs``, exactly
+                return best
+
+    def _statement(
+        self, best: Any, cost: Cost, epsilon: float, delta: float, private: bool, ledger: Ledger | None
+    ) -> PrivacyStatement:
+        from ledgerwood.accounting import serialize
+
+        inner: PrivacyStatement = best.statement_
+        text = (
+            f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
+            f"{len(_settings(self.candidates))} settings; one run alone is epsilon={round_up(inner.epsilon)}, and the "
+            f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022, Theorem 2)."
+        )
+        line = Line("search", serialize.to_dict(cost), private)
+        return replace(
+            inner,
+            epsilon=epsilon,
+            delta=delta,
+            accounting="Rényi DP of the best of a geometric number of runs",
+            receipt=Receipt((line,)),
+            planned=1,
+            search=text,
+            charged_to=None if ledger is None else "the ledger given to fit",
+        )
+
+
+def _fixed(schema: Schema, y: NDArray[Any], classifier: bool) -> Schema:
+    """Return the schema with all that a plan depends on, so that it is the same for any part of the rows."""
+    facts: dict[str, Any] = {"rows": schema.rows or len(y)}
+    sources = dict(schema.sources or {})
+    if schema.rows is None:
+        sources["rows"] = "counted, and public by convention"
+    if classifier and schema.classes is None:
+        facts["classes"] = np.unique(y).tolist()
+        sources["classes"] = "taken from y and ASSUMED PUBLIC"
+    return replace(schema, **facts, sources=sources)
+
+
+def _as_release(cost: Cost) -> Any:
+    from ledgerwood.accounting import Release
+
+    return Release("search", cost)
+
+
+def _settings(candidates: Any) -> list[dict[str, Any]]:
+    if isinstance(candidates, Mapping):
+        names = list(candidates)
+        found = [dict(zip(names, values)) for values in product(*(candidates[name] for name in names))]
+    else:
+        found = [dict(setting) for setting in candidates]
+    forbidden = {"epsilon", "delta", "schema", "random_state"} & {name for setting in found for name in setting}
+    if not found or forbidden:
+        raise ParameterError(
+            "candidates", "be one or more settings without epsilon, delta, schema or random_state", sorted(forbidden)
+        )
+    return found
+
+
+def _worst(costs: Sequence[Cost]) -> Cost:
+    from ledgerwood.accounting.disjoint import worst
+
+    return worst(costs)
+
+
+def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
+    """Which rows train: three quarters, by a coin for each unit that ignores the data."""
+    if schema.unit is None:
+        coins = np.random.default_rng(int.from_bytes(key, "little"))
+        return np.asarray(coins.integers(4, size=rows) > 0)
+    names, values = tables.raw_columns(X)
+    units = values[names.index(schema.unit)]
+    side = {
+        unit: hashlib.blake2b(unit.encode("utf-8", "replace"), key=key[:64], digest_size=1).digest()[0] >= 64
+        for unit in {str(value) for value in units.tolist()}
+    }
+    return np.array([side[str(value)] for value in units.tolist()], dtype=bool)
+
+
+def _take(X: Any, rows: NDArray[np.bool_]) -> Any:
+    if isinstance(X, np.ndarray | list | tuple):
+        return np.asarray(X)[rows]
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(X, eager_only=True).filter(rows.tolist()).to_native()
