@@ -26,7 +26,7 @@ from typing import Any
 # Waiting OpenMP threads of the peers sleep: spinning would count as their CPU time.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np  # noqa: E402
+import numpy as np
 
 FEATURES = 28
 DEPTH = 6
