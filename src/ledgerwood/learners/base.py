@@ -8,6 +8,7 @@ interruption, the receipt and the statement.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -103,7 +104,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with watching(self.verbose, self.callbacks) as callbacks:
             door = Door(
                 journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__,
+                name=type(self).__name__, facts=facts,
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False
@@ -146,6 +147,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "receipt_")
         found: PrivacyStatement = self.statement_
         return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as JSON that :func:`ledgerwood.learners.load` reads; nothing is ever unpickled."""
+        from ledgerwood.learners.storage import save
+
+        save(self, path)
 
     # ---- inside
 
