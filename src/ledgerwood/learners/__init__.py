@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.evaluation import PrivateScore, private_score
     from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.front_door import PrivateClassifier, PrivateRegressor
     from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.search import PrivateSearch
@@ -31,8 +32,10 @@ _HOME = {
     "PrivacyStatement": "statement",
     "PrivateBoostingClassifier": "boosting",
     "PrivateBoostingRegressor": "boosting",
+    "PrivateClassifier": "front_door",
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
+    "PrivateRegressor": "front_door",
     "PrivateRegressorBase": "base",
     "PrivateScore": "evaluation",
     "PrivateSearch": "search",
@@ -58,8 +61,10 @@ __all__ = [
     "PrivacyStatement",
     "PrivateBoostingClassifier",
     "PrivateBoostingRegressor",
+    "PrivateClassifier",
     "PrivateClassifierBase",
     "PrivateEstimator",
+    "PrivateRegressor",
     "PrivateRegressorBase",
     "PrivateScore",
     "PrivateSearch",

@@ -104,7 +104,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with watching(self.verbose, self.callbacks) as callbacks:
             door = Door(
                 journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__,
+                name=type(self).__name__, facts=facts,
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False

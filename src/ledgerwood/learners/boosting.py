@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
@@ -29,7 +31,8 @@ __all__ = ["PrivateBoostingClassifier", "PrivateBoostingRegressor"]
 _COMPONENTS = (
     "n_trees", "max_depth", "candidates", "n_bins", "split", "structure", "leaf", "features", "features_per_tree",
     "batch", "rows", "loss", "missing", "learning_rate", "leaf_clip", "l2", "ridge", "gradient_clip",
-    "min_child_weight", "sketch_rounds", "sketch_features", "shares", "accounting",
+    "min_child_weight", "sketch_rounds", "sketch_features", "shares", "accounting", "shrink", "interactions",
+    "interaction_order", "interaction_depth",
 )  # fmt: skip
 
 
@@ -39,7 +42,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
     def __init__(
         self,
         *,
-        recipe: str = "tr_cyc",
+        recipe: str = "auto",
         n_trees: int | None = None,
         max_depth: int | None = None,
         epsilon: float = 1.0,
@@ -66,6 +69,10 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         sketch_features: str | None = None,
         shares: tuple[float, float, float] | None = None,
         accounting: str | None = None,
+        shrink: float | None = None,
+        interactions: float | None = None,
+        interaction_order: int | None = None,
+        interaction_depth: int | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -99,6 +106,10 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         self.sketch_features = sketch_features
         self.shares = shares
         self.accounting = accounting
+        self.shrink = shrink
+        self.interactions = interactions
+        self.interaction_order = interaction_order
+        self.interaction_depth = interaction_depth
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
@@ -107,8 +118,9 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
 
     # ---- plan
 
-    def _settings(self, *, neighbours: str, n_classes: int | None) -> Settings:
+    def _settings_for(self, facts: PublicFacts) -> Settings:
         """Return the settings of a training: the recipe's, those given, and what the task implies."""
+        n_classes = None if facts.task == "regression" else len(facts.classes or ())
         given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
         if isinstance(given.get("shares"), list):
             given["shares"] = tuple(given["shares"])
@@ -122,11 +134,25 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             given |= {"loss": "softmax", "n_classes": n_classes}
         elif given.get("loss") == "softmax":
             raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
-        return recipe_settings(self.recipe, **given, neighbours=neighbours)
+        if self.recipe == "auto":
+            chosen = choice_for(facts).settings
+            assert chosen is not None
+            return chosen.with_options(**given)
+        return recipe_settings(self.recipe, **given, neighbours=str(facts.neighbours))
 
-    def _settings_for(self, facts: PublicFacts) -> Settings:
-        n_classes = None if facts.task == "regression" else len(facts.classes or ())
-        return self._settings(neighbours=str(facts.neighbours), n_classes=n_classes)
+    def explain_choice(self, X: Any = None, y: Any = None) -> Choice:
+        """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+
+        It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the
+        budget. Settings given by hand replace the chosen ones.
+        """
+        if self.recipe != "auto":
+            raise ParameterError("recipe", "be auto to have a choice explained", self.recipe)
+        if X is None:
+            check_is_fitted(self, "choice_")
+            found: Choice = self.choice_
+            return found
+        return choice_for(self._read(X, y, self._resolved_schema(X, y)[0])[2])
 
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
@@ -146,9 +172,11 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         return LocalAggregator(table.cells, labels, n_threads=self.n_threads)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
-        n_classes = None if labels.classes is None else len(labels.classes)
-        settings = self._settings(neighbours=str(plan.neighbours), n_classes=n_classes)
+        assert door.facts is not None
+        settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
+        if self.recipe == "auto":
+            fixed["choice_"] = choice_for(door.facts)
         if labels.bounds is not None:
             fixed["target_bounds_"] = labels.bounds
 
@@ -173,10 +201,11 @@ class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     Parameters
     ----------
     recipe
-        A named method: see :func:`ledgerwood.learners.recipes`.
+        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public facts, see
+        :meth:`explain_choice`.
     n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
 missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
-accounting
+accounting, shrink, interactions, interaction_order, interaction_depth
         Components and hyper-parameters (:class:`ledgerwood.learners.trees.settings.Settings`); None takes the recipe's.
     epsilon, delta
         The budget; ``delta=None`` is about 1/n.

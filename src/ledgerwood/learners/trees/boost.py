@@ -21,6 +21,7 @@ from ledgerwood.learners.trees.candidates import (
     fine_edges,
     log_edges,
     merged_edges,
+    mixed_edges,
     quantile_edges,
 )
 from ledgerwood.learners.trees.forest import Forest
@@ -93,6 +94,8 @@ class Training:
             self.use(quantile_edges(self.domain, fine, self._sketch(fine, range(self.domain.n_features)), bins))
         elif self.settings.candidates == "log":
             self.use(log_edges(self.domain, bins))
+        elif self.settings.candidates == "mixed":
+            self.use(mixed_edges(self.domain, bins))
         else:
             self.use(even_edges(self.domain, bins))
 
@@ -139,12 +142,21 @@ class Training:
     def features_of(self, tree: int) -> NDArray[np.int32]:
         """Return the features that a tree may use."""
         m, k = self.domain.n_features, self.loops_k
+        if self.interacts(tree):
+            order = min(self.settings.interaction_order, m)
+            return self.rng.permutation(m)[:order].astype(np.int32)
+        tree -= self.settings.interactions_before(tree, self.loops.trees)  # main effects keep their turns
         match self.settings.features:
             case "cyclic":
                 return np.sort((np.arange(k) + tree * k) % m).astype(np.int32)
             case "random":
                 return np.sort(self.rng.choice(m, size=k, replace=False)).astype(np.int32)
         return np.arange(m, dtype=np.int32)
+
+    def interacts(self, tree: int) -> bool:
+        """Whether the tree of that number is one of the interactions."""
+        before, after = (self.settings.interactions_before(t, self.loops.trees) for t in (tree, tree + 1))
+        return after > before
 
     @property
     def loops_k(self) -> int:
@@ -284,7 +296,7 @@ def _round(training: Training, first: int, size: int) -> None:
                 structures = []
             training.resketch()
         features = training.features_of(number)
-        grown: Grown = grow(training, features)
+        grown: Grown = grow(training, features, interaction=training.interacts(number))
         if grown.weights is not None:
             trees.append(Tree(grown.structure, training._quantised(grown.weights, factor)))
         else:

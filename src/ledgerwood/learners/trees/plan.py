@@ -94,7 +94,7 @@ def plan_boosting(
     epsilon, delta
         The target; ``delta=None`` is not accepted here: n is public only if you say so.
     n_rows
-        Not used by the plan: sums do not grow noise with n. Accepted so that a page can pass all it knows.
+        The public number of rows, for ``recipe="auto"``; the noise of a named recipe does not depend on it.
     **options
         Settings to override, such as ``n_trees=200``.
 
@@ -104,7 +104,15 @@ def plan_boosting(
     >>> [(release.label, release.times) for release in plan.releases()]
     [('split', 60), ('leaf', 20)]
     """
-    settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
+    if recipe == "auto":
+        from ledgerwood.learners.auto import choose_trees
+
+        public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
+        choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
+        assert choice.settings is not None
+        settings = choice.settings.with_options(**options)
+    else:
+        settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
     return _calibrated(settings, n_features, epsilon, delta)
 
 

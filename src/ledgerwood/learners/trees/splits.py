@@ -10,6 +10,7 @@ whole number of units the floors add nothing: the range sensitivity is :math:`4 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from ledgerwood.learners.trees.seam import Edges, Structure
 
 __all__ = ["Candidates", "candidates_of", "exact_scores", "open_tree", "random_candidates", "with_level"]
 
+_I64: TypeAlias = NDArray[np.int64]
+_Bool: TypeAlias = NDArray[np.bool_]
 _LAMBDA_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
 
@@ -48,6 +51,10 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.place)
+
+    def arrays(self) -> tuple[_I64, _I64, _Bool, _Bool, _I64]:
+        """Return place, code, single, missing_left, last."""
+        return self.place, self.code, self.single, self.missing_left, self.last
 
     def left_table(self, chosen: int) -> NDArray[np.uint8]:
         """Return which of 256 codes go left."""
