@@ -17,6 +17,7 @@ from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
@@ -35,7 +36,7 @@ _COMPONENTS = (
 )  # fmt: skip
 
 
-class _PrivateBoosting(PrivateEstimator):
+class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
 
     def __init__(
