@@ -206,7 +206,7 @@ def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[R
 
 def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
     found = [
-        Reason("features", "cyclic", "one feature per tree, in turn: an additive model, which noise spoils least"),
+        Reason("features", "shuffled", "one feature per tree, in turns: an additive model, which noise spoils least"),
         Reason("max_depth", 3, "eight intervals of that feature"),
     ]
     if n_features < 2:
