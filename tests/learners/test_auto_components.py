@@ -142,5 +142,5 @@ def test_shuffled_turns_give_every_feature_its_tree_before_the_next_turn(per_tre
     used = [sorted(set(tree.structure.feature.tolist())) for tree in forest.trees]
     turn = 4 // per_tree
     turns = [used[i : i + turn] for i in range(0, 12, turn)]
-    assert all(sorted(sum(each, [])) == [0, 1, 2, 3] for each in turns)
+    assert all(sorted(feature for one in each for feature in one) == [0, 1, 2, 3] for each in turns)
     assert len({str(each) for each in turns}) > 1  # not always in one order

@@ -13,13 +13,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from ledgerwood.accounting import Ledger
 from ledgerwood.learners import PrivateClassifier, PrivateRegressor, Schema
 
-BOUNDS = dict.fromkeys(range(3), (0.0, 1.0))
+BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
 SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1])
 
 
 def table(n: int = 4000, seed: int = 0):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 3))
+    X = rng.uniform(size=(n, 5))
     return X, (X[:, 0] + X[:, 1] > 1).astype(int)
 
 
@@ -41,6 +41,12 @@ def test_the_budget_chooses_the_model_and_the_plan_is_known_before_it_is_spent(e
     assert np.array_equal(again.predict_proba(X), p)
 
 
+def test_few_features_are_never_left_to_a_linear_model() -> None:
+    X, y = table()
+    few = PrivateClassifier(epsilon=0.1, delta=1e-5, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1))))
+    assert "grids" in str(few.explain_choice(X[:, :3], y))
+
+
 def test_three_classes_regression_frames_and_no_schema() -> None:
     X, _ = table()
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0.5, "x", "y")})
@@ -58,9 +64,9 @@ def test_one_ledger_pays_and_a_unit_of_several_rows_is_priced() -> None:
     ledger = Ledger(epsilon=1.5, delta=1e-5)
     PrivateClassifier(epsilon=1.0, delta=1e-5, schema=SCHEMA).fit(X, y, ledger=ledger)
     assert 0 < ledger.remaining().epsilon < 1.5
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(person=np.arange(len(X)) // 2)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(person=np.arange(len(X)) // 2)
     schema = Schema(
-        bounds=dict.fromkeys("abc", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2
+        bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2
     )  # fmt: skip
     model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=schema, random_state=0).fit(frame, y)
     assert "at most 2 are used" in str(model.privacy_statement()) and model.score(frame, y) > 0.7
