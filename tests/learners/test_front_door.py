@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.learners import PrivateClassifier, PrivateRegressor, Schema
+from ledgerwood.learners.clipped_link import probability
 
 BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
 SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1])
@@ -85,3 +86,26 @@ def test_a_stopped_fit_leaves_a_smaller_model_that_still_explains_itself() -> No
 @parametrize_with_checks([PrivateClassifier(delta=1e-5), PrivateRegressor(delta=1e-5)])
 def test_scikit_learn_conformance(estimator, check) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 3.33])
+def test_the_link_finds_the_probability_at_which_the_clipped_gradients_balance(kappa: float) -> None:
+    u = np.linspace(0.001, 0.999, 999)
+    q = probability(u, 0.5, kappa)
+    assert (np.diff(q) > 0).all() and np.allclose(q + q[::-1], 1) and q[499] == pytest.approx(0.5)
+    # the same pairs, clipped as vectors: their mean gradient under q is zero
+    pairs = [np.stack([g, kappa * u * (1 - u)]) for g in (u, u - 1)]
+    zero, one = (pair * np.minimum(1, 0.5 / np.linalg.norm(pair, axis=0)) for pair in pairs)
+    assert np.allclose((1 - q) * zero[0] + q * one[0], 0, atol=1e-12)
+
+
+def test_probabilities_of_a_rare_class_are_near_its_rate() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(20_000, 5))
+    rate = 0.02 + 0.2 * X[:, 0]
+    y = (rng.uniform(size=len(X)) < rate).astype(int)
+    model = PrivateClassifier(epsilon=8.0, delta=1e-5, schema=SCHEMA, random_state=0).fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    sigmoid = 1 / (1 + np.exp(-model.decision_function(X)))
+    assert abs(p.mean() - y.mean()) < 0.01 < abs(sigmoid.mean() - y.mean())
+    assert np.abs(p - rate).mean() < 0.03
