@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -92,8 +92,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
-        schema, _ = self._resolved_schema(X, y)
-        return self._planned(self._read(X, y, schema)[2])
+        fresh = clone(self)  # reading sets attributes; a plan must not touch a fitted model
+        schema, _ = fresh._resolved_schema(X, y)
+        plan: Plan = fresh._planned(fresh._read(X, y, schema)[2])
+        return plan
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None) -> None:
         schema, leaks = self._resolved_schema(X, y)

@@ -149,10 +149,20 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
 
         frame = nw.from_native(X, eager_only=True)
         return frame.drop(unit).to_native() if unit in frame.columns else X
-    array = np.ma.asanyarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
     if array.ndim != 2 or not isinstance(unit, int) or array.shape[1] == n_features:
         return X
-    return np.delete(array, unit, axis=1) if -array.shape[1] <= unit < array.shape[1] else X
+    return array[:, [j for j in range(array.shape[1]) if j != unit]]
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
+    if not _is_frame(X):
+        return (X if isinstance(X, np.ndarray) else np.asarray(X))[rows]
+    import narwhals.stable.v2 as nw
+
+    numbers = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return nw.from_native(X, eager_only=True)[numbers.tolist()].to_native()
 
 
 # ---- what came in
