@@ -97,8 +97,13 @@ def read_table(X: Any, schema: Schema) -> Table:
 
 def raw_columns(X: Any) -> tuple[list[Key], list[Values]]:
     """Return the names and the columns of anything that is a table."""
+    from narwhals.exceptions import DuplicateError
+
     _refuse_sparse(X)
-    return _from_frame(X) if _is_frame(X) else _from_array(X)
+    try:
+        return _from_frame(X) if _is_frame(X) else _from_array(X)
+    except DuplicateError:
+        raise ParameterError("X", "have distinct column names", "repeated names") from None
 
 
 def read_columns(X: Any, schema: Schema) -> Columns:
@@ -192,8 +197,6 @@ def _from_frame(X: Any) -> tuple[list[Key], list[Values]]:
 
     frame = nw.from_native(X, eager_only=True)
     names = [name if isinstance(name, str) else int(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise ParameterError("X", "have distinct column names", names)
     if not names or not len(frame):
         _raise_empty(len(frame), len(names))
     return list(names), [_from_series(s, name) for s, name in zip(frame.iter_columns(), names, strict=True)]
