@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.search import PrivateSearch
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
+    from ledgerwood.learners.storage import learners, load
     from ledgerwood.learners.tables import Labels, Table
     from ledgerwood.learners.trees.plan import plan_boosting
     from ledgerwood.learners.trees.recipes import recipes
@@ -43,6 +44,8 @@ _HOME = {
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
+    "learners": "storage",
+    "load": "storage",
     "plan_boosting": "trees.plan",
     "private_score": "evaluation",
     "recipes": "trees.recipes",
@@ -70,6 +73,8 @@ __all__ = [
     "Receipt",
     "Schema",
     "Table",
+    "learners",
+    "load",
     "plan_boosting",
     "private_score",
     "recipes",

@@ -8,6 +8,7 @@ interruption, the receipt and the statement.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -146,6 +147,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "receipt_")
         found: PrivacyStatement = self.statement_
         return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as JSON that :func:`ledgerwood.learners.load` reads; nothing is ever unpickled."""
+        from ledgerwood.learners.storage import save
+
+        save(self, path)
 
     # ---- inside
 

@@ -19,6 +19,7 @@ from ledgerwood.learners.engines.partitions import as_partitions
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Columns, Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
@@ -37,7 +38,7 @@ _COMPONENTS = (
 )  # fmt: skip
 
 
-class _PrivateBoosting(PrivateEstimator):
+class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
 
     def __init__(
@@ -273,7 +274,8 @@ accounting, shrink, interactions, interaction_order, interaction_depth
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
-        raw = self.forest_.scores(self._table(X).cells)
+        table = self._table(X)  # says so if the model is not fitted
+        raw = self.forest_.scores(table.cells)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 

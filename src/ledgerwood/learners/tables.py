@@ -22,6 +22,7 @@ from ledgerwood.learners.facts import Column, Kind
 from ledgerwood.learners.schema import Atom, Key, Schema
 
 Values = NDArray[Any]
+_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,18 @@ class Columns:
     def table(self, columns: Sequence[Column] | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)
-        cells = []
+        cells: list[Values] = []
         for column, values in zip(known, self.values, strict=True):
             if not column.is_known:
                 raise ParameterError("schema", "give bounds or categories of every column here", column.name)
-            cells.append(_numbers(values, column) if column.kind == "number" else _codes(values, column))
+            number = column.kind == "number"
+            cells.append(np.empty(len(values), dtype=np.float32) if number else _codes(values, column))
+        numbers = [i for i, column in enumerate(known) if column.kind == "number"]
+        # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
+        for start in range(0, self.rows, _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            for i in numbers:
+                _read_numbers(self.values[i][block], known[i], cells[i][block])
         return Table(known, tuple(cells), self.rows)
 
     def take(self, rows: NDArray[np.int64]) -> Columns:
@@ -297,15 +305,17 @@ def _objects(values: Any) -> Values:
     return found
 
 
-def _numbers(values: Values, column: Column) -> NDArray[np.float32]:
+def _read_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> None:
+    """Write numbers clipped to their bounds, in float32."""
     assert column.bounds is not None
     low, high = column.bounds
     with np.errstate(invalid="ignore", over="ignore"):
-        clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
-        # Rounding to float32 may step over a bound that is no float32.
+        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
         inner = np.float32(low), np.float32(high)
-        found: NDArray[np.float32] = np.clip(clipped.astype(np.float32), *inner)
-    return found
+        if values.dtype != np.float32:
+            clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
+            values = clipped.astype(np.float32)
+        np.clip(values, *inner, out=out)
 
 
 def _codes(values: Values, column: Column) -> NDArray[np.int32]:

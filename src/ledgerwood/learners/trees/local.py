@@ -163,6 +163,11 @@ class LocalAggregator:
     empty
         Makes the arrays that have a row for each record: in memory, or in files.
 
+    Attributes
+    ----------
+    threads
+        The pool, for other work of the same training.
+
     Examples
     --------
     >>> columns = [np.array([0.5, 1.5, 2.5, np.nan], dtype=np.float32)]
@@ -189,7 +194,7 @@ class LocalAggregator:
         self._n = self._labels.size
         self.use_columns(columns)
         self._first_record = first_record
-        self._threads = RowThreads(n_threads, range_rows)
+        self.threads = RowThreads(n_threads, range_rows)
         self._cells = empty((self.n_features, self._n), dtype=np.uint8)
         self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
         self._row_room = np.empty((0, self.n_features), dtype=np.uint8)
@@ -239,7 +244,7 @@ class LocalAggregator:
         def code(_: None, lo: int, hi: int) -> None:
             code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])
 
-        self._threads.run(self._n, lambda: None, code)
+        self.threads.run(self._n, lambda: None, code)
         self._rows: NDArray[np.uint8] | None = None
         self._routed = ()
         self._level = None
@@ -269,7 +274,7 @@ class LocalAggregator:
             leaf_pass(*rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep, kept)
 
         shape = len(batch.feature), self._outputs, 1 << batch.depth
-        parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
+        parts = self.threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
         self._due = self._no_weights()
         for part in parts:
             part.unpack()
@@ -295,7 +300,7 @@ class LocalAggregator:
             ) -> None:
                 add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
 
-            self._threads.run(self._n, lambda: None, add_range)
+            self.threads.run(self._n, lambda: None, add_range)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
         from ._kernels.passes import level_pass, subtract
@@ -316,7 +321,7 @@ class LocalAggregator:
             where = self._cells, rows, features, pairs, lo, hi
             level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
-        for part in self._threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
+        for part in self.threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
             part.unpack()
         if parent:
             flat = self._outputs, -1, features.size * width, 2
@@ -343,5 +348,5 @@ class LocalAggregator:
             if self._row_room.shape[0] != self._n:
                 self._row_room = self._empty((self._n, self.n_features), dtype=np.uint8)
             rows = self._rows = self._row_room
-            self._threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
+            self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
         return self._rows

@@ -30,6 +30,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+LARGEST_SCORE = 8192
+"""Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,9 @@ class Settings:
         batch = self.batch if isinstance(self.batch, int) else max(1, math.ceil(self.batch * trees))
         batch = min(batch, trees)
         rounds = -(-trees // batch)
+        if rounds * self.leaf_clip * self.learning_rate > LARGEST_SCORE:
+            rule = f"keep rounds * leaf_clip * learning_rate within {LARGEST_SCORE}, the range of the scores"
+            raise ParameterError("n_trees", rule, trees)
         k = self.k(n_features)
         sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": trees}.get(
             self.candidates, 0

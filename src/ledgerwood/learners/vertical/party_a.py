@@ -58,6 +58,8 @@ class FeatureClient:
     attempts, wait
         How often a dropped connection is made anew, and the seconds before the first time (doubled each
         time, up to five).
+    timeout
+        Seconds to wait for an answer; the first one may have to wait for the release to be made.
     """
 
     location: str
@@ -68,7 +70,7 @@ class FeatureClient:
     state: Path
     attempts: int = 5
     wait: float = 0.2
-    timeout: float = 60.0
+    timeout: float = 600.0
     _client: Any = field(default=None, init=False, repr=False)
     _session: bytes = field(default=b"", init=False, repr=False)
     _number: int = field(default=0, init=False, repr=False)
