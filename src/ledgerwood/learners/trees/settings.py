@@ -22,7 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "split": ("exponential", "permute_and_flip", "histogram", "partial", "random"),
     "structure": ("free", "symmetric", "grid"),
     "leaf": ("newton", "gradient", "average", "laplace", "noisy_average"),
-    "features": ("all", "cyclic", "random"),
+    "features": ("all", "cyclic", "shuffled", "random"),
     "loss": ("logistic", "squared", "hinge", "softmax"),
     "missing": ("random", "private"),
     "accounting": ("tight", "paper"),
@@ -58,7 +58,7 @@ class Settings:
     leaf
         ``newton``, ``gradient``, ``average`` (for forests), ``laplace`` noise on the weight, or ``noisy_average``.
     features, features_per_tree
-        ``all``, or ``cyclic`` or ``random`` groups of ``features_per_tree``.
+        ``all``, or groups of ``features_per_tree``: ``cyclic`` in order, ``shuffled`` anew for every turn, ``random``.
     batch
         Trees between two updates of the scores: a number, or a fraction of all trees; 1.0 is a forest.
     rows
