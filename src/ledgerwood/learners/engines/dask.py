@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import ledgerwood
+from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners.engines.replay import Log, Op, Question, Records, apply
 from ledgerwood.learners.trees.local import LocalAggregator
@@ -202,7 +202,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _version() -> str:
-    return str(ledgerwood.__version__)
+    return str(__version__)
 
 
 def _check_workers(client: Any) -> None:
@@ -211,6 +211,6 @@ def _check_workers(client: Any) -> None:
         found = client.run(_version)
     except ModuleNotFoundError as error:
         raise ParameterError("workers", "have ledgerwood installed", str(error)) from None
-    other = {worker: v for worker, v in found.items() if v != ledgerwood.__version__}
+    other = {worker: v for worker, v in found.items() if v != __version__}
     if other:
-        raise ParameterError("workers", f"have ledgerwood {ledgerwood.__version__}", sorted(set(other.values())))
+        raise ParameterError("workers", f"have ledgerwood {__version__}", sorted(set(other.values())))
