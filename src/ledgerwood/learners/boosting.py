@@ -152,7 +152,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             check_is_fitted(self, "choice_")
             found: Choice = self.choice_
             return found
-        return choice_for(self._read(X, y, self._resolved_schema(X, y)[0])[2])
+        return choice_for(self.public_facts(X, y))
 
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)

@@ -24,11 +24,12 @@ from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
 
 __all__ = ["PrivateClassifier", "PrivateRegressor"]
 
 
-class _FrontDoor(PrivateEstimator):
+class _FrontDoor(TreeModelMixin, PrivateEstimator):
     """Plan and train by the chosen learner; keep what it made."""
 
     choice_: Choice
@@ -62,7 +63,7 @@ class _FrontDoor(PrivateEstimator):
         if X is None:
             check_is_fitted(self, "choice_")
             return self.choice_
-        return choice_of_learner(self._read(X, y, self._resolved_schema(X, y)[0])[2])
+        return choice_of_learner(self.public_facts(X, y))
 
     def _learner(self, choice: Choice) -> Any:
         raise NotImplementedError

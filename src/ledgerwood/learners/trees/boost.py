@@ -295,12 +295,9 @@ def _round(training: Training, first: int, size: int) -> None:
     trees: list[Tree] = []
     structures: list[Structure] = []
     refined: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
+    if settings.candidates == "laplace_sketch":
+        training.resketch()
     for number in range(first, first + size):
-        if settings.candidates == "laplace_sketch":
-            if structures:  # the leaves of earlier trees of the batch are read by their own edges
-                trees += training.weigh(structures, factor)
-                structures = []
-            training.resketch()
         features = training.features_of(number)
         grown: Grown = grow(training, features, interaction=training.interacts(number))
         if grown.weights is not None:

@@ -44,7 +44,7 @@ class Settings:
         Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
         near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
         curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
-        histogram for every tree).
+        histogram for every round).
     n_bins
         Bins of a numeric feature.
     split
@@ -232,7 +232,7 @@ class Settings:
             rule = f"keep rounds * leaf_clip * learning_rate within {LARGEST_SCORE}, the range of the scores"
             raise ParameterError("n_trees", rule, trees)
         k = self.k(n_features)
-        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": trees}.get(
+        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": rounds}.get(
             self.candidates, 0
         )
         if self.candidates == "hessian" and self.split == "histogram":
