@@ -152,7 +152,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             check_is_fitted(self, "choice_")
             found: Choice = self.choice_
             return found
-        return choice_for(self._read(X, y, self._resolved_schema(X, y)[0])[2])
+        return choice_for(self.public_facts(X, y))
 
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
@@ -246,7 +246,8 @@ accounting, shrink, interactions, interaction_order, interaction_depth
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
-        raw = self.forest_.scores(self._table(X).cells)
+        table = self._table(X)  # says so if the model is not fitted
+        raw = self.forest_.scores(table.cells)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 

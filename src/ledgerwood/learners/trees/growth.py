@@ -86,7 +86,7 @@ def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
 
         def query(tree: Structure = tree, options: Candidates = options) -> NDArray[np.int64]:
             sums = training.aggregator.histogram(tree, features, "count")
-            scores = level_scores(sums, *options.arrays(), settings.l2)
+            scores = level_scores(sums, *options.arrays(), settings.l2, getattr(training.aggregator, "threads", None))
             return scores.sum(axis=0, keepdims=True) if settings.structure == "symmetric" else scores
 
         chosen = training.ask("split", lambda cost: Selections(cost, size), query)

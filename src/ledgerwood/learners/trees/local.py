@@ -161,6 +161,11 @@ class LocalAggregator:
     range_rows
         Rows that a thread takes at a time.
 
+    Attributes
+    ----------
+    threads
+        The pool, for other work of the same training.
+
     Examples
     --------
     >>> columns = [np.array([0.5, 1.5, 2.5, np.nan], dtype=np.float32)]
@@ -187,7 +192,7 @@ class LocalAggregator:
         if any(c.shape != (self._n,) for c in self._columns):
             raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
         self._first_record = first_record
-        self._threads = RowThreads(n_threads, range_rows)
+        self.threads = RowThreads(n_threads, range_rows)
         self._cells = np.empty((self.n_features, self._n), dtype=np.uint8)
         self._edges: Edges | None = None
 
@@ -228,7 +233,7 @@ class LocalAggregator:
         def code(_: None, lo: int, hi: int) -> None:
             code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])
 
-        self._threads.run(self._n, lambda: None, code)
+        self.threads.run(self._n, lambda: None, code)
         self._rows: NDArray[np.uint8] | None = None
         self._routed = ()
         self._level = None
@@ -258,7 +263,7 @@ class LocalAggregator:
             leaf_pass(*rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep, kept)
 
         shape = len(batch.feature), self._outputs, 1 << batch.depth
-        parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
+        parts = self.threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
         self._due = self._no_weights()
         for part in parts:
             part.unpack()
@@ -284,7 +289,7 @@ class LocalAggregator:
             ) -> None:
                 add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
 
-            self._threads.run(self._n, lambda: None, add_range)
+            self.threads.run(self._n, lambda: None, add_range)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
         from ._kernels.passes import level_pass, subtract
@@ -305,7 +310,7 @@ class LocalAggregator:
             where = self._cells, rows, features, pairs, lo, hi
             level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
-        for part in self._threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
+        for part in self.threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
             part.unpack()
         if parent:
             flat = self._outputs, -1, features.size * width, 2
@@ -329,5 +334,5 @@ class LocalAggregator:
             return np.empty((0, self.n_features), dtype=np.uint8)
         if self._rows is None:
             rows = self._rows = np.empty((self._n, self.n_features), dtype=np.uint8)
-            self._threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
+            self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
         return self._rows

@@ -80,19 +80,14 @@ def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: 
     The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
     that sends missing cells to the left, so that the list is never empty.
     """
-    place, code, single, last = [], [], [], []
-    for at, feature in enumerate(features.tolist()):
-        missing_code = edges.codes(feature) - 1
-        if edges.categories[feature]:
-            codes = np.arange(missing_code + 1)
-        else:
-            codes = np.arange(1, missing_code) if missing_code > 1 else np.array([missing_code])
-        alone = bool(edges.categories[feature]) or missing_code <= 1
-        place.append(np.full(len(codes), at))
-        code.append(codes)
-        single.append(np.full(len(codes), alone))
-        last.append(np.full(len(codes), missing_code))
-    arrays = [np.concatenate(part) for part in (place, code, single, last)]
+    last_of = edges.counts[features] - 1
+    is_set = np.array(edges.categories)[features] > 0
+    is_number = ~is_set & (last_of > 1)  # codes 1 .. last - 1 are its thresholds
+    first = np.where(is_number, 1, np.where(is_set, 0, last_of))
+    offered = np.where(is_number, last_of - 1, last_of + 1 - first)
+    place = np.repeat(np.arange(len(features)), offered)
+    code = np.arange(len(place)) + np.repeat(first - np.cumsum(offered) + offered, offered)
+    arrays = [place, code, ~is_number[place], last_of[place]]
     if missing == "private":
         arrays = [np.concatenate((part, part)) for part in arrays]
         side = np.arange(len(arrays[0])) >= len(arrays[0]) // 2
