@@ -1,56 +1,58 @@
-"""The demo: a true account of a DP-XGB plan, printed and plotted."""
+"""The demo: a private model of real data, with a true account of it."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from ledgerwood import demo
-from ledgerwood.accounting import Plan
+from ledgerwood.learners import load
 
 
 @pytest.fixture(scope="module")
-def said() -> tuple[str, Plan]:
-    return demo.report()
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[demo.Result, str, Path]:
+    output = tmp_path_factory.mktemp("demo")
+    lines: list[str] = []
+    result = demo.run(output, trees=30, rows=6000, say=lines.append)
+    return result, "\n".join(lines), output
 
 
-def test_the_calibrated_noise_meets_the_numbers_of_the_project(said: tuple[str, Plan]) -> None:
-    plan = said[1]
-    assert plan["split"].scale >= 0.0339
-    assert plan["leaf"].scale <= 45.0
-    assert plan.cost.epsilon(demo.DELTA) <= demo.EPSILON
+def test_it_says_which_numbers_are_not_private(ran: tuple[demo.Result, str, Path]) -> None:
+    result, text, _ = ran
+    assert text.count("NOT PRIVATE") == 2 + (result.xgboost_auc is not None)
+    assert f"{result.private_auc.value:.3f} ± " in text and "released privately" in text
 
 
-def test_the_budget_is_divided_as_stated(said: tuple[str, Plan]) -> None:
-    selections, leaves = (said[1][label] for label in ("split", "leaf"))
-    spends = [200 * selections.scale**2 / 8, 50 / (2 * leaves.scale**2)]
-    assert spends[0] / sum(spends) == pytest.approx(0.7)
+def test_it_prints_the_statement_and_the_spend(ran: tuple[demo.Result, str, Path]) -> None:
+    result, text, _ = ran
+    assert "(epsilon=1, delta=0.0002)-differentially private" in text.replace("\n  ", " ")
+    assert "The spend, release by release" in text and "together epsilon=1" in text
+    assert not result.audit.flagged
 
 
-def test_the_printed_account_names_every_method_and_the_interval(said: tuple[str, Plan]) -> None:
-    for word in ("pure", "advanced", "kov", "zcdp", "rdp", "gdp", "pld", "optimal", "certified: the truth lies in ["):
-        assert word in said[0]
+def test_the_model_learned_something(ran: tuple[demo.Result, str, Path]) -> None:
+    assert ran[0].exact_auc > 0.6
 
 
-def test_the_demo_writes_a_plot(
-    said: tuple[str, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_its_files_hold_the_model_and_fetch_nothing(ran: tuple[demo.Result, str, Path]) -> None:
+    result, _, output = ran
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert page.count("<img") == 3 and page.count("data:image/png;base64,") == 3
+    assert "http://" not in page and "https://" not in page and "<script" not in page
+    assert "not private" in page and "CC BY 4.0" in page
+    assert load(output / "model.json").privacy_statement() == result.model.privacy_statement()
+    assert json.loads((output / "model.xgboost.json").read_text())["learner"]["attributes"]["epsilon"] == "1.0"
+
+
+def test_without_matplotlib_there_is_no_report_and_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(demo, "report", lambda: said)
-    monkeypatch.setattr(demo, "curve", lambda noise, method, trees: [0.1 * n for n in trees])
-    demo.main(["--output", str(tmp_path)])
-    assert (tmp_path / "epsilon-versus-trees.png").read_bytes()[:4] == b"\x89PNG"
-    assert "Plot:" in capsys.readouterr().out
-
-
-def test_without_matplotlib_the_account_is_still_printed(
-    said: tuple[str, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(demo, "report", lambda: said)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    demo.main(["--output", str(tmp_path)])
-    out = capsys.readouterr().out
-    assert "Calibrated noise" in out and "pip install 'ledgerwood[accounting]'" in out
-    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(demo, "_audit", lambda *_: "no audit")
+    lines: list[str] = []
+    demo.run(tmp_path, trees=4, rows=2000, say=lines.append)
+    assert any("no report" in line and "pip install 'ledgerwood[learners]'" in line for line in lines)
+    assert (tmp_path / "model.json").exists() and not (tmp_path / "report.html").exists()

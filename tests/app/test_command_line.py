@@ -13,11 +13,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tables import adult
 from terminal import ask, run
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
 from ledgerwood.app.cli import main
 from ledgerwood.app.commands.every import build
+from ledgerwood.app.planning import Facts
 from ledgerwood.app.specs import read_releases
 from ledgerwood.errors import FormatError
 from ledgerwood.mechanisms import GaussianMechanism
@@ -49,13 +51,16 @@ def test_every_command_has_help_with_an_example() -> None:
     for words, text in every_command().items():
         assert "$ ledgerwood" in text, words
     shown = run("--help")
-    for name in ("plan", "account", "calibrate", "compare", "audit", "budget"):
+    names = ["plan", "account", "calibrate", "compare", "train", "predict", "audit", "budget", "report", "serve"]
+    for name in names:
         assert name in shown
     assert "$ ledgerwood account" in run("account", "-h")
 
 
 def test_every_example_of_the_help_texts_runs(tmp_path: Path) -> None:
-    order = sorted(EXAMPLES, key=lambda line: " open " not in line)  # a budget is opened before it is shown
+    adult(tmp_path)
+    # A budget is opened before it is shown, a model trained before it is used.
+    order = sorted(EXAMPLES, key=lambda line: (" open " not in line, not line.startswith("ledgerwood train")))
     done: set[str] = set()
     for line in order:
         words = shlex.split(line)
@@ -127,6 +132,13 @@ def test_compare_noise_for_a_target() -> None:
     assert rows["rdp"]["more"] > 0.05 > abs(rows["optimal"]["more"])
 
 
+def test_compare_recipes() -> None:
+    found = ask("compare", "--recipes", "xgb,tr_cyc", "--epsilon", "2", "--rows", "10000")
+    assert [row["recipe"] for row in found["recipes"]] == ["xgb", "tr_cyc"]
+    plan = Facts.of_recipe("tr_cyc", rows=10000, epsilon=2.0).plan()
+    assert found["recipes"][1]["releases"]["leaf"]["scale"] == plan["leaf"].scale
+
+
 @pytest.mark.parametrize("name", ["pipeline.toml", "pipeline.json"])
 def test_a_file_of_releases(tmp_path: Path, name: str) -> None:
     texts = {
@@ -143,7 +155,7 @@ def test_a_file_of_releases(tmp_path: Path, name: str) -> None:
 
 
 def test_the_plan_command_answers_every_question(tmp_path: Path) -> None:
-    words = ["plan", "--rows", "32561", "--trees", "50", "--depth", "4", "--epsilon", "1"]
+    words = ["plan", "--recipe", "xgb", "--rows", "32561", "--trees", "50", "--depth", "4", "--epsilon", "1"]
     found = ask(*words, "--explain", "--leaf-rows", "5000", "--leaf-error", "0.05", "--save", "plan.json", cwd=tmp_path)
     plan = Plan.from_json((tmp_path / "plan.json").read_text())
     assert plan.is_within_target()
@@ -215,7 +227,13 @@ BAD = [
     (["calibrate", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
     (["calibrate", "Gaussian", "-e", "1", "-d", "0"], "no scale meets"),
     (["compare", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
+    (["compare"], "give releases"),
+    (["compare", "--recipes", "none"], "recipe must be one of"),
     (["plan", "--recipe", "none"], "recipe must be one of"),
+    (["train", "nothing.csv", "--target", "y", "--model", "m.json"], "no file 'nothing.csv'"),
+    (["train", "nothing.csv", "--model", "m.json"], "--target"),
+    (["predict", "nothing.json", "nothing.csv"], "nothing.json"),
+    (["report", "nothing.json"], "nothing.json"),
     (["plan", "--trees", "x"], "--trees"),
     (["plan", "--trees", "0"], "trees must"),
     (["plan", "--epsilon", "-1"], "epsilon must"),
@@ -226,6 +244,8 @@ BAD = [
     (["audit", "math:sin"], "claim must be given"),
     (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1"], "not JSON"),
     (["audit", "--zoo", "unicorn"], "no entry unicorn"),
+    (["audit", "--recipe", "unicorn"], "recipe must be one of"),
+    (["audit", "--recipe", "xgb", "--claim", "PureDP epsilon=1"], "audited alone"),
     (["budget", "show", "nothing.jsonl"], "no journal"),
     (["nonsense"], "nonsense"),
     ([], "Missing command"),

@@ -29,17 +29,18 @@ def serve(file: Config) -> None:
     """Party B: release the columns once, over mutual TLS, and answer for split values until interrupted."""
     from ledgerwood.learners.vertical import FeatureParty, FeatureServer
 
-    _log_to_stderr()
     required = {"name", "listen", "data", "id", "state", "tls", "secrets", "desensitise", "domain"}
     settings = config.Settings.read(file, required)
     transformer, budget = config.transformer(settings)
     token, key = config.secrets_of(settings)
+    identity = config.identity(settings)
 
     def table() -> tuple[Any, Any]:
         return config.read_table(settings.path("data"), settings.text("id"))
 
+    _log_to_stderr()
     party = FeatureParty(settings.text("name"), transformer, table, settings.path("state"), key=key, budget=budget)
-    with party, FeatureServer(party, settings.text("listen"), config.identity(settings), token) as server:
+    with party, FeatureServer(party, settings.text("listen"), identity, token) as server:
         print(party.statement())
         print(f"listening on port {server.port}", flush=True)
         stop = threading.Event()
@@ -55,7 +56,6 @@ def train(file: Config) -> None:
     """Party A: fetch the columns, train, ask for the split values, write the model. Run it again after a crash."""
     from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
 
-    _log_to_stderr()
     settings = config.Settings.read(file, {"data", "id", "label", "state", "tls", "secrets", "learner", "party"})
     table, ids = config.read_table(settings.path("data"), settings.text("id"))
     label = settings.text("label")
@@ -71,7 +71,9 @@ def train(file: Config) -> None:
         clients.append(
             FeatureClient(inner.text("location"), identity, token, len(ids), digest, state / f"party-{number}")
         )
-    model = train_vertical(config.learner(settings), y, clients, state, X=own if own.num_columns else None)
+    learner = config.learner(settings)
+    _log_to_stderr()
+    model = train_vertical(learner, y, clients, state, X=own if own.num_columns else None)
     if type(model.learner).__module__.startswith("xgboost"):
         model.to_xgboost().save_model(state / "model.json")
     for known in model.parties:

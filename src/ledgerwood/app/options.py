@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ledgerwood.errors import ParameterError
-
 
 def number(text: str | float) -> float:
     """Read ``0.5``, ``1e-6`` or ``1/32561``.
@@ -31,21 +29,6 @@ def number(text: str | float) -> float:
 def examples(*lines: str) -> str:
     r"""Return the closing lines of a help text; the tests run every line that begins with a dollar sign."""
     return "\b\nExamples:\n" + "\n".join(f"  $ {line}" for line in lines)
-
-
-def delta_for(rows: int | None) -> float:
-    """Return 1/rows rounded down to one digit: the usual delta when none is given.
-
-    >>> delta_for(32561)
-    3e-05
-    """
-    if rows is None:
-        raise ParameterError("delta", "be given (--delta 1e-6), or the public number of rows", None)
-    if rows < 1:
-        raise ParameterError("rows", "be at least 1", rows)
-    inverse = 1 / rows
-    digit = 10.0 ** math.floor(math.log10(inverse))
-    return float(f"{math.floor(inverse / digit * (1 + 1e-12)) * digit:.0e}") if rows > 1 else 0.5
 
 
 def _number(help: str, *names: str, **extra: Any) -> Any:

@@ -1,6 +1,6 @@
 """From public facts to an answer: what the command line and the page both ask.
 
->>> facts = Facts(rows=32561, trees=50, depth=4, epsilon=1.0)
+>>> facts = Facts(recipe="xgb", rows=32561, trees=50, depth=4, epsilon=1.0)
 >>> facts.target_delta
 3e-05
 >>> [release.label for release in facts.open_plan().releases()]
@@ -13,24 +13,51 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
-from ledgerwood.app.options import delta_for
 from ledgerwood.errors import CalibrationError, FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan
+    from ledgerwood.accounting import Plan, Release
+    from ledgerwood.learners.trees.settings import Settings
 
-RECIPES = {"XGB": "DP-XGB: greedy splits by private selection, Newton leaves"}
 _LIMITS = {
-    "rows": (1, 10**12),
+    "rows": (2, 10**12),
     "features": (1, 100_000),
     "trees": (1, 2000),
-    "depth": (1, 12),
+    "depth": (1, 8),
     "epsilon": (1e-3, 100.0),
     "delta": (0.0, 0.5),
     "share": (0.01, 0.99),
 }
+
+
+@cache
+def recipe_table() -> list[dict[str, Any]]:
+    """Return the recipes for a menu: name, summary, usual size, and whether the budget can be divided."""
+    from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
+
+    rows = []
+    for recipe in RECIPES.values():
+        settings = recipe_settings(recipe.name)
+        row = {"name": recipe.name, "paper": recipe.paper, "summary": recipe.summary}
+        size = {"trees": settings.n_trees, "depth": settings.max_depth}
+        rows.append({**row, **size, "divided": _is_divided(settings), "share": _usual_share(settings)})
+    return rows
+
+
+def _is_divided(settings: Settings) -> bool:
+    loops = settings.loops(2)
+    return bool(loops.splits and loops.leaves)
+
+
+def _usual_share(settings: Settings, n_features: int = 2) -> float | None:
+    """Return the part that splits take of what splits and leaves take together."""
+    if not _is_divided(settings):
+        return None
+    _, split, leaf = settings.shares or settings.loops(n_features).queries
+    return split / (split + leaf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +71,37 @@ class Facts:
     epsilon, delta
         The target; delta is 1/rows rounded down to one digit if it is not given.
     share
-        The part of the budget for choosing splits; the rest is for the leaves.
+        The part of the budget for choosing splits, the rest being for the leaves; None is the recipe's own.
     neighbours
         What the guarantee compares.
     """
 
-    recipe: str = "XGB"
+    recipe: str = "xgb"
     rows: int = 32561
     features: int = 14
     trees: int = 50
     depth: int = 4
     epsilon: float = 1.0
     delta: float | None = None
-    share: float = 0.7
+    share: float | None = None
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            raise ParameterError("recipe", f"be one of {', '.join(RECIPES)}", self.recipe)
+        known = [row["name"] for row in recipe_table()]
+        if self.recipe not in known:
+            raise ParameterError("recipe", f"be one of {', '.join(known)}", self.recipe)
         for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
-            if value is None:
+            if value is None and name in ("delta", "share"):
                 continue
-            wanted = int if name in ("rows", "features", "trees", "depth") else (int, float)
-            if isinstance(value, bool) or not isinstance(value, wanted):
-                raise ParameterError(name, "be an integer" if wanted is int else "be a number", value)
+            whole = name in ("rows", "features", "trees", "depth")
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
                 raise ParameterError(name, f"lie between {low:g} and {high:g}", value)
+            object.__setattr__(self, name, int(value) if whole else float(value))  # JSON may say 1 for 1.0
         if self.delta == 0:
-            raise ParameterError("delta", "be positive: leaves get Gaussian noise", self.delta)
+            raise ParameterError("delta", "be positive", self.delta)
         if self.neighbours not in ("add_remove", "replace_one"):
             raise ParameterError("neighbours", "be 'add_remove' or 'replace_one'", self.neighbours)
 
@@ -87,25 +116,50 @@ class Facts:
                 raise FormatError(f"unknown fact {name!r}; known are {', '.join(known)}")
         return cls(**given)
 
+    @classmethod
+    def of_recipe(cls, recipe: str, trees: int | None = None, depth: int | None = None, **facts: Any) -> Self:
+        """Return facts with the recipe's own size where none is given."""
+        row = next((row for row in recipe_table() if row["name"] == recipe), {"trees": 1, "depth": 1})
+        trees = row["trees"] if trees is None else trees
+        return cls(recipe=recipe, trees=trees, depth=row["depth"] if depth is None else depth, **facts)
+
     @property
     def target_delta(self) -> float:
         """The delta of the guarantee."""
-        return delta_for(self.rows) if self.delta is None else float(self.delta)
+        from ledgerwood.learners.facts import delta_of
+
+        return delta_of(self.rows) if self.delta is None else float(self.delta)
+
+    @property
+    def settings(self) -> Settings:
+        """What the learner would be given."""
+        from ledgerwood.learners.trees.recipes import recipe_settings
+
+        settings = recipe_settings(self.recipe, n_trees=self.trees, max_depth=self.depth, neighbours=self.neighbours)
+        shares = self._shares(settings)
+        return settings if shares is None else settings.with_options(shares=shares)
+
+    def _shares(self, settings: Settings) -> tuple[float, float, float] | None:
+        """Return the shares of (sketch, split, leaf) if another division than the recipe's is asked for."""
+        if self.share is None or not _is_divided(settings):
+            return None
+        sketch, split, leaf = settings.shares or settings.loops(self.features).queries
+        whole = sketch + split + leaf
+        rest = (split + leaf) / whole
+        return sketch / whole, rest * self.share, rest * (1 - self.share)
 
     def open_plan(self) -> Plan:
         """Return the releases of the training run, before their noise is known."""
-        from ledgerwood.accounting import BoundedRange, Gaussian, Plan, Release
+        from ledgerwood.learners.trees.plan import outline
 
-        return Plan(
-            [
-                Release("split", cost=BoundedRange, times=self.trees * self.depth, share=self.share),
-                Release("leaf", cost=Gaussian, times=self.trees, share=1 - self.share),
-            ],
-            neighbours=self.neighbours,
-        )
+        return outline(self.settings, self.features)
 
     def plan(self, method: str | None = None) -> Plan:
         """Return the calibrated plan: what a training run with these facts will spend."""
+        from ledgerwood.learners.trees.plan import plan_boosting
+
+        if method is None:
+            return plan_boosting(self.settings, n_features=self.features, epsilon=self.epsilon, delta=self.target_delta)
         return self.open_plan().calibrate(epsilon=self.epsilon, delta=self.target_delta, method=method)
 
     # ---- the same question elsewhere
@@ -118,32 +172,86 @@ class Facts:
         return shlex.join(words)
 
     def python(self) -> str:
-        """Return the Python that asks the same."""
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self._told().items())
-        return f"from ledgerwood.app.planning import Facts\n\nplan = Facts({arguments}).plan()\nprint(plan.table())"
+        """Return Python that makes the same plan, and the model that will spend it."""
+        options: dict[str, Any] = {"n_trees": self.trees, "max_depth": self.depth}
+        shares = self._shares(self.settings)
+        if shares is not None:
+            options["shares"] = shares
+        columns, target = {"n_features": self.features}, {"epsilon": self.epsilon, "delta": self.target_delta}
+        relation = {} if self.neighbours == "add_remove" else {"neighbours": self.neighbours}
+        return (
+            "from ledgerwood.learners import PrivateBoostingClassifier, plan_boosting\n\n"
+            f"plan = plan_boosting({self.recipe!r}, {_listed(**columns, **target, **options, **relation)})\n"
+            "print(plan.table())\n"
+            f"model = PrivateBoostingClassifier({_listed(recipe=self.recipe, **target, **options)})"
+        )
 
     def _told(self) -> dict[str, Any]:
         told = {**asdict(self), "delta": self.target_delta}
         if self.neighbours == "add_remove":
             del told["neighbours"]
+        if self.share is None:
+            del told["share"]
         return told
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, delta filled in."""
-        return {**asdict(self), "delta": self.target_delta}
+        """Return plain values, delta and share filled in."""
+        settings = self.settings
+        return {**asdict(self), "delta": self.target_delta, "share": _usual_share(settings, self.features)}
 
 
-def leaf_error(sigma: float, rows: float, *, curvature: float = 0.25, penalty: float = 1.0) -> float:
-    r"""Return the typical error that noise puts on the weight of a leaf with so many rows.
+def _listed(**arguments: Any) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
-    The weight is :math:`-G/(H+\lambda)`. Noise of standard deviation sigma on :math:`G` moves it by
-    :math:`\sigma/(H+\lambda)`; :math:`H` is ``curvature`` per row, 1/4 for the logistic loss at an even chance, where
-    the noise on :math:`H` matters least. Log-odds of 1 are a factor of e.
 
-    >>> leaf_error(45.0, 500.0) < 0.4 < leaf_error(45.0, 50.0)
-    True
+@dataclass(frozen=True, slots=True)
+class LeafNoise:
+    r"""How noise moves the weight of a leaf.
+
+    The weight is :math:`-G/(H+\lambda)`. Noise of standard deviation ``noise`` on :math:`G` moves it by
+    :math:`\text{noise}/(H+\lambda)`; :math:`H` is ``curvature`` per row, 1/4 for the logistic loss at an even chance.
+    For averages :math:`H` is the number of rows.
+
+    >>> LeafNoise(noise=45.0, curvature=0.25, penalty=1.0).error(500.0)
+    0.35714285714285715
     """
-    return sigma / (rows * curvature + penalty)
+
+    noise: float
+    curvature: float
+    penalty: float
+
+    @classmethod
+    def of(cls, facts: Facts, plan: Plan) -> Self:
+        """Return that of a plan's leaves."""
+        settings = facts.settings
+        averages = settings.leaf in ("average", "noisy_average") or settings.loss == "squared"
+        per_row = settings.rows * (1.0 if averages else 0.25)
+        return cls(_deviation(_leaf_release(plan)), per_row, settings.l2)
+
+    def error(self, rows: float) -> float:
+        """Return the typical error of the weight of a leaf with so many rows."""
+        return self.noise / (rows * self.curvature + self.penalty)
+
+
+def _leaf_release(plan: Plan) -> Release:
+    """Return the release the leaf weights come from: their own, or the histograms of the splits."""
+    labels = [release.label for release in plan.releases()]
+    return plan["leaf" if "leaf" in labels else labels[-1]]
+
+
+def _deviation(release: Release) -> float:
+    """Return the standard deviation of its noise, in units of one record's largest contribution."""
+    from ledgerwood.accounting import Laplace
+
+    kind = getattr(release.cost, "kind", release.cost)
+    scale = release.scale or math.nan
+    return math.sqrt(2) * scale if kind is Laplace else scale
+
+
+def saving(plan: Plan, other: Plan) -> float:
+    """Return which part of another plan's noise this one saves, at the leaves."""
+    mine, its = _leaf_release(plan).scale, _leaf_release(other).scale
+    return max(0.0, 1 - mine / its) if mine and its else 0.0
 
 
 def trees_for_error(facts: Facts, rows: float, error: float) -> int:
@@ -154,11 +262,12 @@ def trees_for_error(facts: Facts, rows: float, error: float) -> int:
     """
 
     def fits(trees: int) -> bool:
+        asked = replace(facts, trees=trees)
         try:
-            plan = replace(facts, trees=trees).plan(method="rdp")
+            plan = asked.plan(method="rdp")
         except CalibrationError:
             return False
-        return leaf_error(sigma_of(plan), rows) <= error
+        return LeafNoise.of(asked, plan).error(rows) <= error
 
     most = int(_LIMITS["trees"][1])
     if not fits(1):
@@ -171,8 +280,3 @@ def trees_for_error(facts: Facts, rows: float, error: float) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def sigma_of(plan: Plan) -> float:
-    """Return the largest noise among the plan's leaf releases, per unit of sensitivity."""
-    return max((r.scale for r in plan.releases() if r.label.startswith("leaf") and r.scale), default=math.nan)

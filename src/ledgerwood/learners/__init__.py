@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from ledgerwood.learners.door import Door, Progress
     from ledgerwood.learners.evaluation import PrivateScore, private_score
     from ledgerwood.learners.facts import Column, PublicFacts
+    from ledgerwood.learners.front_door import PrivateClassifier, PrivateRegressor
     from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.search import PrivateSearch
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
+    from ledgerwood.learners.storage import learners, load
     from ledgerwood.learners.tables import Labels, Table
     from ledgerwood.learners.trees.plan import plan_boosting
     from ledgerwood.learners.trees.recipes import recipes
@@ -30,8 +32,10 @@ _HOME = {
     "PrivacyStatement": "statement",
     "PrivateBoostingClassifier": "boosting",
     "PrivateBoostingRegressor": "boosting",
+    "PrivateClassifier": "front_door",
     "PrivateClassifierBase": "base",
     "PrivateEstimator": "base",
+    "PrivateRegressor": "front_door",
     "PrivateRegressorBase": "base",
     "PrivateScore": "evaluation",
     "PrivateSearch": "search",
@@ -40,6 +44,8 @@ _HOME = {
     "Receipt": "statement",
     "Schema": "schema",
     "Table": "tables",
+    "learners": "storage",
+    "load": "storage",
     "plan_boosting": "trees.plan",
     "private_score": "evaluation",
     "recipes": "trees.recipes",
@@ -55,8 +61,10 @@ __all__ = [
     "PrivacyStatement",
     "PrivateBoostingClassifier",
     "PrivateBoostingRegressor",
+    "PrivateClassifier",
     "PrivateClassifierBase",
     "PrivateEstimator",
+    "PrivateRegressor",
     "PrivateRegressorBase",
     "PrivateScore",
     "PrivateSearch",
@@ -65,6 +73,8 @@ __all__ = [
     "Receipt",
     "Schema",
     "Table",
+    "learners",
+    "load",
     "plan_boosting",
     "private_score",
     "recipes",

@@ -8,12 +8,13 @@ interruption, the receipt and the statement.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -91,8 +92,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
-        schema, _ = self._resolved_schema(X, y)
-        return self._planned(self._read(X, y, schema)[2])
+        return self._planned(self.public_facts(X, y))
+
+    def public_facts(self, X: Any, y: Any = None) -> PublicFacts:
+        """Return the public facts of ``X`` and ``y``: all that a plan may depend on."""
+        fresh = clone(self)  # reading sets attributes, and a fitted model must keep its own
+        facts: PublicFacts = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
+        return facts
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
@@ -103,7 +109,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with watching(self.verbose, self.callbacks) as callbacks:
             door = Door(
                 journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__,
+                name=type(self).__name__, facts=facts,
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False
@@ -147,6 +153,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         found: PrivacyStatement = self.statement_
         return found
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as JSON that :func:`ledgerwood.learners.load` reads; nothing is ever unpickled."""
+        from ledgerwood.learners.storage import save
+
+        save(self, path)
+
     # ---- inside
 
     def _forget(self) -> None:
@@ -179,6 +191,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
                 "X and y must have one row for each record"
             )
+        facts, shown = self._facts(given, target, schema)
+        return given, target, facts, shown
+
+    def _facts(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicFacts, tuple[str, ...]]:
+        """Return the public facts, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
@@ -186,7 +203,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
-        return given, target, facts, shown
+        return facts, shown
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         return None, ()

@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.door import Door
+from ledgerwood.learners.engines.parted import PartedTable, read_parted
+from ledgerwood.learners.engines.partitions import as_partitions
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tables import Columns, Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
@@ -28,17 +33,18 @@ __all__ = ["PrivateBoostingClassifier", "PrivateBoostingRegressor"]
 _COMPONENTS = (
     "n_trees", "max_depth", "candidates", "n_bins", "split", "structure", "leaf", "features", "features_per_tree",
     "batch", "rows", "loss", "missing", "learning_rate", "leaf_clip", "l2", "ridge", "gradient_clip",
-    "min_child_weight", "sketch_rounds", "sketch_features", "shares", "accounting",
+    "min_child_weight", "sketch_rounds", "sketch_features", "shares", "accounting", "shrink", "interactions",
+    "interaction_order", "interaction_depth",
 )  # fmt: skip
 
 
-class _PrivateBoosting(PrivateEstimator):
+class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
 
     def __init__(
         self,
         *,
-        recipe: str = "tr_cyc",
+        recipe: str = "auto",
         n_trees: int | None = None,
         max_depth: int | None = None,
         epsilon: float = 1.0,
@@ -65,7 +71,12 @@ class _PrivateBoosting(PrivateEstimator):
         sketch_features: str | None = None,
         shares: tuple[float, float, float] | None = None,
         accounting: str | None = None,
+        shrink: float | None = None,
+        interactions: float | None = None,
+        interaction_order: int | None = None,
+        interaction_depth: int | None = None,
         n_threads: int | None = None,
+        engine: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -98,7 +109,12 @@ class _PrivateBoosting(PrivateEstimator):
         self.sketch_features = sketch_features
         self.shares = shares
         self.accounting = accounting
+        self.shrink = shrink
+        self.interactions = interactions
+        self.interaction_order = interaction_order
+        self.interaction_depth = interaction_depth
         self.n_threads = n_threads
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
@@ -106,8 +122,9 @@ class _PrivateBoosting(PrivateEstimator):
 
     # ---- plan
 
-    def _settings(self, *, neighbours: str, n_classes: int | None) -> Settings:
+    def _settings_for(self, facts: PublicFacts) -> Settings:
         """Return the settings of a training: the recipe's, those given, and what the task implies."""
+        n_classes = None if facts.task == "regression" else len(facts.classes or ())
         given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
         if isinstance(given.get("shares"), list):
             given["shares"] = tuple(given["shares"])
@@ -121,11 +138,25 @@ class _PrivateBoosting(PrivateEstimator):
             given |= {"loss": "softmax", "n_classes": n_classes}
         elif given.get("loss") == "softmax":
             raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
-        return recipe_settings(self.recipe, **given, neighbours=neighbours)
+        if self.recipe == "auto":
+            chosen = choice_for(facts).settings
+            assert chosen is not None
+            return chosen.with_options(**given)
+        return recipe_settings(self.recipe, **given, neighbours=str(facts.neighbours))
 
-    def _settings_for(self, facts: PublicFacts) -> Settings:
-        n_classes = None if facts.task == "regression" else len(facts.classes or ())
-        return self._settings(neighbours=str(facts.neighbours), n_classes=n_classes)
+    def explain_choice(self, X: Any = None, y: Any = None) -> Choice:
+        """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+
+        It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the
+        budget. Settings given by hand replace the chosen ones.
+        """
+        if self.recipe != "auto":
+            raise ParameterError("recipe", "be auto to have a choice explained", self.recipe)
+        if X is None:
+            check_is_fitted(self, "choice_")
+            found: Choice = self.choice_
+            return found
+        return choice_for(self.public_facts(X, y))
 
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
@@ -137,17 +168,38 @@ class _PrivateBoosting(PrivateEstimator):
             return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
         return outline(settings, facts.n_features)
 
+    # ---- tables in parts
+
+    def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
+        source = as_partitions(X, y)
+        if source is None:
+            if self.engine is not None:
+                hint = "Give a Parquet folder, a Dask frame or Partitions.of_frames([...], target=...)"
+                raise ParameterError("engine", "be None for a table in memory", self.engine, hint)
+            return super()._read(X, y, schema)
+        given = read_parted(source, schema, classification=self._task == "classification")
+        self.n_features_in_ = len(given.columns)
+        self.feature_names_in_ = np.array([column.name for column in given.columns], dtype=object)
+        # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
+        target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
+        facts, shown = self._facts(given, target, schema)
+        return given, target, facts, shown
+
     # ---- train
 
-    def _aggregator(self, table: Table, labels: NDArray[np.int32]) -> Aggregator:
+    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+        if isinstance(table, PartedTable):
+            return table.aggregator(self.engine, labels, settings, self.n_threads)
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, labels, n_threads=self.n_threads)
+        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
-        n_classes = None if labels.classes is None else len(labels.classes)
-        settings = self._settings(neighbours=str(plan.neighbours), n_classes=n_classes)
+        assert door.facts is not None
+        settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
+        if self.recipe == "auto":
+            fixed["choice_"] = choice_for(door.facts)
         if labels.bounds is not None:
             fixed["target_bounds_"] = labels.bounds
 
@@ -157,7 +209,7 @@ class _PrivateBoosting(PrivateEstimator):
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, integer_labels(labels, settings)),
+            self._aggregator(table, labels, settings),
             door,
             plan,
             rng=door.generator(),
@@ -172,10 +224,11 @@ class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     Parameters
     ----------
     recipe
-        A named method: see :func:`ledgerwood.learners.recipes`.
+        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public facts, see
+        :meth:`explain_choice`.
     n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
 missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
-accounting
+accounting, shrink, interactions, interaction_order, interaction_depth
         Components and hyper-parameters (:class:`ledgerwood.learners.trees.settings.Settings`); None takes the recipe's.
     epsilon, delta
         The budget; ``delta=None`` is about 1/n.
@@ -184,6 +237,11 @@ accounting
         is learned privately out of the budget.
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
+    engine
+        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame,
+        :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by part, or
+        :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the name of
+        the target column, and the schema declares every column.
     random_state
         For tests only: a seeded fit is reproducible and not private.
     verbose, callbacks, allow_leak
@@ -216,7 +274,8 @@ accounting
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
-        raw = self.forest_.scores(self._table(X).cells)
+        table = self._table(X)  # says so if the model is not fitted
+        raw = self.forest_.scores(table.cells)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 

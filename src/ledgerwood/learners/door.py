@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
 
@@ -103,6 +104,8 @@ class Door:
         Costs are priced for this many changed records.
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
+    facts
+        The public facts that the plan was made from.
 
     Examples
     --------
@@ -124,15 +127,18 @@ class Door:
         rows_per_unit: int = 1,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
+        facts: PublicFacts | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
         self.rows_per_unit = rows_per_unit
+        self.facts = facts
         self._callbacks = tuple(callbacks)
         plan = ledger.plan
         self.total = 0 if plan is None else sum(run.times for run in plan.runs())
         self.done = 0
         self.fitted: Mapping[str, Any] | None = None
+        self.always: dict[str, Any] = {}  # attributes of every model that is kept
         self._began = time.monotonic()
 
     @property
@@ -154,7 +160,7 @@ class Door:
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves."""
-        self.fitted = dict(fitted)
+        self.fitted = {**self.always, **fitted}
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""

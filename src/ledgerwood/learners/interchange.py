@@ -1,8 +1,8 @@
-"""Models as files: XGBoost's JSON for serving and explaining, and a format of our own that never unpickles.
+"""Models of trees as XGBoost's JSON, for serving and explaining elsewhere. (Our own files: :mod:`.storage`.)
 
-Both hold released numbers and public facts only. XGBoost keeps for every node a *cover*, how much data passed it: here
-it is a public constant, one for each leaf, summed upwards, because an exact one would be a leak (and a zero one makes
-SHAP divide by it). Gains are zero for the same reason.
+They hold released numbers and public facts only. XGBoost keeps for every node a *cover*, how much data passed it. An
+exact one would be a leak, so it is the released noisy curvature of the leaf, floored at a public positive value (a zero
+cover makes SHAP divide by it), or that value where a recipe releases none; summed upwards. Gains are zero.
 
 Thresholds are float32 in the files, in XGBoost and in our own predict, and a number goes left if it is less, so no row
 takes another way. Category columns are written as XGBoost's categorical splits over the codes of the declared order.
@@ -26,6 +26,7 @@ from ledgerwood.learners.trees.seam import SCORE_BITS, Edges, Tree
 
 VERSION = [2, 1, 0]
 """The version of XGBoost's JSON schema that is written; later ones read it."""
+LEAST_COVER = 1.0
 _ONE = float(1 << SCORE_BITS)
 
 
@@ -151,7 +152,9 @@ def _tree(
         else:
             kinds.append(0)
             conditions.append(_threshold(goes_left[:missing], edges.cuts[feature]))
-    covers = [float(1 << (structure.depth - int(node + 1).bit_length() + 1)) for node in range(nodes)]
+    covers = [0.0] * inner + _covers(tree, output)
+    for node in reversed(range(inner)):
+        covers[node] = covers[2 * node + 1] + covers[2 * node + 2]
     return {
         "base_weights": [0.0] * inner + weights.tolist(),
         "categories": sets,
@@ -175,6 +178,14 @@ def _tree(
             "size_leaf_vector": "1",
         },
     }
+
+
+def _covers(tree: Tree, output: int) -> list[float]:
+    """The released mass of the leaves, floored at a public value."""
+    if tree.mass is None:
+        return [LEAST_COVER] * (1 << tree.structure.depth)
+    found: list[float] = np.maximum(tree.mass[output].astype(np.float64), LEAST_COVER).tolist()
+    return found
 
 
 def _threshold(goes_left: NDArray[np.uint8], cuts: NDArray[np.float32]) -> float:

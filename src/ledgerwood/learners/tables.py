@@ -22,6 +22,7 @@ from ledgerwood.learners.facts import Column, Kind
 from ledgerwood.learners.schema import Atom, Key, Schema
 
 Values = NDArray[Any]
+_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,18 @@ class Columns:
     def table(self, columns: Sequence[Column] | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)
-        cells = []
+        cells: list[Values] = []
         for column, values in zip(known, self.values, strict=True):
             if not column.is_known:
                 raise ParameterError("schema", "give bounds or categories of every column here", column.name)
-            cells.append(_numbers(values, column) if column.kind == "number" else _codes(values, column))
+            number = column.kind == "number"
+            cells.append(np.empty(len(values), dtype=np.float32) if number else _codes(values, column))
+        numbers = [i for i, column in enumerate(known) if column.kind == "number"]
+        # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
+        for start in range(0, self.rows, _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            for i in numbers:
+                _read_numbers(self.values[i][block], known[i], cells[i][block])
         return Table(known, tuple(cells), self.rows)
 
     def take(self, rows: NDArray[np.int64]) -> Columns:
@@ -89,8 +97,13 @@ def read_table(X: Any, schema: Schema) -> Table:
 
 def raw_columns(X: Any) -> tuple[list[Key], list[Values]]:
     """Return the names and the columns of anything that is a table."""
+    from narwhals.exceptions import DuplicateError
+
     _refuse_sparse(X)
-    return _from_frame(X) if _is_frame(X) else _from_array(X)
+    try:
+        return _from_frame(X) if _is_frame(X) else _from_array(X)
+    except DuplicateError:
+        raise ParameterError("X", "have distinct column names", "repeated names") from None
 
 
 def read_columns(X: Any, schema: Schema) -> Columns:
@@ -141,10 +154,20 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
 
         frame = nw.from_native(X, eager_only=True)
         return frame.drop(unit).to_native() if unit in frame.columns else X
-    array = np.ma.asanyarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
     if array.ndim != 2 or not isinstance(unit, int) or array.shape[1] == n_features:
         return X
-    return np.delete(array, unit, axis=1) if -array.shape[1] <= unit < array.shape[1] else X
+    return array[:, [j for j in range(array.shape[1]) if j != unit]]
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
+    if not _is_frame(X):
+        return (X if isinstance(X, np.ndarray) else np.asarray(X))[rows]
+    import narwhals.stable.v2 as nw
+
+    numbers = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return nw.from_native(X, eager_only=True)[numbers.tolist()].to_native()
 
 
 # ---- what came in
@@ -174,8 +197,6 @@ def _from_frame(X: Any) -> tuple[list[Key], list[Values]]:
 
     frame = nw.from_native(X, eager_only=True)
     names = [name if isinstance(name, str) else int(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise ParameterError("X", "have distinct column names", names)
     if not names or not len(frame):
         _raise_empty(len(frame), len(names))
     return list(names), [_from_series(s, name) for s, name in zip(frame.iter_columns(), names, strict=True)]
@@ -297,15 +318,17 @@ def _objects(values: Any) -> Values:
     return found
 
 
-def _numbers(values: Values, column: Column) -> NDArray[np.float32]:
+def _read_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> None:
+    """Write numbers clipped to their bounds, in float32."""
     assert column.bounds is not None
     low, high = column.bounds
     with np.errstate(invalid="ignore", over="ignore"):
-        clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
-        # Rounding to float32 may step over a bound that is no float32.
+        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
         inner = np.float32(low), np.float32(high)
-        found: NDArray[np.float32] = np.clip(clipped.astype(np.float32), *inner)
-    return found
+        if values.dtype != np.float32:
+            clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
+            values = clipped.astype(np.float32)
+        np.clip(values, *inner, out=out)
 
 
 def _codes(values: Values, column: Column) -> NDArray[np.int32]:
@@ -366,14 +389,26 @@ def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
     if classes is None:
         found, codes = np.unique(y, return_inverse=True)
         return Labels(codes.astype(np.int64), tuple(cast("list[Atom]", found.tolist())))
-    code = {value: i for i, value in enumerate(classes)}
-    codes = np.array([code.get(value, -1) for value in np.asarray(y).tolist()], dtype=np.int64)
+    codes = _class_codes(np.asarray(y), classes)
     if (codes < 0).any():
         raise ParameterError(
             "y", f"hold declared classes only ({', '.join(map(repr, classes))})", "<data>",
             "Declare every label value: Schema(classes=[...])",
         )  # fmt: skip
     return Labels(codes, tuple(classes))
+
+
+def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
+    """Return each label's place among the classes, -1 for any other."""
+    if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
+        known = np.array([float(value) for value in classes])
+        if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
+            order = np.argsort(known, kind="stable")
+            numbers = y.astype(np.float64)
+            at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
+            return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
+    code = {value: i for i, value in enumerate(classes)}
+    return np.array([code.get(value, -1) for value in y.tolist()], dtype=np.int64)
 
 
 def read_target(y: Values, bounds: tuple[float, float]) -> Labels:

@@ -17,6 +17,7 @@ from ledgerwood.verification.report import AuditReport, Certificate
 
 if TYPE_CHECKING:
     from ledgerwood.verification.claims import Verdict, check
+    from ledgerwood.verification.conformance import LearnerReport, check_learner
     from ledgerwood.verification.decorator import verify, verify_mechanism
     from ledgerwood.verification.enumerate import Choices, law_of, pair_of, verify_domain
     from ledgerwood.verification.exact import Event, Pair
@@ -27,9 +28,11 @@ _HOME = {
     "Choices": "enumerate",
     "Event": "exact",
     "Interval": "intervals",
+    "LearnerReport": "conformance",
     "Pair": "exact",
     "Verdict": "claims",
     "check": "claims",
+    "check_learner": "conformance",
     "law_of": "enumerate",
     "pair_of": "enumerate",
     "verify": "decorator",
@@ -44,6 +47,7 @@ __all__ = [
     "Choices",
     "Event",
     "Interval",
+    "LearnerReport",
     "Pair",
     "Verdict",
     "attainable",
@@ -51,6 +55,7 @@ __all__ = [
     "audit_one_run",
     "check",
     "check_determinism",
+    "check_learner",
     "law_of",
     "lower_bound",
     "pair_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledgerwood.errors import AggregationFailed, FormatError, LedgerwoodError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated.coordinator import Coordinator
+from ledgerwood.learners.federated.coordinator import Coordinator, Federation
 from ledgerwood.learners.federated.node import KINDS, Node, Payload
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.task import FederatedTask
@@ -63,6 +64,19 @@ def test_a_training_over_a_transport_learns_and_says_what_it_guarantees() -> Non
     assert ((result.probabilities(X)[:, 1] > 0.5) == (X[:, 0] > 0.5)).mean() > 0.8
     text = result.statement()
     assert "epsilon=8" in text and "2 of 3" in text and "any one party" in text
+
+
+def test_a_federation_is_saved_without_pickle_and_hostile_files_are_refused(tmp_path: Path) -> None:
+    result = Coordinator(TASK, Wire()).train(KEYS)
+    result.save(tmp_path / "model.json")
+    again = Federation.load(tmp_path / "model.json")
+    X = np.random.default_rng(1).uniform(size=(50, 2))
+    assert np.array_equal(again.probabilities(X), result.probabilities(X))
+    assert again.statement() == result.statement()
+    for text in ("", "[]", "{}", '{"format": "ledgerwood.federation", "version": 9}'):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(FormatError):
+            Federation.load(tmp_path / "bad.json")
 
 
 @pytest.mark.parametrize("kind", KINDS)

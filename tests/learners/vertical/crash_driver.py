@@ -117,7 +117,7 @@ def scenario(folder: Path, side: str, at: int, after: bool) -> dict[str, Any]:
     seen: list[tuple[int, bytes]] = []
     b = child(lambda: serve(folder, port, at if side == "b" else 0, after))
     a = child(lambda: train(folder, port, at if side == "a" else 0, after))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         if time.monotonic() > deadline:
             os.kill(a, signal.SIGKILL), os.kill(b, signal.SIGKILL)

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         short_help="Noise, price and statement of a training run.",
         epilog=examples(
-            "ledgerwood plan --rows 32561 --features 14 --trees 50 --depth 4 --epsilon 1",
+            "ledgerwood plan --recipe xgb --rows 32561 --features 14 --trees 50 --depth 4 --epsilon 1",
             "ledgerwood plan --rows 1000000 --trees 20 --epsilon 0.5 --leaf-rows 50 --leaf-error 0.5",
             "ledgerwood plan --rows 32561 --epsilon 2 --save plan.json --json",
         ),
@@ -23,14 +23,14 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "XGB",
+    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "tr_cyc",
     rows: Annotated[int, typer.Option(help="The public number of rows.")] = 32561,
     features: Annotated[int, typer.Option(help="The number of columns.")] = 14,
-    trees: Annotated[int, typer.Option(help="The number of trees.")] = 50,
-    depth: Annotated[int, typer.Option(help="The depth of a tree.")] = 4,
+    trees: Annotated[int | None, typer.Option(help="The number of trees; the recipe's own by default.")] = None,
+    depth: Annotated[int | None, typer.Option(help="The depth of a tree; the recipe's own by default.")] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER")] = 1.0,
     delta: Delta = None,
-    share: Annotated[float, typer.Option(help="The part of the budget for choosing splits.")] = 0.7,
+    share: Annotated[float | None, typer.Option(help="The part of the budget for choosing splits.")] = None,
     neighbours: Relation = "add_remove",
     leaf_rows: Annotated[int, typer.Option(help="How wrong is a leaf with so many rows?")] = 50,
     leaf_error: Annotated[
@@ -44,12 +44,13 @@ def plan(
     from ledgerwood.app import planning
     from ledgerwood.app.commands.prices import method_rows, write_plan
 
-    facts = planning.Facts(recipe, rows, features, trees, depth, epsilon, delta, share, neighbours)
+    given = {"rows": rows, "features": features, "epsilon": epsilon, "delta": delta}
+    facts = planning.Facts.of_recipe(recipe, trees, depth, **given, share=share, neighbours=neighbours)
     found = facts.plan()
     if save is not None:
         write_plan(found, save)
     account = found.account()
-    error = planning.leaf_error(planning.sigma_of(found), leaf_rows)
+    error = planning.LeafNoise.of(facts, found).error(leaf_rows)
     data: dict[str, Any] = {
         "facts": facts.to_dict(),
         "releases": list(found.table()),
@@ -60,7 +61,7 @@ def plan(
     }
     answer = Answer(data)
     answer.say(
-        f"{recipe}: {trees} trees of depth {depth} on {rows:,} rows and {features} features, "
+        f"{recipe}: {facts.trees} trees of depth {facts.depth} on {rows:,} rows and {features} features, "
         f"epsilon = {epsilon:g}, delta = {facts.target_delta:.5g}"
     )
     parts = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]

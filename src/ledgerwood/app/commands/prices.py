@@ -8,7 +8,7 @@ import typer
 
 from ledgerwood.app.options import Delta, Epsilon, Json, Relation, examples
 from ledgerwood.app.show import Answer, price
-from ledgerwood.errors import CalibrationError, MethodUnavailable, ParameterError
+from ledgerwood.errors import CalibrationError, FormatError, MethodUnavailable, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Account, Plan
@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "ledgerwood compare '200 BoundedRange epsilon=0.034' '50 Gaussian sigma=45' --delta 3e-5",
             "ledgerwood compare '200 BoundedRange share=0.7' '50 Gaussian share=0.3' -e 1 -d 3e-5",
+            "ledgerwood compare --recipes xgb,tr_cyc,feverless --rows 32561 --features 14 --epsilon 1",
         ),
     )(compare)
 
@@ -101,18 +102,54 @@ def calibrate(
 
 
 def compare(
-    releases: Listed,
+    releases: Annotated[
+        list[str] | None, typer.Argument(metavar="RELEASE...", show_default=False, help="As for account.")
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
+    recipes: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Compare recipes instead: 'all', or some, such as xgb,tr_cyc.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="With --recipes: the public number of rows.")] = 32561,
+    features: Annotated[int, typer.Option(help="With --recipes: the number of columns.")] = 14,
     neighbours: Relation = "add_remove",
     json: Json = False,
 ) -> None:
     """Which accountant is tightest, and what does it save? Epsilons for given noise, or noise for a given epsilon."""
+    if recipes is not None:
+        if releases:
+            raise ParameterError("recipes", "be compared without releases", releases)
+        facts = {"rows": rows, "features": features, "epsilon": epsilon or 1.0, "delta": delta}
+        _by_recipe(recipes, {**facts, "neighbours": neighbours}).print(as_json=json)
+        return
+    if not releases:
+        raise FormatError("give releases such as '50 Gaussian sigma=45', or --recipes all")
     listed, delta, neighbours = _read(releases, delta, neighbours)
     if epsilon is None and listed.planned is None and any(s.noise and s.noise not in s.arguments for s in listed.specs):
         raise ParameterError("epsilon", "be given (--epsilon 1), or the noise of every release", None)
     answer = _by_noise(listed, epsilon, delta, neighbours) if epsilon else _by_price(listed, delta, neighbours)
     answer.print(as_json=json)
+
+
+def _by_recipe(names: str, given: dict[str, Any]) -> Answer:
+    from ledgerwood.app.planning import Facts, LeafNoise, recipe_table
+
+    known = {row["name"]: row for row in recipe_table()}
+    found: list[dict[str, Any]] = []
+    for name in known if names == "all" else [name.strip() for name in names.split(",")]:
+        facts = Facts.of_recipe(name, **given)
+        plan = facts.plan()
+        leaf = LeafNoise.of(facts, plan)
+        noise = {r["label"]: {"times": r["times"], "noise": r["noise"], "scale": r["scale"]} for r in plan.table()}
+        row = {"recipe": name, "trees": facts.trees, "depth": facts.depth, "releases": noise}
+        found.append({**row, "leaf_error": {str(n): leaf.error(n) for n in (50, 500)}, "what": known[name]["summary"]})
+    answer = Answer({**given, "recipes": found})
+    cells = []
+    for row in found:
+        listed = ", ".join(f"{r['times']} {label} ({r['scale']:.4g})" for label, r in row["releases"].items())
+        cells.append([row["recipe"], row["trees"], row["depth"], listed, *row["leaf_error"].values(), row["what"]])
+    names_of = ["recipe", "trees", "depth", "releases (noise)", "error, 50 rows", "error, 500 rows", "what"]
+    return answer.table(names_of, cells)
 
 
 def _by_price(listed: Releases, delta: float, neighbours: str) -> Answer:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
-from ledgerwood.errors import AggregationFailed
+from ledgerwood.errors import AggregationFailed, FormatError
 from ledgerwood.learners.federated import masks
 from ledgerwood.learners.federated.lockstep import Step
 from ledgerwood.learners.federated.node import (
@@ -44,10 +46,35 @@ class Federation:
 
     task: FederatedTask
     forest: Forest
+    answers: tuple[NDArray[np.int64], ...]
     rounds: int
     failed: int
     survivors: tuple[int, ...]
     bytes_received: int
+
+    def save(self, path: str | Path) -> None:
+        """Write the task and the opened totals as JSON: the model is a function of them."""
+        facts = {name: getattr(self, name) for name in ("rounds", "failed", "survivors", "bytes_received")}
+        answers = [answer.tolist() for answer in self.answers]
+        body = {"format": "ledgerwood.federation", "version": VERSION, "task": self.task.to_json(), "answers": answers}
+        Path(path).write_text(json.dumps({**body, **facts}), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Federation:
+        """Read what :meth:`save` wrote, and run the loop over the totals again."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            if (data["format"], data["version"]) != ("ledgerwood.federation", VERSION):
+                raise FormatError("a federation of another format or version")
+            task = FederatedTask.from_json(data["task"])
+            answers = tuple(np.array(answer, dtype=np.int64) for answer in data["answers"])
+            forest = server_step(task, answers).forest
+            rounds, failed, received = (int(data[name]) for name in ("rounds", "failed", "bytes_received"))
+            return cls(task, forest, answers, rounds, failed, tuple(data["survivors"]), received)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"not a federation: {type(error).__name__}") from None
 
     def probabilities(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities of a table with the task's columns."""
@@ -115,7 +142,7 @@ class Coordinator:
             answers += split_answers(now.questions, total)
             rounds += 1
             self.progress(rounds, len(survivors))
-        return Federation(self.task, now.forest, rounds, failed, tuple(survivors), self.received)
+        return Federation(self.task, now.forest, tuple(answers), rounds, failed, tuple(survivors), self.received)
 
     def _round(
         self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]

@@ -13,7 +13,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.linear import export
 from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_linear
-from ledgerwood.learners.linear.defaults import automatic_rounds, automatic_shares
+from ledgerwood.learners.linear.defaults import automatic_clip, automatic_rounds, automatic_shares
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.losses import loss_named
 from ledgerwood.learners.linear.rows import GRADIENT_ONE, Ints
@@ -37,9 +37,9 @@ class _LinearModel(PrivateEstimator):
     loss: str = "squared"
     n_rounds: int | str = 1
     step_size: float | str = "auto"
-    gradient_clip: float = 1.0
+    gradient_clip: float | str = "auto"
     clip_decay: float = 1.0
-    ridge: float = 2.0
+    ridge: float = 1.0
     shares: Shares = "auto"
     bins: int | None = None
     row_norm: float | None = None
@@ -54,8 +54,8 @@ class _LinearModel(PrivateEstimator):
     def _plan(self, facts: PublicFacts) -> Plan:
         rounds = self.n_rounds
         if rounds == "auto":
-            rounds = automatic_rounds(facts, self.bins)
-        return plan_linear(self._settings(_whole("n_rounds", rounds)), facts.neighbours)
+            rounds = automatic_rounds(facts)
+        return plan_linear(self._settings(_whole("n_rounds", rounds), facts.n_outputs), facts.neighbours)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         encoder = Encoder(table.columns, self.bins, self.fit_intercept, self.row_norm)
@@ -67,8 +67,9 @@ class _LinearModel(PrivateEstimator):
         def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
             return {"weights_": weights, **known}
 
+        outputs = self._outputs(labels)
         weights = boost(
-            rows, bound, self._settings(plan[GRADIENTS].times), plan, door, self._outputs(labels),
+            rows, bound, self._settings(plan[GRADIENTS].times, outputs), plan, door, outputs,
             after_round=lambda so_far: door.keep(fitted(so_far)),
         )  # fmt: skip
         return fitted(weights)
@@ -107,7 +108,7 @@ class _LinearModel(PrivateEstimator):
 
     # ---- parameters
 
-    def _settings(self, rounds: int) -> Settings:
+    def _settings(self, rounds: int, outputs: int) -> Settings:
         loss = loss_named(self.loss)
         if self.accounting not in ("tight", "paper"):
             raise ParameterError("accounting", "be 'tight' or 'paper'", self.accounting)
@@ -115,22 +116,28 @@ class _LinearModel(PrivateEstimator):
         step = self.step_size
         if step == "auto":
             step = 1.0 if paper else 1 / loss.curvature
+        clip = self.gradient_clip
+        if clip == "auto":
+            coded = self._task == "classification"
+            clip = (
+                math.sqrt(outputs) if paper else automatic_clip(loss.name, coded=coded, rounds=rounds, outputs=outputs)
+            )
         bins = self.bins
         if bins is not None and not 2 <= _whole("bins", bins) <= 128:
             raise ParameterError("bins", "lie in 2 .. 128, or be None", bins)
         if self.row_norm is not None:
             _positive("row_norm", self.row_norm)
         return Settings(
-            loss, rounds, self._resolved_shares(paper), _positive("step_size", step),
-            _positive("gradient_clip", self.gradient_clip, 16.0), _positive("clip_decay", self.clip_decay, 1.0),
+            loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
+            _positive("gradient_clip", clip, 16.0), _positive("clip_decay", self.clip_decay, 1.0),
             _positive("ridge", self.ridge), paper,
         )  # fmt: skip
 
-    def _resolved_shares(self, paper: bool) -> tuple[float, float, float]:
+    def _resolved_shares(self, paper: bool, rounds: int) -> tuple[float, float, float]:
         if isinstance(self.shares, str):
             if self.shares != "auto":
                 raise ParameterError("shares", "be three numbers a : b : c, or 'auto'", self.shares)
-            return (1.0, 1.0, 1.0) if paper else automatic_shares(self.n_rounds == 1)
+            return (1.0, 1.0, 1.0) if paper else automatic_shares(rounds)
         try:
             a, b, c = (float(share) for share in self.shares)
         except (TypeError, ValueError):
@@ -202,7 +209,7 @@ class AdaSSPRegressor(_LinearRegressor):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        ridge: float = 0.5,
+        ridge: float = 1.0,
         shares: Shares = "auto",
         bins: int | None = None,
         row_norm: float | None = None,
@@ -228,8 +235,10 @@ class BoostedAdaSSPRegressor(_LinearRegressor):
         How often the residuals are released.
     step_size : float or "auto"
         Factor on every step (P4, section 4); "auto" is 1.
-    gradient_clip, clip_decay : float
+    gradient_clip : float or "auto"
         Residuals are clipped to ``gradient_clip * clip_decay**t`` in round t, in units of half the target's range.
+    clip_decay : float
+        How the clip shrinks from round to round.
     epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
         As in :class:`AdaSSPRegressor`.
 
@@ -252,9 +261,9 @@ class BoostedAdaSSPRegressor(_LinearRegressor):
         delta: float | None = None,
         n_rounds: int | str = "auto",
         step_size: float | str = "auto",
-        gradient_clip: float = 1.0,
+        gradient_clip: float | str = "auto",
         clip_decay: float = 1.0,
-        ridge: float = 0.5,
+        ridge: float = 1.0,
         shares: Shares = "auto",
         bins: int | None = None,
         row_norm: float | None = None,
@@ -282,8 +291,11 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
     step_size : float or "auto"
         Factor on every step. "auto" is one over the bound on the loss's curvature (4 for the logistic loss), the
         longest step that never overshoots without noise; 1 for ``accounting="paper"``.
-    gradient_clip, clip_decay : float
-        A record's gradients are scaled to norm at most ``gradient_clip * clip_decay**t`` in round t.
+    gradient_clip : float or "auto"
+        A record's gradients are scaled to norm at most ``gradient_clip * clip_decay**t`` in round t. "auto" is 1/2 for
+        the logistic loss and two classes, which is where every gradient starts, and 1 otherwise.
+    clip_decay : float
+        How the clip shrinks from round to round (P4, section 4).
     epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
         As in :class:`AdaSSPRegressor`.
 
@@ -307,9 +319,9 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
         loss: str = "logistic",
         n_rounds: int | str = "auto",
         step_size: float | str = "auto",
-        gradient_clip: float = 1.0,
+        gradient_clip: float | str = "auto",
         clip_decay: float = 1.0,
-        ridge: float = 2.0,
+        ridge: float = 1.0,
         shares: Shares = "auto",
         bins: int | None = None,
         row_norm: float | None = None,

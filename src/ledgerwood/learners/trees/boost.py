@@ -21,6 +21,7 @@ from ledgerwood.learners.trees.candidates import (
     fine_edges,
     log_edges,
     merged_edges,
+    mixed_edges,
     quantile_edges,
 )
 from ledgerwood.learners.trees.forest import Forest
@@ -58,14 +59,18 @@ class Training:
     edges: list[Edges] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     phase: list[int] = field(default_factory=list)
+    turn: list[int] = field(default_factory=list)
     bound: int = 0
     asked: int = 0
+    costs: dict[str, Any] = field(default_factory=dict)
 
     # ---- asking
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
-        cost, whole = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        if label not in self.costs:
+            self.costs[label] = planned_cost(self.plan, self.settings, self.domain.n_features, label)
+        cost, whole = self.costs[label]
         self.asked += 1
         if whole is None:
             return self.door.release(mechanism(cost), query(), label)
@@ -90,6 +95,8 @@ class Training:
             self.use(quantile_edges(self.domain, fine, self._sketch(fine, range(self.domain.n_features)), bins))
         elif self.settings.candidates == "log":
             self.use(log_edges(self.domain, bins))
+        elif self.settings.candidates == "mixed":
+            self.use(mixed_edges(self.domain, bins))
         else:
             self.use(even_edges(self.domain, bins))
 
@@ -136,12 +143,26 @@ class Training:
     def features_of(self, tree: int) -> NDArray[np.int32]:
         """Return the features that a tree may use."""
         m, k = self.domain.n_features, self.loops_k
+        if self.interacts(tree):
+            order = min(self.settings.interaction_order, m)
+            return self.rng.permutation(m)[:order].astype(np.int32)
+        tree -= self.settings.interactions_before(tree, self.loops.trees)  # main effects keep their turns
         match self.settings.features:
             case "cyclic":
                 return np.sort((np.arange(k) + tree * k) % m).astype(np.int32)
+            case "shuffled":
+                while len(self.turn) < k:
+                    self.turn += self.rng.permutation(m).tolist()
+                taken, self.turn = self.turn[:k], self.turn[k:]
+                return np.unique(np.array(taken, dtype=np.int32))
             case "random":
                 return np.sort(self.rng.choice(m, size=k, replace=False)).astype(np.int32)
         return np.arange(m, dtype=np.int32)
+
+    def interacts(self, tree: int) -> bool:
+        """Whether the tree of that number is one of the interactions."""
+        before, after = (self.settings.interactions_before(t, self.loops.trees) for t in (tree, tree + 1))
+        return after > before
 
     @property
     def loops_k(self) -> int:
@@ -274,14 +295,11 @@ def _round(training: Training, first: int, size: int) -> None:
     trees: list[Tree] = []
     structures: list[Structure] = []
     refined: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
+    if settings.candidates == "laplace_sketch":
+        training.resketch()
     for number in range(first, first + size):
-        if settings.candidates == "laplace_sketch":
-            if structures:  # the leaves of earlier trees of the batch are read by their own edges
-                trees += training.weigh(structures, factor)
-                structures = []
-            training.resketch()
         features = training.features_of(number)
-        grown: Grown = grow(training, features)
+        grown: Grown = grow(training, features, interaction=training.interacts(number))
         if grown.weights is not None:
             trees.append(Tree(grown.structure, training._quantised(grown.weights, factor)))
         else:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.seam import MAX_CODES, Edges
 
-__all__ = ["Domain", "even_edges", "fine_edges", "log_edges", "merged_edges", "quantile_edges"]
+__all__ = ["Domain", "even_edges", "fine_edges", "log_edges", "merged_edges", "mixed_edges", "quantile_edges"]
 
 FINE_BINS = 253
 
@@ -68,6 +68,37 @@ def log_edges(domain: Domain, n_bins: int) -> Edges:
     return domain.edges([
         low + np.expm1(np.linspace(0.0, math.log1p(high - low), n_bins + 1)[1:-1]) for low, high in domain.bounds
     ])  # fmt: skip
+
+
+def mixed_edges(domain: Domain, n_bins: int) -> Edges:
+    """Return an even grid of about a third of the bins and one that is dense near zero with the rest.
+
+    Amounts, counts and durations crowd near zero, far below their public upper bound: the dense grid steps by fourth
+    powers away from zero, or from the end of the range nearest to it. A range far from zero (all of it within a factor
+    of ten: a latitude, a pressure) has no such end and gets the even grid only.
+
+    >>> [round(cut, 3) for cut in mixed_edges(Domain(((0.0, 100.0),), (0,)), 6).cuts[0].tolist()]
+    [0.16, 2.56, 12.96, 40.96, 50.0]
+    >>> mixed_edges(Domain(((90.0, 100.0),), (0,)), 5).cuts[0].tolist()
+    [92.0, 94.0, 96.0, 98.0]
+    """
+    return domain.edges([_mixed(low, high, n_bins) for low, high in domain.bounds])
+
+
+def _mixed(low: float, high: float, n_bins: int) -> NDArray[np.float64]:
+    far = max(abs(low), abs(high))
+    near = min(max(low, 0.0), high)  # the point of the range nearest to zero
+    if not 10 * abs(near) <= far:
+        return np.linspace(low, high, n_bins + 1)[1:-1]
+    even = np.linspace(low, high, max(n_bins // 3, 1) + 1)[1:-1]
+    cuts = n_bins - 1 - len(even)
+    below = round(cuts * math.sqrt(near - low) / (math.sqrt(near - low) + math.sqrt(high - near))) if low < high else 0
+    dense = [near + (high - near) * _fourth_powers(cuts - below), near - (near - low) * _fourth_powers(below)]
+    return np.concatenate([even, *dense])
+
+
+def _fourth_powers(count: int) -> NDArray[np.float64]:
+    return np.asarray((np.arange(1, count + 1) / (count + 1)) ** 4)
 
 
 def fine_edges(domain: Domain) -> Edges:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.trees.grid import grid_tree
 from ledgerwood.learners.trees.leaves import SumsLayout, layout_of, weights_of
 from ledgerwood.learners.trees.level_scores import level_scores
 from ledgerwood.learners.trees.noise import GaussianSums, Selections
@@ -36,8 +37,10 @@ class Grown:
     curvature: NDArray[np.float64] | None = None
 
 
-def grow(training: Training, features: NDArray[np.int32]) -> Grown:
+def grow(training: Training, features: NDArray[np.int32], *, interaction: bool = False) -> Grown:
     """Grow a tree on some features."""
+    if interaction:
+        return Grown(grid_tree(training.edges[-1], features, training.settings.interaction_depth, training.rng))
     match training.settings.split:
         case "random":
             return Grown(_random(training, features))
@@ -59,12 +62,15 @@ def _parts(training: Training, level: int) -> int:
 
 
 def _random(training: Training, features: NDArray[np.int32]) -> Structure:
-    tree = open_tree(training.settings.max_depth)
-    for level in range(training.settings.max_depth):
-        parts = _parts(training, level)
-        feature, left = random_candidates(training.edges[-1], features, parts, training.rng)
-        tree = with_level(tree, _spread(training, level, feature), _spread(training, level, left))
-    return tree
+    if training.settings.structure == "grid":
+        return grid_tree(training.edges[-1], features, training.settings.max_depth, training.rng)
+    depth, symmetric = training.settings.max_depth, training.settings.structure == "symmetric"
+    splits = depth if symmetric else (1 << depth) - 1
+    feature, left = random_candidates(training.edges[-1], features, splits, training.rng)
+    if symmetric:
+        of_node = np.repeat(np.arange(depth), 1 << np.arange(depth))
+        feature, left = feature[of_node], left[of_node]
+    return Structure(depth, feature, left)
 
 
 def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
@@ -80,8 +86,7 @@ def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
 
         def query(tree: Structure = tree, options: Candidates = options) -> NDArray[np.int64]:
             sums = training.aggregator.histogram(tree, features, "count")
-            split = options.place, options.code, options.single, options.missing_left, options.last
-            scores = level_scores(sums, *split, settings.l2)
+            scores = level_scores(sums, *options.arrays(), settings.l2, getattr(training.aggregator, "threads", None))
             return scores.sum(axis=0, keepdims=True) if settings.structure == "symmetric" else scores
 
         chosen = training.ask("split", lambda cost: Selections(cost, size), query)

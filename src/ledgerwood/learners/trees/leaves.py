@@ -89,7 +89,16 @@ def weights_of(
     with np.errstate(divide="ignore", invalid="ignore"):
         raw = np.where(denominator > 0, -gradients / denominator, 0.0)
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
+    if settings.shrink:
+        kept = kept * _signal_share(settings.shrink, gradients, sigma)
     return np.clip(kept, -settings.leaf_clip, settings.leaf_clip)
+
+
+def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | float) -> float:
+    """Return the part of the released squares that the known noise does not explain, at least 0 (James and Stein)."""
+    noise = float(np.sum(np.broadcast_to(np.square(sigma), np.shape(gradients))))
+    whole = float(np.sum(np.square(gradients)))
+    return max(0.0, 1.0 - shrink * noise / whole) if whole > 0 else 0.0
 
 
 def noise_of(settings: Settings, curvature: Any, sigma: float) -> NDArray[np.float64]:

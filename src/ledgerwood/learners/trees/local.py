@@ -7,7 +7,7 @@ that is outside the guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import ParameterError
 from .routes import Routes, routes
-from .seam import TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
+from .seam import MAX_CODES, TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
 from .threads import RowThreads
 
 __all__ = ["LocalAggregator", "code_columns", "plain_column", "route_arrays"]
@@ -160,6 +160,13 @@ class LocalAggregator:
         The number of the first record, where this is a part of a larger table: samples are drawn by record number.
     range_rows
         Rows that a thread takes at a time.
+    empty
+        Makes the arrays that have a row for each record: in memory, or in files.
+
+    Attributes
+    ----------
+    threads
+        The pool, for other work of the same training.
 
     Examples
     --------
@@ -180,16 +187,24 @@ class LocalAggregator:
         n_threads: int | None = None,
         first_record: int = 0,
         range_rows: int | None = None,
+        empty: Callable[..., NDArray[Any]] = np.empty,
     ) -> None:
-        self._columns = [plain_column(column) for column in columns]
+        self._empty = empty
         self._labels = np.ascontiguousarray(labels, np.int32)
         self._n = self._labels.size
+        self.use_columns(columns)
+        self._first_record = first_record
+        self.threads = RowThreads(n_threads, range_rows)
+        self._cells = empty((self.n_features, self._n), dtype=np.uint8)
+        self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
+        self._row_room = np.empty((0, self.n_features), dtype=np.uint8)
+        self._edges: Edges | None = None
+
+    def use_columns(self, columns: Sequence[Column]) -> None:
+        """Take the columns that :meth:`bin` codes."""
+        self._columns = [plain_column(column) for column in columns]
         if any(c.shape != (self._n,) for c in self._columns):
             raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
-        self._first_record = first_record
-        self._threads = RowThreads(n_threads, range_rows)
-        self._cells = np.empty((self.n_features, self._n), dtype=np.uint8)
-        self._edges: Edges | None = None
 
     @property
     def n_features(self) -> int:
@@ -200,7 +215,8 @@ class LocalAggregator:
         if task.n_outputs < 1 or (task.kind != "softmax" and task.n_outputs != 1):
             raise ParameterError("n_outputs", "be 1, or the number of classes of softmax", task.n_outputs)
         self._outputs = task.n_outputs
-        self._scores = np.zeros((task.n_outputs, self._n), dtype=np.int32)
+        self._scores = self._empty((task.n_outputs, self._n), dtype=np.int32)
+        self._scores[:] = 0
         self._targets = self._labels
         if task.kind == "table":  # the label becomes the place where its half of the table begins
             self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)
@@ -221,15 +237,14 @@ class LocalAggregator:
     def bin(self, edges: Edges) -> None:
         if edges.n_features != self.n_features:
             raise ParameterError("edges", f"be of {self.n_features} features", edges.n_features)
-        codes = np.array([edges.codes(f) for f in range(self.n_features)], dtype=np.int64)
-        if codes.max() > 255:
-            raise ParameterError("edges", "give at most 255 codes", int(codes.max()))
-        self._edges, self._codes = edges, codes
+        if edges.width > MAX_CODES:
+            raise ParameterError("edges", f"give at most {MAX_CODES} codes", edges.width)
+        self._edges, self._codes = edges, edges.counts
 
         def code(_: None, lo: int, hi: int) -> None:
             code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])
 
-        self._threads.run(self._n, lambda: None, code)
+        self.threads.run(self._n, lambda: None, code)
         self._rows: NDArray[np.uint8] | None = None
         self._routed = ()
         self._level = None
@@ -243,7 +258,7 @@ class LocalAggregator:
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
         keep = len(trees) if len(trees) <= _KEPT_TREES else 0
         if self._ids.shape[0] < keep:
-            old, self._ids = self._ids, np.empty((keep, self._n), dtype=np.uint8)
+            old, self._ids = self._ids, self._empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
         sums = self._leaf_pass(routes(trees, self._codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32))
         self._routed = tuple(trees[:keep])
@@ -259,7 +274,7 @@ class LocalAggregator:
             leaf_pass(*rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep, kept)
 
         shape = len(batch.feature), self._outputs, 1 << batch.depth
-        parts = self._threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
+        parts = self.threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
         self._due = self._no_weights()
         for part in parts:
             part.unpack()
@@ -285,7 +300,7 @@ class LocalAggregator:
             ) -> None:
                 add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
 
-            self._threads.run(self._n, lambda: None, add_range)
+            self.threads.run(self._n, lambda: None, add_range)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
         from ._kernels.passes import level_pass, subtract
@@ -306,7 +321,7 @@ class LocalAggregator:
             where = self._cells, rows, features, pairs, lo, hi
             level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
-        for part in self._threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
+        for part in self.threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
             part.unpack()
         if parent:
             flat = self._outputs, -1, features.size * width, 2
@@ -317,9 +332,10 @@ class LocalAggregator:
     def _gradients(self) -> NDArray[np.int32]:
         """Return the pairs of all records at the present scores."""
         if self._pairs is None:
-            pairs = np.empty((self._outputs, self._n), dtype=np.int32)
-            self._leaf_pass(_NO_TREES, "count", 0, pairs)
-            self._pairs = pairs
+            if self._pair_room.shape != self._scores.shape:
+                self._pair_room = self._empty(self._scores.shape, dtype=np.int32)
+            self._leaf_pass(_NO_TREES, "count", 0, self._pair_room)
+            self._pairs = self._pair_room
         return self._pairs
 
     def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -329,6 +345,8 @@ class LocalAggregator:
         if not np.array_equal(features, np.arange(self.n_features)):
             return np.empty((0, self.n_features), dtype=np.uint8)
         if self._rows is None:
-            rows = self._rows = np.empty((self._n, self.n_features), dtype=np.uint8)
-            self._threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
+            if self._row_room.shape[0] != self._n:
+                self._row_room = self._empty((self._n, self.n_features), dtype=np.uint8)
+            rows = self._rows = self._row_room
+            self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
         return self._rows

@@ -94,7 +94,7 @@ def plan_boosting(
     epsilon, delta
         The target; ``delta=None`` is not accepted here: n is public only if you say so.
     n_rows
-        Not used by the plan: sums do not grow noise with n. Accepted so that a page can pass all it knows.
+        The public number of rows, for ``recipe="auto"``; the noise of a named recipe does not depend on it.
     **options
         Settings to override, such as ``n_trees=200``.
 
@@ -104,7 +104,15 @@ def plan_boosting(
     >>> [(release.label, release.times) for release in plan.releases()]
     [('split', 60), ('leaf', 20)]
     """
-    settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
+    if recipe == "auto":
+        from ledgerwood.learners.auto import choose_trees
+
+        public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
+        choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
+        assert choice.settings is not None
+        settings = choice.settings.with_options(**options)
+    else:
+        settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
     return _calibrated(settings, n_features, epsilon, delta)
 
 
@@ -112,12 +120,12 @@ def plan_boosting(
 def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
     plan = outline(settings, n_features)
     method = accounting_method(settings)
-    if settings.rows < 1 and method is None and delta > 0:
-        return _sampled_plan(plan, epsilon, delta)
+    if settings.rows < 1 and delta > 0:
+        return _sampled_plan(plan, epsilon, delta, "pld" if method is None else method)
     return plan.calibrate(epsilon, delta, method=method)
 
 
-def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
+def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan:
     """Calibrate sampled releases: shares divide the spend before sampling, which one search scales as a whole.
 
     Epsilon is nearly proportional to 1 / noise, so a few prices (each takes a fifth of a second) lead to the target.
@@ -143,12 +151,14 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
     noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
     for _ in range(20):
         made = at(noise)
-        price = made.cost.epsilon(delta, "pld")
+        price = made.cost.epsilon(delta, method)
         if 0.995 * epsilon <= price <= epsilon:
             return made
         noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
-    while made.cost.epsilon(delta, "pld") > epsilon:
-        made, noise = at(noise), 1.02 * noise
+    while price > epsilon:
+        noise *= 1.02
+        made = at(noise)
+        price = made.cost.epsilon(delta, method)
     return made
 
 

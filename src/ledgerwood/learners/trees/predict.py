@@ -43,12 +43,11 @@ class Predictor:
         self._n_outputs = n_outputs
         self._phases: list[tuple[Edges, list[tuple[Routes, NDArray[np.int32]]]]] = []
         for edges, trees in phases:
-            codes = np.array([edges.codes(feature) for feature in range(edges.n_features)], dtype=np.int64)
             groups = []
             for depth in sorted({tree.structure.depth for tree in trees}):
                 group = [tree for tree in trees if tree.structure.depth == depth]
                 weights = np.array([tree.weights for tree in group], dtype=np.int32)
-                groups.append((routes([tree.structure for tree in group], codes), weights))
+                groups.append((routes([tree.structure for tree in group], edges.counts), weights))
             if groups:
                 self._phases.append((edges, groups))
 

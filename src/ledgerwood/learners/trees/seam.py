@@ -100,10 +100,20 @@ class Edges:
         For each feature its float32 edges, strictly increasing and at most 253; empty for a feature of categories.
     categories
         For each feature the number of declared categories; 0 for numbers.
+
+    Attributes
+    ----------
+    counts
+        For each feature how many codes it has, the one of missing cells included.
     """
 
     cuts: tuple[NDArray[np.float32], ...]
     categories: tuple[int, ...]
+    counts: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        codes = [(declared or len(cuts) + 1) + 1 for cuts, declared in zip(self.cuts, self.categories)]
+        object.__setattr__(self, "counts", np.array(codes, dtype=np.int64))
 
     @property
     def n_features(self) -> int:
@@ -112,12 +122,12 @@ class Edges:
 
     def codes(self, feature: int) -> int:
         """Return how many codes the feature has, the one of missing cells included."""
-        return (self.categories[feature] or len(self.cuts[feature]) + 1) + 1
+        return int(self.counts[feature])
 
     @property
     def width(self) -> int:
         """The most codes of any feature: the length of the bins axis of a histogram."""
-        return max(self.codes(feature) for feature in range(self.n_features))
+        return int(self.counts.max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,16 +13,16 @@ from ledgerwood.learners.trees.losses import Loss, LossName, make_loss
 
 __all__ = ["CHOICES", "MAX_DEPTH", "Settings"]
 
-Candidates: TypeAlias = Literal["uniform", "log", "quantiles", "hessian", "laplace_sketch"]
+Candidates: TypeAlias = Literal["uniform", "log", "mixed", "quantiles", "hessian", "laplace_sketch"]
 Split: TypeAlias = Literal["exponential", "permute_and_flip", "histogram", "partial", "random"]
 Leaf: TypeAlias = Literal["newton", "gradient", "average", "laplace", "noisy_average"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "candidates": ("uniform", "log", "quantiles", "hessian", "laplace_sketch"),
+    "candidates": ("uniform", "log", "mixed", "quantiles", "hessian", "laplace_sketch"),
     "split": ("exponential", "permute_and_flip", "histogram", "partial", "random"),
-    "structure": ("free", "symmetric"),
+    "structure": ("free", "symmetric", "grid"),
     "leaf": ("newton", "gradient", "average", "laplace", "noisy_average"),
-    "features": ("all", "cyclic", "random"),
+    "features": ("all", "cyclic", "shuffled", "random"),
     "loss": ("logistic", "squared", "hinge", "softmax"),
     "missing": ("random", "private"),
     "accounting": ("tight", "paper"),
@@ -30,6 +30,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+LARGEST_SCORE = 8192
+"""Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +41,24 @@ class Settings:
     Parameters
     ----------
     candidates
-        Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds, private ``quantiles`` (a noisy
-        count of a fine grid), ``hessian`` (grids refined by noisy curvature sums in the first ``sketch_rounds``
-        rounds) or ``laplace_sketch`` (a Laplace-noised curvature histogram for every tree).
+        Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
+        near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
+        curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
+        histogram for every round).
     n_bins
         Bins of a numeric feature.
     split
         ``exponential`` or ``permute_and_flip`` selection, the best of a noisy ``histogram``, the best of one random
         candidate per feature (``partial``), or ``random``.
     structure
-        ``free``, or ``symmetric``: one split for a whole level.
+        ``free``, ``symmetric``: one split for a whole level, or ``grid`` (random splits only): the features of a tree
+        are each cut at random into as many intervals as fit its depth.
+    interactions, interaction_order, interaction_depth
+        The share of trees, among the last ones, that are grids of ``interaction_order`` random features.
     leaf
         ``newton``, ``gradient``, ``average`` (for forests), ``laplace`` noise on the weight, or ``noisy_average``.
     features, features_per_tree
-        ``all``, or ``cyclic`` or ``random`` groups of ``features_per_tree``.
+        ``all``, or groups of ``features_per_tree``: ``cyclic`` in order, ``shuffled`` anew for every turn, ``random``.
     batch
         Trees between two updates of the scores: a number, or a fraction of all trees; 1.0 is a forest.
     rows
@@ -67,6 +73,9 @@ class Settings:
         As usual; a leaf weight before the learning rate is clipped to ``leaf_clip``.
     ridge
         The standard deviation of the noise times this is added to the denominator of a leaf weight.
+    shrink
+        The weights of a tree are multiplied by 1 - shrink * (expected square of the noise) / (square of the released
+        gradient sums), at least 0: a tree that may be noise alone moves little (James and Stein).
     gradient_clip
         Shortens a record's pair to this norm.
     min_child_weight
@@ -88,6 +97,9 @@ class Settings:
     n_bins: int = 32
     split: Split = "random"
     structure: str = "free"
+    interactions: float = 0.0
+    interaction_order: int = 2
+    interaction_depth: int = 4
     leaf: Leaf = "newton"
     features: str = "all"
     features_per_tree: int = 1
@@ -103,6 +115,7 @@ class Settings:
     leaf_clip: float = 2.0
     l2: float = 1.0
     ridge: float = 1.0
+    shrink: float = 0.0
     gradient_clip: float | None = None
     min_child_weight: float = 0.0
     sketch_rounds: int = 5
@@ -122,6 +135,8 @@ class Settings:
             ("features_per_tree", 1, math.inf),
             ("n_trees", 1, 100_000),
             ("max_depth", 1, MAX_DEPTH),
+            ("interaction_depth", 1, MAX_DEPTH),
+            ("interaction_order", 1, math.inf),
             ("sketch_rounds", 1, math.inf),
             ("n_classes", 1, 1000),
         ):
@@ -135,6 +150,8 @@ class Settings:
             ("leaf_clip", False, 64.0),
             ("l2", True, 2.0**20),
             ("ridge", True, 2.0**10),
+            ("shrink", True, 16.0),
+            ("interactions", True, 1.0),
             ("min_child_weight", True, 2.0**40),
         ):
             value = getattr(self, name)
@@ -152,6 +169,12 @@ class Settings:
         self._check_together()
 
     def _check_together(self) -> None:
+        if (self.structure == "grid" or self.interactions) and self.split != "random":
+            raise ParameterError(
+                "structure", "be free or symmetric, without interactions, if splits are not random", self.structure
+            )
+        if self.interactions and self.loops(1).batch > 1:
+            raise ParameterError("interactions", "be 0 in batches: trees of a batch have one depth", self.interactions)
         if self.rows < 1 and self.neighbours != "add_remove":
             raise ParameterError("rows", "be 1 under replace_one: Poisson samples hide presence", self.rows)
         if self.leaf == "average" and not self.is_forest:
@@ -205,8 +228,11 @@ class Settings:
         batch = self.batch if isinstance(self.batch, int) else max(1, math.ceil(self.batch * trees))
         batch = min(batch, trees)
         rounds = -(-trees // batch)
+        if rounds * self.leaf_clip * self.learning_rate > LARGEST_SCORE:
+            rule = f"keep rounds * leaf_clip * learning_rate within {LARGEST_SCORE}, the range of the scores"
+            raise ParameterError("n_trees", rule, trees)
         k = self.k(n_features)
-        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": trees}.get(
+        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": rounds}.get(
             self.candidates, 0
         )
         if self.candidates == "hessian" and self.split == "histogram":
@@ -217,6 +243,21 @@ class Settings:
             splits = trees  # one histogram of the root serves all levels
         leaves = 0 if self.from_histograms else trees
         return Loops(trees, batch, rounds, sketch, wide, splits, k if self.from_histograms else 1, leaves)
+
+    def interactions_before(self, tree: int, trees: int) -> int:
+        """Return how many trees before that number are interactions.
+
+        They are spread over the last half of the trees, or over as many as it takes at every second place.
+
+        >>> s = Settings(interactions=0.25)
+        >>> [s.interactions_before(t + 1, 8) - s.interactions_before(t, 8) for t in range(8)]
+        [0, 0, 0, 0, 0, 1, 0, 1]
+        """
+        if not self.interactions:
+            return 0
+        late = min(1.0, 2 * self.interactions)
+        first = trees - math.floor(late * trees)
+        return max(0, math.floor((tree - first) * (self.interactions / late)))
 
     def with_options(self, **options: Any) -> Settings:
         """Return the same settings with some replaced; an unknown name is an error."""

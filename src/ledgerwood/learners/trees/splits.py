@@ -10,6 +10,7 @@ whole number of units the floors add nothing: the range sensitivity is :math:`4 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from ledgerwood.learners.trees.seam import Edges, Structure
 
 __all__ = ["Candidates", "candidates_of", "exact_scores", "open_tree", "random_candidates", "with_level"]
 
+_I64: TypeAlias = NDArray[np.int64]
+_Bool: TypeAlias = NDArray[np.bool_]
 _LAMBDA_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
 
@@ -49,6 +52,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.place)
 
+    def arrays(self) -> tuple[_I64, _I64, _Bool, _Bool, _I64]:
+        """Return place, code, single, missing_left, last."""
+        return self.place, self.code, self.single, self.missing_left, self.last
+
     def left_table(self, chosen: int) -> NDArray[np.uint8]:
         """Return which of 256 codes go left."""
         codes = np.arange(256)
@@ -73,19 +80,14 @@ def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: 
     The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
     that sends missing cells to the left, so that the list is never empty.
     """
-    place, code, single, last = [], [], [], []
-    for at, feature in enumerate(features.tolist()):
-        missing_code = edges.codes(feature) - 1
-        if edges.categories[feature]:
-            codes = np.arange(missing_code + 1)
-        else:
-            codes = np.arange(1, missing_code) if missing_code > 1 else np.array([missing_code])
-        alone = bool(edges.categories[feature]) or missing_code <= 1
-        place.append(np.full(len(codes), at))
-        code.append(codes)
-        single.append(np.full(len(codes), alone))
-        last.append(np.full(len(codes), missing_code))
-    arrays = [np.concatenate(part) for part in (place, code, single, last)]
+    last_of = edges.counts[features] - 1
+    is_set = np.array(edges.categories)[features] > 0
+    is_number = ~is_set & (last_of > 1)  # codes 1 .. last - 1 are its thresholds
+    first = np.where(is_number, 1, np.where(is_set, 0, last_of))
+    offered = np.where(is_number, last_of - 1, last_of + 1 - first)
+    place = np.repeat(np.arange(len(features)), offered)
+    code = np.arange(len(place)) + np.repeat(first - np.cumsum(offered) + offered, offered)
+    arrays = [place, code, ~is_number[place], last_of[place]]
     if missing == "private":
         arrays = [np.concatenate((part, part)) for part in arrays]
         side = np.arange(len(arrays[0])) >= len(arrays[0]) // 2
@@ -137,7 +139,7 @@ def random_candidates(
 
 def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Return for each of the features a random table of the codes that go left."""
-    codes = np.array([edges.codes(f) for f in range(edges.n_features)])[feature]
+    codes = edges.counts[feature]
     is_set = np.array(edges.categories)[feature] > 0
     cut = rng.integers(1, np.maximum(codes - 1, 2))
     grid = np.arange(256)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .certificates import Authority, Identity
+    from .choices import Recommendation, recommend
     from .messages import id_digest
     from .model import VerticalModel
     from .party_a import FeatureClient
     from .party_b import FeatureParty, FeatureServer
-    from .recommend import Recommendation, recommend
     from .splits import split_ordinals, with_values
     from .statement import ReleaseStatement
     from .training import train_vertical
@@ -25,11 +25,11 @@ _HOME = {
     "FeatureServer": "party_b",
     "Identity": "certificates",
     "OrderPreservingTransformer": "transformer",
-    "Recommendation": "recommend",
+    "Recommendation": "choices",
     "ReleaseStatement": "statement",
     "VerticalModel": "model",
     "id_digest": "messages",
-    "recommend": "recommend",
+    "recommend": "choices",
     "split_ordinals": "splits",
     "train_vertical": "training",
     "with_values": "splits",

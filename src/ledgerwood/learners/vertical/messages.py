@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import struct
 from collections.abc import Iterable, Sequence
@@ -152,7 +153,7 @@ def id_digest(ids: Iterable[Any], key: bytes) -> str:
     True
     """
     digest = hmac.new(key, digestmod=hashlib.sha256)
-    for each in ids:
-        text = str(each).encode()
-        digest.update(struct.pack("<Q", len(text)) + text)
+    rest = iter(ids)
+    while texts := [str(each).encode() for each in itertools.islice(rest, 65536)]:
+        digest.update(b"".join(len(text).to_bytes(8, "little") + text for text in texts))
     return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from .store import file_digest, map_columns
 log = logging.getLogger("ledgerwood.opboost")
 _LARGEST_ANSWER = 64 << 20
 _LONGEST_WAIT = 5.0
-_SYNC_BYTES = 64 << 20  # progress is made durable this often
+_SYNC_BYTES = 128 << 20  # progress is made durable this often
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class FeatureClient:
     attempts, wait
         How often a dropped connection is made anew, and the seconds before the first time (doubled each
         time, up to five).
+    timeout
+        Seconds to wait for an answer; the first one may have to wait for the release to be made.
     """
 
     location: str
@@ -67,7 +70,7 @@ class FeatureClient:
     state: Path
     attempts: int = 5
     wait: float = 0.2
-    timeout: float = 60.0
+    timeout: float = 600.0
     _client: Any = field(default=None, init=False, repr=False)
     _session: bytes = field(default=b"", init=False, repr=False)
     _number: int = field(default=0, init=False, repr=False)
@@ -98,7 +101,8 @@ class FeatureClient:
         most = MOST_SPLITS // 2
         for attempt in range(self.attempts + 1):
             try:
-                self._check(self._hello())
+                if not self._session:  # the connection that brought the columns may still be there
+                    self._check(self._hello())
                 for first in range(len(values), len(splits), most):
                     asked = splits[first : first + most]
                     answer = self._act("splits", pack_splits(asked))
@@ -208,37 +212,31 @@ class FeatureClient:
         return 0
 
     def _stream(self, draft: Path, columns: tuple[WireColumn, ...], start: int) -> None:
-        mapped, row, waiting = map_columns(draft, columns, self.rows, mode="r+"), start, 0
-        try:
-            reader = self._client.do_get(flight.Ticket(self._seal("columns", to_json({"start": start}))))
-            while row < self.rows:
-                try:
-                    batch = reader.read_chunk().data
-                except StopIteration:
-                    raise _Dropped(f"the stream ended after {row} of {self.rows} rows") from None
-                row = _take(batch, columns, mapped, row, self.rows)
-                waiting += batch.nbytes
-                if waiting >= _SYNC_BYTES:
-                    self._settle(mapped, row)
-                    waiting = 0
+        row, waiting = start, 0
+        with open(draft, "r+b") as file:
             try:
-                reader.read_chunk()
-            except StopIteration:
-                pass
-            else:
-                raise ProtocolError(f"the stream has more than the {self.rows} rows announced")
-        except (flight.FlightError, pa.ArrowException, OSError) as error:
-            self._settle(mapped, row)
-            _translate(error, self.location)
-        except _Dropped:
-            self._settle(mapped, row)
-            raise
-        self._settle(mapped, row)
+                reader = self._client.do_get(flight.Ticket(self._seal("columns", to_json({"start": start}))))
+                while row < self.rows:
+                    try:
+                        batch = reader.read_chunk().data
+                    except StopIteration:
+                        raise _Dropped(f"the stream ended after {row} of {self.rows} rows") from None
+                    row = _take(batch, columns, file.fileno(), row, self.rows)
+                    waiting += batch.nbytes
+                    if waiting >= _SYNC_BYTES:
+                        self._settle(file, row)
+                        waiting = 0
+                _expect_end(reader, self.rows)
+            except (flight.FlightError, pa.ArrowException) as error:
+                self._settle(file, row)
+                _translate(error, self.location)
+            except _Dropped:
+                self._settle(file, row)
+                raise
+            self._settle(file, row)
 
-    def _settle(self, mapped: list[NDArray[Any]], row: int) -> None:
-        for column in mapped:
-            if isinstance(column, np.memmap):
-                column.flush()
+    def _settle(self, file: Any, row: int) -> None:
+        sync(file)
         write_json(self.state / "progress.json", {"rows": row})
 
 
@@ -246,21 +244,40 @@ class _Dropped(Exception):
     """The stream ended early; the rest can be had."""
 
 
-def _take(batch: Any, columns: tuple[WireColumn, ...], mapped: list[NDArray[Any]], row: int, rows: int) -> int:
-    """Copy a batch to its rows and return the row after it."""
+def _take(batch: Any, columns: tuple[WireColumn, ...], handle: int, row: int, rows: int) -> int:
+    """Check a batch, write it to its rows of each column, and return the row after it."""
     types = [pa.from_numpy_dtype(column.dtype) for column in columns]
     if [field.type for field in batch.schema] != types or not 0 < batch.num_rows <= rows - row:
         raise ProtocolError("a batch does not have the columns or the rows announced")
-    last = row + int(batch.num_rows)
-    for array, column, target in zip(batch.columns, columns, mapped, strict=True):
+    start = 0
+    for array, column in zip(batch.columns, columns, strict=True):
         if array.null_count:
             raise ProtocolError("a batch has missing entries")
         numbers = array.to_numpy(zero_copy_only=True)
-        largest = np.iinfo(column.dtype).max
-        if bool(((numbers >= column.ordinals) & (numbers != largest)).any()):
+        if numbers.max() >= column.ordinals and not _only_withheld(numbers, column):
             raise ProtocolError("a batch has ordinals that were not announced")
-        target[row:last] = numbers
-    return last
+        _write_at(handle, memoryview(numbers).cast("B"), start + row * column.bytes)
+        start += rows * column.bytes
+    return row + int(batch.num_rows)
+
+
+def _only_withheld(numbers: NDArray[Any], column: WireColumn) -> bool:
+    """Whether all numbers beyond the ordinals mean "not shown"."""
+    return bool((numbers[numbers >= column.ordinals] == np.iinfo(column.dtype).max).all())
+
+
+def _write_at(handle: int, data: memoryview, offset: int) -> None:
+    while data:
+        written = os.pwrite(handle, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _expect_end(reader: Any, rows: int) -> None:
+    try:
+        reader.read_chunk()
+    except StopIteration:
+        return
+    raise ProtocolError(f"the stream has more than the {rows} rows announced")
 
 
 def _received(manifest: dict[str, Any], path: Path) -> Received:

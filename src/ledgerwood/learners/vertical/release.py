@@ -70,12 +70,16 @@ class TableRelease:
         """Outputs from 0, or `WITHHELD`: one row for each output column, one entry for each record."""
         self.check(value)
         source = source_of(rng)
-        drawn = [column.draw(codes, source) for column, codes in zip(self.columns, value, strict=True)]
+        outputs = np.empty((sum(len(column.names) for column in self.columns), value[0].size), dtype=np.int32)
+        ends = np.cumsum([len(column.names) for column in self.columns])
+        places = np.split(outputs, ends[:-1])  # views: a column is written where it belongs
+        for column, codes, place in zip(self.columns, value, places, strict=True):
+            place[:] = column.draw(codes, source)
         if self.columns_per_record is not None:
             kept = chosen_columns(value[0].size, len(self.columns), self.columns_per_record, source)
-            for outputs, keep in zip(drawn, kept, strict=True):
-                outputs[:, ~keep] = WITHHELD
-        return np.concatenate(drawn)
+            for place, keep in zip(places, kept, strict=True):
+                place[:, ~keep] = WITHHELD
+        return outputs
 
 
 def chosen_columns(records: int, columns: int, chosen: int, source: RandomSource) -> NDArray[np.bool_]:

@@ -31,8 +31,6 @@ from .durable import put_in_place, read_json, sync, write_json
 from .messages import VERSION, WireColumn
 from .release import WITHHELD, TableRelease
 
-_CHUNK = 1 << 22
-
 
 @dataclass(frozen=True)
 class Stored:
@@ -55,25 +53,22 @@ class Stored:
         return map_columns(self.folder / "columns.bin", self.columns, self.rows)
 
 
-def map_columns(path: Path, columns: Sequence[WireColumn], rows: int, mode: Any = "r") -> list[NDArray[Any]]:
+def map_columns(path: Path, columns: Sequence[WireColumn], rows: int) -> list[NDArray[Any]]:
     """The columns of a file, one after the other, without reading them."""
     if not rows:
         return [np.empty(0, dtype=column.dtype) for column in columns]
     mapped: list[NDArray[Any]] = []
     start = 0
     for column in columns:
-        mapped.append(np.memmap(path, dtype=column.dtype, mode=mode, offset=start, shape=(rows,)))
+        mapped.append(np.memmap(path, dtype=column.dtype, mode="r", offset=start, shape=(rows,)))
         start += rows * column.bytes
     return mapped
 
 
 def file_digest(path: Path) -> str:
-    """BLAKE2b of a file."""
-    digest = hashlib.blake2b(digest_size=32)
+    """SHA-256 of a file."""
     with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Note:
@@ -150,7 +145,7 @@ def ordinals(outputs: NDArray[np.int32], values: NDArray[np.float64]) -> tuple[N
 
 
 def _write(folder: Path, outputs: NDArray[np.int32], columns: Sequence[Column], label: str, ids: str) -> None:
-    wire, tables, digest = [], [], hashlib.blake2b(digest_size=32)
+    wire, tables, digest = [], [], hashlib.sha256()
     draft = folder / "columns.bin.new"
     with open(draft, "wb") as file:
         for (name, column), row in zip(_output_columns(columns), outputs, strict=True):

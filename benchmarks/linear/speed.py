@@ -1,0 +1,119 @@
+"""Speed: a thousand rounds against interpret's DP-EBM in the same run, linear in n, a round against its two products.
+
+    python -m benchmarks.linear.speed --data DIR [--peers peers/bin/python]
+
+CPU seconds (wall seconds beside them) of whole fits on the training rows of a9a, one thread each. Writes
+``benchmarks/results/linear/speed.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.linear.cases import DELTA, RESULTS, Case
+from ledgerwood.learners import Schema
+from ledgerwood.learners.linear import BoostedAdaSSPClassifier
+from ledgerwood.learners.linear import rows as rows_module
+from ledgerwood.learners.linear.encoding import Encoder
+from ledgerwood.learners.linear.losses import loss_named
+from ledgerwood.learners.tables import read_table
+
+ROWS, ROUNDS = 32561, 1000
+PEER = """
+import sys, time, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+from benchmarks.linear.cases import Case
+from benchmarks.linear.peers import dp_ebm
+import numpy as np
+case = Case(Path(sys.argv[1]), "a9a")
+wall, cpu = time.perf_counter(), time.process_time()
+dp_ebm(case, np.arange(int(sys.argv[2])), 1.0, 0, int(sys.argv[3]))
+print(time.process_time() - cpu, time.perf_counter() - wall)
+"""
+
+
+def timed(run: Callable[[], Any]) -> dict[str, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    return {"cpu": round(time.process_time() - cpu, 3), "wall": round(time.perf_counter() - wall, 3)}
+
+
+def best(run: Callable[[], Any], times: int) -> float:
+    """The least CPU time of one call, in milliseconds."""
+    run()
+    found = []
+    for _ in range(times):
+        began = time.process_time()
+        run()
+        found.append(time.process_time() - began)
+    return round(1000 * min(found), 4)
+
+
+def fits(case: Case) -> dict[str, dict[str, float]]:
+    schema = Schema(categories=case.categories, classes=[0, 1])
+    found = {}
+    for loss in ("logistic", "squared", "hinge"):
+
+        def model(rounds: int, loss: str = loss) -> BoostedAdaSSPClassifier:
+            return BoostedAdaSSPClassifier(
+                epsilon=1.0, delta=DELTA, loss=loss, n_rounds=rounds, schema=schema, row_norm=case.row_norm
+            )
+
+        model(2).fit(case.X[:2000], case.y[:2000])  # kernels from the cache
+        found[loss] = timed(lambda model=model: model(ROUNDS).fit(case.X[:ROWS], case.y[:ROWS]))  # type: ignore[misc]
+    return found
+
+
+def rounds(case: Case) -> list[dict[str, float]]:
+    """One exact round, and the two float64 products of the same design, for growing n."""
+    rows_module._WORTH_A_THREAD = 2**60
+    table = read_table(case.X, Schema(categories=case.categories))
+    loss, found = loss_named("logistic"), []
+    whole = Encoder(table.columns, row_norm=case.row_norm).encode(table, case.y.astype(np.int64), coded=True)
+    for copies in (1, 2, 4, 8):
+        ends = whole.starts[ROWS]
+        starts = np.concatenate([whole.starts[:ROWS] + np.uint64(i) * ends for i in range(copies)] + [[copies * ends]])
+        rows = rows_module.Rows(
+            starts.astype(np.uint64), np.tile(whole.indices[:ends], copies), np.tile(whole.cells[:ends], copies),
+            whole.width, whole.intercept, np.tile(case.y[:ROWS].astype(np.int64), copies), True,
+        )  # fmt: skip
+        weights = np.random.default_rng(0).integers(-(2**20), 2**20, (1, rows.columns))
+        dense, w, g = rows.dense(), np.ones(rows.columns), np.ones(rows.count)
+        found.append({
+            "rows": rows.count,
+            "round_ms": best(lambda rows=rows, w=weights: rows.pull(loss, w, 2**16), 15),  # type: ignore[misc]
+            "products_ms": best(lambda dense=dense, w=w, g=g: (dense @ w, g @ dense), 5),  # type: ignore[misc]
+        })  # fmt: skip
+        del dense
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--peers", type=Path)
+    given = parser.parse_args()
+    case = Case(given.data, "a9a")
+    body: dict[str, Any] = {"rows": ROWS, "rounds": ROUNDS, "ours": fits(case), "one round": rounds(case)}
+    if given.peers is not None:
+        command = [str(given.peers), "-c", PEER, str(given.data), str(ROWS), str(ROUNDS)]
+        cpu, wall = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        body["interpret DP-EBM"] = {"cpu": round(cpu, 3), "wall": round(wall, 3)}
+        body["ratio (CPU)"] = {loss: round(cpu / times["cpu"], 1) for loss, times in body["ours"].items()}
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "speed.json").write_text(json.dumps(body, indent=1) + "\n")
+    print(json.dumps(body, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Pictures of costs and plans, with Matplotlib. Functions draw on the axes given, or on new ones, and return them.
+
+>>> from ledgerwood.accounting import Gaussian
+>>> axes = plot_profile(50 * Gaussian(sigma=45.0), delta=1e-5)
+>>> axes.get_xlabel()
+'epsilon'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ledgerwood.app import curves
+from ledgerwood.errors import MethodUnavailable, MissingDependency, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting import Cost, Plan
+
+__all__ = ["plot_composition", "plot_plan", "plot_profile", "plot_tradeoff"]
+
+_COLOURS = {"optimal": "#17624a", "gdp": "#17624a", "rdp": "#b4541a", "zcdp": "#6a5aa8", "pld": "#1f6fa8"}
+_DASHES: dict[str, Any] = {"rdp": (0, (6, 2)), "zcdp": (0, (2, 2)), "pld": (0, (7, 2, 2, 2))}
+_METHODS = ("optimal", "gdp", "rdp", "zcdp")
+
+
+def plot_composition(
+    cost: Cost,
+    *,
+    delta: float,
+    times: Iterable[int] = (1, 5, 10, 20, 40, 70, 100),
+    methods: Sequence[str] = _METHODS,
+    axes: Any = None,
+) -> Any:
+    """Draw epsilon after so many repetitions of a cost, by each method that can price it.
+
+    Parameters
+    ----------
+    cost
+        What is repeated, such as one tree: ``4 * BoundedRange(0.03) + Gaussian(sigma=45.0)``.
+    delta
+        At which epsilon is drawn.
+    times
+        Numbers of repetitions.
+    methods
+        Accounting methods, in the order of the legend.
+    """
+    axes = _axes(axes)
+    counts = sorted(set(times))
+    drawn = 0
+    for method in methods:
+        try:
+            values = [(count * cost).epsilon(delta, method) for count in counts]
+        except MethodUnavailable:
+            continue
+        style = {"color": _COLOURS.get(method), "linestyle": _DASHES.get(method, "-")}
+        axes.plot(counts, values, label=curves.NAMES[method], marker="o", markersize=3, **style)
+        drawn += 1
+    if not drawn:
+        raise ParameterError("methods", "hold one that can price the cost", tuple(methods))
+    axes.set(xlabel="repetitions", ylabel=f"epsilon at delta = {delta:.3g}", ylim=(0, None))
+    axes.legend(frameon=False)
+    return _finished(axes)
+
+
+def plot_profile(
+    cost: Cost, *, delta: float | None = None, epsilons: Sequence[float] | None = None, axes: Any = None
+) -> Any:
+    """Draw the privacy profile: delta at every epsilon; the point at ``delta`` is marked if one is given."""
+    axes = _axes(axes)
+    target = cost.epsilon(delta if delta else 1e-6)
+    points = curves.profile(cost, curves.grid(target, 13) if epsilons is None else epsilons, None)
+    shown = [(e, d) for e, d in points if d > 1e-15]
+    axes.plot(*zip(*shown), color=_COLOURS["optimal"], marker="o", markersize=3)
+    if delta:
+        axes.plot([target], [delta], marker="D", color=_COLOURS["rdp"], markersize=8, fillstyle="none", linestyle="")
+    axes.set(xlabel="epsilon", ylabel="delta", yscale="log")
+    return _finished(axes)
+
+
+def plot_tradeoff(cost: Cost, *, axes: Any = None) -> Any:
+    """Draw what any attacker must put up with: missed records against false accusations."""
+    axes = _axes(axes)
+    target = cost.epsilon(1e-6)
+    curve = curves.tradeoff(curves.profile(cost, curves.grid(target, 15), None), steps=100)
+    alarms, missed = zip(*curve)
+    axes.plot([0, 1], [1, 0], color="#777777", linestyle=":", label="blind guessing")
+    axes.plot(alarms, missed, color=_COLOURS["optimal"], label="the best attack, at most")
+    axes.fill_between(alarms, missed, [1 - a for a in alarms], color=_COLOURS["rdp"], alpha=0.12, linewidth=0)
+    axes.set(xlabel="wrongly accused (type I error)", ylabel="not recognised (type II error)", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(frameon=False)
+    return _finished(axes)
+
+
+def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
+    """Draw where the budget of a calibrated plan goes, with the noise of each kind of release."""
+    axes = _axes(axes)
+    rows = list(plan.table())
+    places = range(len(rows))
+    bars = axes.barh(places, [row["spend"] for row in rows], color=_COLOURS["optimal"], height=0.6)
+    texts = [f"{100 * r['spend']:.0f} %: {r['times']} × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
+    axes.bar_label(bars, texts, padding=4, fontsize=9)
+    axes.set_yticks(places, [row["label"] for row in rows])
+    axes.invert_yaxis()
+    axes.set(xlabel="part of the budget", xlim=(0, 1.45))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    return _finished(axes)
+
+
+def _axes(axes: Any) -> Any:
+    """Return the axes given, or new ones that no window will show by themselves."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependency("matplotlib", "a plot", "cli") from None
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def _finished(axes: Any) -> Any:
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes

@@ -1,0 +1,232 @@
+"""``recipe="auto"``: the settings of boosted trees from public facts alone.
+
+The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
+*strength* n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the whole budget
+would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ledgerwood.accounting import gdp
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.trees.losses import LossName
+from ledgerwood.learners.trees.settings import Settings
+
+__all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees", "strength_of"]
+
+TREES_FROM = 400.0
+"""Below this strength a linear model classifies better than additive trees: ``benchmarks/auto``."""
+FEW_FEATURES = 4
+"""Up to so many features every tree is a grid of several: it sees what no linear model can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One setting, its value, and why."""
+
+    name: str
+    value: Any
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Settings and the reasons for them; prints as a text.
+
+    Attributes
+    ----------
+    model
+        What is trained, in a few words.
+    settings
+        The settings of the trees; None if the model is linear.
+    facts
+        The public facts that the rule looked at.
+    reasons
+        One for each setting that the rule decides.
+    """
+
+    model: str
+    settings: Settings | None
+    facts: tuple[tuple[str, Any], ...]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def options(self) -> tuple[tuple[str, Any], ...]:
+        """The chosen settings by name."""
+        return tuple((reason.name, reason.value) for reason in self.reasons)
+
+    def __str__(self) -> str:
+        known = ", ".join(f"{name} = {_short(value)}" for name, value in self.facts)
+        names = [f"{reason.name} = {_short(reason.value)}" for reason in self.reasons]
+        width = max(map(len, names))
+        lines = [f"  {name.ljust(width)}  {reason.why}" for name, reason in zip(names, self.reasons)]
+        return "\n".join([f"{self.model}, chosen from public facts: {known}", *lines])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@lru_cache(maxsize=256)
+def strength_of(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 1) -> float:
+    """Return n mu / k: rows times the mu at which Gaussian noise is (epsilon, delta)-private, for units of k rows.
+
+    >>> round(strength_of(34189, 1.0, 1 / 34189))
+    9395
+    """
+    from scipy.optimize import brentq
+
+    if not 0 < delta < 1:
+        raise ParameterError("delta", "lie in (0, 1) for the automatic choice: it adds Gaussian noise", delta)
+    target = math.log(delta)
+    low, high = 1e-12, 2 * math.sqrt(2 * epsilon) + 2 * epsilon + 16.0
+    if gdp.log_delta(low, epsilon) >= target:
+        return n_rows * low / rows_per_unit
+    root = brentq(lambda log_mu: gdp.log_delta(math.exp(log_mu), epsilon) - target, math.log(low), math.log(high))
+    return n_rows * math.exp(root) / rows_per_unit
+
+
+def choice_of_learner(facts: PublicFacts) -> Choice:
+    """Return the choice of the front door: trees, or a linear model where the strength is too small for them."""
+    trees = choice_for(facts)
+    strength = dict(trees.facts)["strength n mu"]
+    if facts.task == "regression" or strength >= TREES_FROM or facts.n_features <= FEW_FEATURES:
+        return trees
+    why = f"strength {strength:.0f} is below {TREES_FROM:.0f}: one X'X serves all rounds, trees would be noise"
+    reasons = (
+        Reason("bins", 8, "indicators of public bins, half of them dense near the lower bound"),
+        Reason("n_rounds", 10, f"gradients; {why}"),
+        Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
+    )
+    return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons)
+
+
+def choice_for(facts: PublicFacts) -> Choice:
+    """Return the choice of ``recipe="auto"`` for the public facts of a fit."""
+    return choose_trees(
+        n_rows=facts.rows,
+        n_features=facts.n_features,
+        epsilon=facts.epsilon,
+        delta=facts.delta,
+        n_classes=None if facts.task == "regression" else len(facts.classes or ()),
+        neighbours=str(facts.neighbours),
+        rows_per_unit=facts.rows_per_unit,
+    )
+
+
+def choose_trees(
+    *,
+    n_rows: int,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    n_classes: int | None = 2,
+    neighbours: str = "add_remove",
+    rows_per_unit: int = 1,
+) -> Choice:
+    """Return the automatic settings of boosted trees.
+
+    Parameters
+    ----------
+    n_rows
+        The public number of rows.
+    n_features
+        The number of features.
+    epsilon, delta
+        The budget.
+    n_classes
+        The number of classes, None for regression.
+    neighbours, rows_per_unit
+        The relation, and how many rows a unit of privacy may have.
+
+    Examples
+    --------
+    >>> choice = choose_trees(n_rows=30000, n_features=14, epsilon=1.0, delta=3e-5)
+    >>> choice.settings.n_trees, choice.settings.max_depth
+    (300, 3)
+    """
+    for name, value in (("n_rows", n_rows), ("n_features", n_features)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
+    strength = strength_of(n_rows, float(epsilon), float(delta), rows_per_unit)
+    regression = n_classes is None
+    reasons = [
+        Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
+        Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
+        *_loss_part(n_classes),
+        *_trees_part(strength, n_features, regression=regression),
+        *_features_part(strength, n_features, regression=regression),
+    ]
+    task = "regression" if regression else f"{n_classes} classes"
+    loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
+    options = {reason.name: reason.value for reason in reasons}
+    settings = Settings(
+        n_bins=160, loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
+    )  # fmt: skip
+    facts = (
+        ("rows", n_rows), ("features", n_features), ("task", task), ("epsilon", float(epsilon)),
+        ("delta", float(delta)), ("strength n mu", strength),
+    )  # fmt: skip
+    return Choice("boosted random grids", settings, facts, tuple(reasons))
+
+
+def _loss_part(n_classes: int | None) -> list[Reason]:
+    if n_classes is None:
+        return [
+            Reason("gradient_clip", 0.4, "of half the target's range: less noise for all, little bias for most"),
+            Reason("ridge", 6.0, "times the noise, in every leaf's denominator: residuals are small beside the range"),
+            Reason("shrink", 1.0, "a tree whose sums the noise alone explains is dropped"),
+            Reason("learning_rate", 0.5, "the first trees must find the mean"),
+        ]
+    clip = [] if n_classes > 2 else [
+        Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
+    ]  # fmt: skip
+    return [
+        *clip,
+        Reason("ridge", 1.0, "times the noise, in every leaf's denominator"),
+        Reason("shrink", 0.5, "a tree's weights shrink by half of what the noise explains of its sums"),
+        Reason("learning_rate", 0.3, "noise of early trees is corrected by later ones"),
+    ]
+
+
+def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
+    if regression:
+        by_strength, why = min(max(0.4 * strength, 40), 300), "0.4 times the strength, between 40 and 300"
+    else:
+        by_strength, why = min(max(strength / 6, 60), 300), "a sixth of the strength, between 60 and 300"
+    turns = min(4 * n_features, 500)
+    if turns > by_strength:
+        return [Reason("n_trees", turns, "four turns of each feature, at most 500 trees")]
+    return [Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")]
+
+
+def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
+    found = [
+        Reason("features", "shuffled", "one feature per tree, in turns: an additive model, which noise spoils least"),
+        Reason("max_depth", 3, "eight intervals of that feature"),
+    ]
+    if n_features < 2:
+        return found
+    per_pair = strength / (n_features * (n_features - 1) / 2)
+    order = 2
+    if n_features <= FEW_FEATURES:
+        share, order, why = 1.0, 3, "few features: every tree may cover their interactions"
+    elif per_pair < 15:
+        share, why = 0.0, f"strength per pair of features is {per_pair:.1f}, below 15: interactions would be noise"
+    elif regression or (n_features <= 8 and per_pair >= 50):
+        share, why = 0.5, f"strength per pair of features is {per_pair:.0f}: half of the trees look for interactions"
+        order = 2 if regression else 3
+    else:
+        share, why = 0.25, f"strength per pair of features is {per_pair:.0f}, at least 15"
+    return [
+        *found,
+        Reason("interactions", share, why),
+        Reason("interaction_order", min(order, n_features), "features of an interaction"),
+        Reason("interaction_depth", 2 * min(order, n_features), "four intervals of each"),
+    ]

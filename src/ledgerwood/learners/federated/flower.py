@@ -1,0 +1,162 @@
+"""Federated training on Flower: a ServerApp and a ClientApp around the coordinator and the nodes.
+
+Flower carries the messages, knows who is connected and starts the processes; masks, noise and accounting are ours.
+The server is configured by its run configuration (``task``, ``output``, optionally ``wait`` and ``timeout`` in
+seconds), a party by its node configuration (``party``: the path of a TOML file with ``number``, ``task``,
+``identity``, ``data``, ``target``, ``ledger``).
+"""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import AggregationFailed, ParameterError
+from ledgerwood.learners.federated.coordinator import Coordinator
+from ledgerwood.learners.federated.node import KINDS, Node, Payload
+from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.task import FederatedTask
+
+__all__ = ["client_app", "server_app", "write_app"]
+
+_KEY = "ledgerwood"
+
+
+def node_from(path: str | Path) -> Node:
+    """Return the node that a party's TOML file describes; paths in it are relative to the file."""
+    here = Path(path).parent
+    facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    missing = {"number", "task", "identity", "data", "target", "ledger"} - facts.keys()
+    if missing:
+        raise ParameterError("party", f"have {', '.join(sorted(missing))}", str(path))
+    task = FederatedTask.from_json((here / facts["task"]).read_text(encoding="utf-8"))
+    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / facts["identity"]).read_text().strip()))
+
+    def party() -> Party:
+        import pandas as pd
+
+        file = here / facts["data"]
+        frame = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        ledger = here / facts["ledger"]
+        opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
+        return Party(task, frame[list(task.columns)], frame[facts["target"]].to_numpy(), ledger=opened)
+
+    return Node(task, int(facts["number"]), identity, party)
+
+
+def client_app() -> ClientApp:
+    """Return a ClientApp that answers for the party of its node configuration."""
+    app = ClientApp()
+
+    @app.query("hello")
+    def hello(message: Message, context: Context) -> Message:
+        number = node_from(str(context.node_config["party"])).number
+        return Message(_record({"number": number}), reply_to=message)
+
+    def answer(kind: str) -> Any:
+        def run(message: Message, context: Context) -> Message:
+            node = node_from(str(context.node_config["party"]))
+            state = context.state.config_records.get(_KEY)
+            before = b"" if state is None else bytes(state["round"])  # type: ignore[arg-type]
+            reply, after = node.handle(kind, _payload(message), before)
+            context.state[_KEY] = ConfigRecord({"round": after})
+            return Message(_record(reply), reply_to=message)
+
+        return run
+
+    for kind in KINDS:
+        app.query(kind)(answer(kind))
+    return app
+
+
+class FlowerExchange:
+    """Asks nodes over a Flower grid; a node that fails or does not answer in time is silent."""
+
+    def __init__(self, grid: Grid, timeout: float) -> None:
+        self.grid, self.timeout = grid, timeout
+        self.address: dict[int, int] = {}
+
+    def gather(self, expected: int, wait: float) -> list[int]:
+        """Return the numbers of the parties that are connected, all of them or those that came within ``wait``."""
+        end = time.monotonic() + wait
+        while len(found := list(self.grid.get_node_ids())) < expected and time.monotonic() < end:
+            time.sleep(1.0)
+        replies = self.grid.send_and_receive(
+            [_message({}, "query.hello", node) for node in found], timeout=self.timeout
+        )
+        for reply in replies:
+            if not reply.has_error():
+                self.address[int(_payload(reply)["number"])] = reply.metadata.src_node_id
+        return sorted(self.address)
+
+    def __call__(self, kind: str, messages: Mapping[int, Payload]) -> dict[int, Payload]:
+        numbers = {address: number for number, address in self.address.items()}
+        sent = [_message(message, f"query.{kind}", self.address[node]) for node, message in messages.items()]
+        replies = self.grid.send_and_receive(sent, timeout=self.timeout)
+        return {numbers[r.metadata.src_node_id]: _payload(r) for r in replies if not r.has_error()}
+
+
+def server_app() -> ServerApp:
+    """Return a ServerApp that trains the task of its run configuration and writes the federation."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        task = FederatedTask.from_json(Path(str(config["task"])).read_text(encoding="utf-8"))
+        exchange = FlowerExchange(grid, float(config.get("timeout", 300.0)))
+        nodes = exchange.gather(len(task.identities), float(config.get("wait", 60.0)))
+        if len(nodes) < task.threshold:
+            raise AggregationFailed(f"server: {len(nodes)} parties are connected, {task.threshold} are needed")
+        done = Coordinator(task, exchange, progress=lambda n, k: print(f"round {n}: {k} parties", flush=True)).train(
+            nodes
+        )
+        done.save(str(config["output"]))
+
+    return app
+
+
+def write_app(folder: str | Path, *, task: str | Path, output: str | Path, **config: float) -> Path:
+    """Write a Flower app that ``flwr run`` accepts: a server and a client of two lines each."""
+    folder = Path(folder)
+    (folder / "ledgerwood_federation").mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{name} = {value}\n" for name, value in config.items())
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n\n'
+        '[project]\nname = "ledgerwood-federation"\nversion = "1.0.0"\ndescription = "Private federated boosting"\n'
+        'license = "Apache-2.0"\ndependencies = []\n\n'
+        '[tool.flwr.app]\npublisher = "ledgerwood"\n\n'
+        '[tool.flwr.app.components]\nserverapp = "ledgerwood_federation.apps:server"\n'
+        'clientapp = "ledgerwood_federation.apps:client"\n\n'
+        f"[tool.flwr.app.config]\ntask = {str(task)!r}\noutput = {str(output)!r}\n{lines}",
+        encoding="utf-8",
+    )
+    (folder / "ledgerwood_federation" / "__init__.py").write_text('"""A federated training."""\n', encoding="utf-8")
+    (folder / "ledgerwood_federation" / "apps.py").write_text(
+        '"""The two sides."""\n\nfrom ledgerwood.learners.federated.flower import client_app, server_app\n\n'
+        "server = server_app()\nclient = client_app()\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+def _record(payload: Mapping[str, Any]) -> RecordDict:
+    return RecordDict({_KEY: ConfigRecord(dict(payload))})
+
+
+def _payload(message: Message) -> Payload:
+    record = message.content.config_records.get(_KEY)
+    return {} if record is None else dict(record)
+
+
+def _message(payload: Mapping[str, Any], kind: str, node: int) -> Message:
+    return Message(content=_record(payload), message_type=kind, dst_node_id=node)

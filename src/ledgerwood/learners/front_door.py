@@ -1,0 +1,173 @@
+"""The front door: one private classifier and one private regressor that need no tuning.
+
+They hold a learner chosen from public facts: boosted random grids (``recipe="auto"``), or, where the budget is too
+small for trees, a boosted linear model on indicators of public bins. The plan, the ledger and the statement are those
+of the learner inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ledgerwood.accounting import Plan
+from ledgerwood.learners.auto import Choice, choice_of_learner
+from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
+from ledgerwood.learners.clipped_link import probability
+from ledgerwood.learners.door import Door
+from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier
+from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
+
+__all__ = ["PrivateClassifier", "PrivateRegressor"]
+
+
+class _FrontDoor(TreeModelMixin, PrivateEstimator):
+    """Plan and train by the chosen learner; keep what it made."""
+
+    choice_: Choice
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        schema: Schema | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        allow_leak: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.allow_leak = allow_leak
+
+    def explain_choice(self, X: Any = None, y: Any = None) -> Choice:
+        """Return what was chosen and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+
+        It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the budget.
+        """
+        if X is None:
+            check_is_fitted(self, "choice_")
+            return self.choice_
+        return choice_of_learner(self.public_facts(X, y))
+
+    def _learner(self, choice: Choice) -> Any:
+        raise NotImplementedError
+
+    def _plan(self, facts: PublicFacts) -> Plan:
+        found: Plan = self._learner(choice_of_learner(facts))._plan(facts)
+        return found
+
+    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+        assert door.facts is not None
+        choice = choice_of_learner(door.facts)
+        door.always["choice_"] = choice
+        return {**self._learner(choice)._train(table, labels, plan, door), "choice_": choice}
+
+    def _fitted_learner(self) -> Any:
+        """Return the learner inside, with what it learned."""
+        learner = self._learner(self.choice_)
+        for name, value in vars(self).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(learner, name, value)
+        return learner
+
+
+class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
+    """Differentially private classification without tuning: the model is chosen from public facts.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget; ``delta=None`` is about 1/n.
+    schema
+        Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
+        is learned privately out of the budget.
+    n_threads
+        Threads for the sums; all processors by default.
+    random_state
+        For tests only: a seeded fit is reproducible and not private.
+    verbose, callbacks, allow_leak
+        As in every private estimator.
+
+    Notes
+    -----
+    Gradients are clipped, so the sigmoid of ``decision_function`` is not a probability; ``predict_proba`` applies the
+    link of the clipped loss (:mod:`ledgerwood.learners.clipped_link`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ledgerwood.learners import PrivateClassifier, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(3000, 2))
+    >>> y = (X[:, 0] > X[:, 1]).astype(int)
+    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    >>> model = PrivateClassifier(epsilon=2.0, delta=1e-5, schema=schema).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    >>> print(model.explain_choice())
+    boosted random grids, chosen from public facts: rows = 3000, features = 2, ...
+    """
+
+    def _learner(self, choice: Choice) -> Any:
+        common: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
+        if choice.settings is None:
+            return BoostedAdaSSPClassifier(**common, **dict(choice.options))
+        return PrivateBoostingClassifier(recipe="auto", n_threads=self.n_threads, **common)
+
+    def _probabilities(self, table: Table) -> NDArray[np.float64]:
+        found = np.asarray(self._fitted_learner()._probabilities(table))
+        clip = dict(self.choice_.options).get("gradient_clip")
+        if clip is None or found.shape[1] != 2:
+            return found
+        trees = self.choice_.settings
+        kappa = 0.0 if trees is None else float(trees.make_loss().kappa)
+        one = probability(found[:, 1], clip, kappa)
+        return np.stack([1 - one, one], axis=1)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return raw scores: one for two classes, else one for each class."""
+        check_is_fitted(self, "receipt_")
+        return np.asarray(self._fitted_learner().decision_function(X))
+
+
+class PrivateRegressor(_FrontDoor, PrivateRegressorBase):
+    """Differentially private regression without tuning, of a number with public bounds.
+
+    Parameters are those of :class:`PrivateClassifier`. Declare ``Schema(target_bounds=(low, high))``, or let the bounds
+    be learned out of the budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ledgerwood.learners import PrivateRegressor, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(4000, 2))
+    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 2))
+    >>> model = PrivateRegressor(epsilon=4.0, delta=1e-5, schema=schema).fit(X, X.sum(axis=1))
+    >>> bool(model.score(X, X.sum(axis=1)) > 0.6)
+    True
+    """
+
+    def _learner(self, choice: Choice) -> Any:
+        return PrivateBoostingRegressor(
+            recipe="auto", epsilon=self.epsilon, delta=self.delta, schema=self.schema, n_threads=self.n_threads
+        )
+
+    def _values(self, table: Table) -> NDArray[np.float64]:
+        return np.asarray(self._fitted_learner()._values(table))

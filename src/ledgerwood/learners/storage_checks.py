@@ -1,0 +1,127 @@
+"""Is a model read from a file one that could have been trained? Compiled code relies on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ledgerwood.accounting import Plan
+from ledgerwood.errors import FormatError
+from ledgerwood.learners.base import PrivateEstimator
+from ledgerwood.learners.facts import Column
+from ledgerwood.learners.schema import MOST_CATEGORIES
+from ledgerwood.learners.statement import PrivacyStatement, Receipt
+from ledgerwood.learners.trees.forest import Forest
+from ledgerwood.learners.trees.seam import MAX_CODES, Edges, Tree
+from ledgerwood.learners.trees.settings import MAX_DEPTH
+
+
+def check_model(model: PrivateEstimator) -> None:
+    """Raise :class:`FormatError` if a fitted model breaks its own rules."""
+    fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    for name, kind in (("plan_", Plan), ("statement_", PrivacyStatement), ("receipt_", Receipt), ("columns_", tuple)):
+        _require(isinstance(fitted.get(name), kind), f"{name} is missing")
+    columns = fitted["columns_"]
+    _require(bool(columns) and all(isinstance(column, Column) for column in columns), "columns_ holds no columns")
+    for column in columns:
+        _check_column(column)
+    _require(fitted.get("n_features_in_") == len(columns), "the number of features is not that of the columns")
+    names = fitted.get("feature_names_in_")
+    if names is not None:
+        _require(
+            isinstance(names, np.ndarray) and names.shape == (len(columns),), "feature_names_in_ has another length"
+        )
+        model.feature_names_in_ = names.astype(object)
+    _check_guarantee(fitted["statement_"], fitted["plan_"], fitted["receipt_"])
+    if model._task == "classification":
+        classes = fitted.get("classes_")
+        _require(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) > 0, "classes_ is no vector")
+    else:
+        bounds = fitted.get("target_bounds_")
+        _require(isinstance(bounds, tuple) and len(bounds) == 2, "target_bounds_ is no pair")
+        _require(
+            all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is no pair"
+        )
+    for value in fitted.values():
+        if isinstance(value, Forest):
+            _check_forest(value, columns, len(fitted.get("classes_", ())))
+    if "encoder_" in fitted:
+        _check_linear(fitted)
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise FormatError(f"the model is broken: {what}")
+
+
+def _check_column(column: Column) -> None:
+    if column.kind == "number":
+        low, high = column.bounds or (1.0, 0.0)
+        _require(math.isfinite(low) and math.isfinite(high) and low <= high, "a column has no bounds")
+        _require(column.categories is None, "a column of numbers has categories")
+    else:
+        _require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
+        _require(column.bounds is None, "a column of categories has bounds")
+
+
+def _check_guarantee(statement: PrivacyStatement, plan: Plan, receipt: Receipt) -> None:
+    _require(plan.is_calibrated and plan.epsilon is not None and plan.delta is not None, "its plan has no noise")
+    _require(statement.receipt == receipt, "the statement is about other releases")
+    _require(plan.is_within_target(), "its plan costs more than it states")
+    assert plan.epsilon is not None and plan.delta is not None
+    _require(statement.epsilon >= plan.epsilon, "the statement says less than the plan costs")
+    _require(statement.delta >= plan.delta, "the statement says less than the plan costs")
+    if statement.search is None:
+        planned: dict[str, int] = {}
+        for run in plan.runs():
+            planned[run.label] = planned.get(run.label, 0) + run.times
+        counted = receipt.counts()
+        _require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
+
+
+def _check_forest(forest: Forest, columns: tuple[Column, ...], classes: int) -> None:
+    outputs = classes if classes > 2 else 1
+    _require(forest.n_outputs == outputs, "the trees have another number of outputs")
+    _require(len(forest.phase) == len(forest.trees), "trees and their edges do not match")
+    _require(all(0 <= phase < len(forest.edges) for phase in forest.phase), "a tree has no edges")
+    for edges in forest.edges:
+        _check_edges(edges, columns)
+    for tree, phase in zip(forest.trees, forest.phase, strict=True):
+        _check_tree(tree, forest.edges[phase], outputs)
+
+
+def _check_edges(edges: Edges, columns: tuple[Column, ...]) -> None:
+    _require(len(edges.cuts) == len(edges.categories) == len(columns), "edges of other columns")
+    for cuts, count, column in zip(edges.cuts, edges.categories, columns, strict=True):
+        _require(cuts.dtype == np.float32 and cuts.ndim == 1, "edges are not float32")
+        _require(np.isfinite(cuts).all() and (np.diff(cuts) > 0).all(), "edges are not in order")
+        expected = len(column.categories or ()) if column.kind == "category" else 0
+        _require(count == expected and (count == 0 or len(cuts) == 0), "edges of other categories")
+    _require(all(edges.codes(feature) <= MAX_CODES for feature in range(len(columns))), "too many bins")
+
+
+def _check_tree(tree: Tree, edges: Edges, outputs: int) -> None:
+    structure = tree.structure
+    _require(1 <= structure.depth <= MAX_DEPTH, "a tree is too deep")
+    inner, leaves = (1 << structure.depth) - 1, 1 << structure.depth
+    _require(structure.feature.dtype == np.int32 and structure.feature.shape == (inner,), "splits have a wrong form")
+    _require(((structure.feature >= 0) & (structure.feature < edges.n_features)).all(), "a split has no feature")
+    _require(structure.left.dtype == np.uint8 and structure.left.shape == (inner, 256), "splits have a wrong form")
+    _require((structure.left <= 1).all(), "splits have a wrong form")
+    _require(tree.weights.dtype == np.int32 and tree.weights.shape == (outputs, leaves), "weights have a wrong form")
+    for extra in (tree.mass, tree.noise):
+        if extra is not None:
+            _require(extra.dtype == np.float32 and extra.shape == (outputs, leaves), "leaves have a wrong form")
+            _require(np.isfinite(extra).all(), "leaves have a wrong form")
+
+
+def _check_linear(fitted: dict[str, Any]) -> None:
+    from ledgerwood.learners.linear.encoding import Encoder
+
+    encoder, weights = fitted["encoder_"], fitted.get("weights_")
+    _require(isinstance(encoder, Encoder) and encoder.columns == fitted["columns_"], "the encoder has other columns")
+    _require(isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.ndim == 2, "no weights")
+    assert isinstance(weights, np.ndarray)
+    _require(encoder.width in weights.shape and np.isfinite(weights).all(), "weights of another width")

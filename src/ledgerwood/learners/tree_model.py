@@ -1,0 +1,52 @@
+"""What a model of trees can do besides predict: explain itself, and travel."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TreeModelMixin:
+    """Methods of estimators with a ``forest_``; everything is made of released numbers and public facts."""
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The part of each feature in the variance of the score (:mod:`ledgerwood.learners.explain`)."""
+        if "forest_" not in vars(self):  # a property must raise AttributeError for hasattr to say no
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        from ledgerwood.learners.explain import importances
+
+        return importances(self)
+
+    def rules(self, *, trees: int = 3, digits: int = 3) -> str:
+        """Return the first trees as text."""
+        from ledgerwood.learners.explain import rules
+
+        return rules(self, trees=trees, digits=digits)
+
+    def plot_tree(self, tree: int = 0, *, output: int = 0) -> Any:
+        """Draw one tree; returns a matplotlib figure."""
+        from ledgerwood.learners.explain import plot_tree
+
+        return plot_tree(self, tree, output=output)
+
+    def plot_shapes(self, *, features: int = 6, output: int = 0) -> Any:
+        """Draw the shapes of a single-feature recipe with noise bands; returns a matplotlib figure."""
+        from ledgerwood.learners.explain import plot_shapes
+
+        return plot_shapes(self, features=features, output=output)
+
+    def to_xgboost(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as XGBoost JSON; feed ``xgboost.Booster(model_file=path)`` with :meth:`encode`'s matrix."""
+        from ledgerwood.learners.interchange import to_xgboost
+
+        to_xgboost(self, path)
+
+    def encode(self, X: Any) -> NDArray[np.float32]:
+        """Return X as the exported model reads it: clipped numbers, codes of categories, nan for missing."""
+        from ledgerwood.learners.interchange import encoded
+
+        return encoded(self, X)

@@ -1,0 +1,166 @@
+"""Train, predict and report: from a table on disk to a page about the model."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables import adult
+from terminal import ask, run
+
+from ledgerwood.accounting import Gaussian, Ledger, PureDP
+from ledgerwood.app import report
+from ledgerwood.errors import NotPrivate, ParameterError
+from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
+
+TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
+
+
+def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: Path) -> None:
+    table = adult(tmp_path)
+    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--journal", "j.jsonl"]
+    found = ask(*words, cwd=tmp_path)
+    model = load(tmp_path / "m.json")
+    assert found["statement"]["epsilon"] == 4.0 == model.plan_.epsilon
+    assert found["statement"]["text"] == str(model.privacy_statement())
+    assert "What may be published" in (tmp_path / "r.html").read_text()
+    with Ledger.open(tmp_path / "j.jsonl") as ledger:
+        assert len(ledger.journal()) == len(model.receipt_) and ledger.plan is not None
+    again = run(*words, cwd=tmp_path, code=2)
+    assert "new file" in again
+
+    run("predict", "m.json", "adult.parquet", "-o", "p.csv", cwd=tmp_path)
+    written = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    assert written.tolist() == model.predict(table.drop(columns="income")).tolist()
+    shares = ask("predict", "m.json", "adult.csv", "--probabilities", cwd=tmp_path)
+    assert np.allclose(np.sum(list(shares.values()), axis=0), 1)
+
+
+def test_a_budget_on_disk_pays_for_a_training_or_refuses_it(tmp_path: Path) -> None:
+    adult(tmp_path)
+    with Ledger.open(tmp_path / "b.jsonl", epsilon=1.2, delta=0.01):
+        pass
+    run(*TRAIN, "--epsilon", "1", "--delta", "0.001", "--budget", "b.jsonl", cwd=tmp_path)
+    with Ledger.open(tmp_path / "b.jsonl") as ledger:
+        spent = ledger.spent().fraction
+        assert 0.3 < spent <= 1
+    refused = run(*TRAIN, "--epsilon", "3", "--delta", "0.001", "--budget", "b.jsonl", cwd=tmp_path, code=2)
+    assert "over the budget" in refused or "cannot pay" in refused
+    with Ledger.open(tmp_path / "b.jsonl") as ledger:
+        assert ledger.spent().fraction == spent
+
+
+def test_clear_words_about_bad_tables(tmp_path: Path) -> None:
+    adult(tmp_path)
+    assert "target must be a column" in run(*TRAIN[:3], "wages", *TRAIN[4:], cwd=tmp_path, code=2)
+    (tmp_path / "broken.parquet").write_text("not parquet: SECRET")
+    words = ["train", "broken.parquet", "--target", "y", "--model", "m.json"]
+    told = run(*words, cwd=tmp_path, code=2)
+    assert "could not be read" in told and "SECRET" not in told
+
+
+class Reader(HTMLParser):
+    """Collects tags and attributes, and fails on anything left open."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def model() -> PrivateBoostingClassifier:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"<b>age</b>": rng.uniform(size=400), "hours": rng.uniform(size=400)})
+    schema = Schema(bounds={"<b>age</b>": (0, 1), "hours": (0, 1)}, classes=[0, 1])
+    found = PrivateBoostingClassifier(recipe="xgb", n_trees=3, max_depth=2, epsilon=3.0, delta=1e-4, schema=schema)
+    return found.fit(X, (X["hours"] > 0.5).astype(int))
+
+
+def test_a_report_is_one_page_that_loads_nothing(model: PrivateBoostingClassifier, tmp_path: Path) -> None:
+    path = report(model, tmp_path / "out.html")
+    text = path.read_text()
+    reader = Reader(text)
+    assert reader.open == []
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in reader.seen}
+    for tag, attributes in reader.seen:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith("data:"), (tag, attributes)
+        if tag == "img":
+            assert attributes["alt"]
+    assert "<b>age" not in text and "&lt;b&gt;age" in text
+    words = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    assert "This PrivateBoostingClassifier is (epsilon=3" in words
+    for label, count in model.receipt_.counts().items():
+        assert f"{label}" in words and f" {count} {count} yes" in words
+    assert "Optimal adaptive composition" in words
+    assert "recipe=&#x27;xgb&#x27;" in words and "max_depth=2" in words
+
+
+def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
+    from ledgerwood.app.samples import noisy_count
+    from ledgerwood.verification import audit
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 1))
+    found = PrivateBoostingRegressor(n_trees=3, epsilon=3.0, delta=1e-4, schema=schema, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivate)
+        found.fit(X, X[:, 0])
+    result = audit(noisy_count, PureDP(0.5), pair=([1, 1], [1]), samples=2000, seed=1)
+    text = report(found, tmp_path / "r.html", audit=result).read_text()
+    assert "NOT PRIVATE" in text and 'class="warn"' in text
+    assert result.verdict in text
+
+
+def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="fitted"):
+        report(PrivateBoostingClassifier(), tmp_path / "r.html")
+
+
+def test_the_plan_shown_is_the_plan_spent(model: PrivateBoostingClassifier) -> None:
+    from ledgerwood.app.planning import Facts
+
+    facts = Facts(recipe="xgb", rows=400, features=2, trees=3, depth=2, epsilon=3.0, delta=1e-4)
+    assert json.loads(facts.plan().to_json()) == json.loads(model.plan_.to_json())
+
+
+def test_pictures_say_what_they_show() -> None:
+    from ledgerwood.accounting import BoundedRange, Plan, Release
+    from ledgerwood.app import plots
+
+    tree = 4 * BoundedRange(0.2) + Gaussian(sigma=8.0)
+    axes = plots.plot_composition(tree, delta=1e-5, times=[1, 4, 8])
+    by_name = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+    assert all(
+        best <= other
+        for best, other in zip(by_name["Optimal adaptive composition"], by_name["Rényi DP (Theorem 1)"], strict=True)
+    )
+    with pytest.raises(ParameterError, match="can price"):
+        plots.plot_composition(tree, delta=1e-5, times=[1], methods=["pure"])
+    profile = plots.plot_profile(10 * Gaussian(sigma=20.0), delta=1e-5).get_lines()[0].get_ydata()
+    assert list(profile) == sorted(profile, reverse=True)
+    missed = plots.plot_tradeoff(10 * Gaussian(sigma=20.0)).get_lines()[1].get_ydata()
+    assert list(missed) == sorted(missed, reverse=True) and missed[0] > 0.99
+    plan = Plan([Release("leaf", Gaussian, times=5, share=1.0)]).calibrate(1.0, 1e-5)
+    drawn = plots.plot_plan(plan)
+    assert any("5 × sigma" in text.get_text() for text in drawn.texts)
+    assert plots.plot_plan(plan, axes=drawn) is drawn

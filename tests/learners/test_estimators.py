@@ -1,0 +1,169 @@
+"""The estimators as data scientists use them: scikit-learn's checks, frames, pipelines, searches, messages."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import LedgerwoodError, ParameterError, UntrackedFits
+from ledgerwood.learners import (
+    AdaSSPRegressor,
+    BoostedAdaSSPClassifier,
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    Schema,
+)
+
+CHECKED = [
+    PrivateBoostingClassifier(n_trees=4, max_depth=2),
+    PrivateBoostingRegressor(n_trees=4, max_depth=2),
+    BoostedAdaSSPClassifier(),
+    AdaSSPRegressor(),
+]
+RNG = np.random.default_rng(3)
+N = 900
+FRAME = pd.DataFrame({"age": RNG.uniform(18, 90, N), "job": RNG.choice(["a", "b", "c"], N)})
+Y = ((FRAME["age"] > 50) ^ (FRAME["job"] == "a")).astype(int).to_numpy()
+SCHEMA = Schema(bounds={"age": (18, 90)}, categories={"job": ["a", "b", "c"]}, classes=[0, 1])
+
+
+def small(**parameters: Any) -> PrivateBoostingClassifier:
+    return PrivateBoostingClassifier(**{"n_trees": 5, "max_depth": 2, "schema": SCHEMA, "delta": 1e-4, **parameters})
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [pair for estimator in CHECKED for pair in estimator_checks_generator(estimator)],
+    ids=lambda part: getattr(getattr(part, "func", part), "__name__", type(part).__name__),
+)
+def test_scikit_learn_has_no_complaint(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+def test_only_the_two_allowed_tags_excuse_anything() -> None:
+    for estimator in CHECKED:
+        tags = estimator.__sklearn_tags__()
+        assert tags.non_deterministic and not tags.no_validation and tags.requires_fit and not tags._skip_test
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_every_kind_of_frame_gives_the_same_model(make: Any) -> None:
+    columns = {"age": FRAME["age"].to_numpy(), "job": FRAME["job"].tolist()}
+    reference = small(random_state=1).fit(FRAME, Y)
+    model = small(random_state=1).fit(make(columns), Y)
+    np.testing.assert_array_equal(model.predict_proba(make(columns)), reference.predict_proba(FRAME))
+    if make is not pa.table:
+        assert list(model.feature_names_in_) == ["age", "job"]
+
+
+def test_polars_and_arrow_labels_are_read() -> None:
+    reference = small(random_state=1).fit(FRAME, Y).predict_proba(FRAME)
+    for labels in (pl.Series(Y), pa.chunked_array([Y]), Y.tolist(), pd.Series(Y)):
+        np.testing.assert_array_equal(small(random_state=1).fit(FRAME, labels).predict_proba(FRAME), reference)
+
+
+def test_row_order_and_threads_do_not_change_the_model() -> None:
+    reference = small(random_state=1, n_threads=1).fit(FRAME, Y).predict_proba(FRAME)
+    order = RNG.permutation(N)
+    turned = small(random_state=1, n_threads=2).fit(FRAME.iloc[order], Y[order]).predict_proba(FRAME)
+    np.testing.assert_array_equal(turned, reference)
+
+
+def test_pipelines_and_set_output() -> None:
+    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1])
+    steps = make_column_transformer((MinMaxScaler(), ["age"]), (OneHotEncoder(sparse_output=False), ["job"]))
+    pipe = make_pipeline(steps, small(schema=schema))
+    assert pipe.fit(FRAME, Y).predict(FRAME).shape == (N,)
+    framed = make_pipeline(clone(steps), small(schema=Schema(classes=[0, 1]))).set_output(transform="pandas")
+    framed.fit(FRAME, Y)
+    assert next(iter(framed[-1].feature_names_in_)) == "minmaxscaler__age"
+
+
+def test_searches_and_ledgers() -> None:
+    ledger = Ledger(epsilon=30.0, delta=1e-3)
+    search = GridSearchCV(small(), {"max_depth": [1, 2]}, cv=2, scoring="roc_auc").fit(FRAME, Y, ledger=ledger)
+    fits = 2 * 2 + 1
+    assert len(ledger.journal()) == fits * len(search.best_estimator_.receipt_)
+    with pytest.warns(UntrackedFits):
+        cross_val_score(small(), FRAME, Y, cv=4, scoring="roc_auc")
+    with pytest.raises((TypeError, pickle.PicklingError), match=r"cannot be copied|pickle"):
+        cross_val_score(small(), FRAME, Y, cv=2, n_jobs=2, params={"ledger": ledger}, error_score="raise")
+
+
+def test_models_pickle_small_and_without_data() -> None:
+    sizes = [len(pickle.dumps(small().fit(FRAME.iloc[:n], Y[:n]))) for n in (100, N)]
+    assert abs(sizes[0] - sizes[1]) < 500
+    back = pickle.loads(pickle.dumps(small().fit(FRAME, Y)))
+    assert "differentially private" in str(back.privacy_statement())
+
+
+MESSAGES: list[tuple[str, Any, str]] = [
+    ("no rows", lambda: small().fit(FRAME.iloc[:0], Y[:0]), "0 sample(s)"),
+    ("one row and no delta", lambda: small(delta=None).fit(FRAME.iloc[:1], Y[:1]), "Set delta=1e-6"),
+    ("no labels", lambda: small().fit(FRAME), "requires y to be passed"),
+    ("fewer labels", lambda: small().fit(FRAME, Y[:-1]), "one row for each record"),
+    ("a column too few", lambda: small().fit(FRAME[["age"]], Y), "name columns that X has"),
+    ("columns in another order", lambda: small().fit(FRAME, Y).predict(FRAME[["job", "age"]]), "feature names"),
+    ("strings as numbers", lambda: small().fit(FRAME.assign(age="old"), Y), "column 'age' must hold numbers"),
+    ("dates", lambda: small(schema=None).fit(FRAME.assign(age=pd.Timestamp(0)), Y), "a date to a number of days"),
+    ("an undeclared label", lambda: small().fit(FRAME, Y + 1), "Declare every label value"),
+    ("a missing label", lambda: small().fit(FRAME, np.where(Y == 1, np.nan, 0.0)), "contains NaN"),
+    ("a continuous label", lambda: small(schema=None).fit(FRAME, Y + 0.5 * RNG.random(N)), "Unknown label type"),
+    ("epsilon zero", lambda: small(epsilon=0.0).fit(FRAME, Y), "epsilon must be a positive finite number"),
+    ("delta one", lambda: small(delta=1.0).fit(FRAME, Y), "delta must lie in [0, 1)"),
+    ("no trees", lambda: small(n_trees=0).fit(FRAME, Y), "n_trees must be a whole number of at least 1"),
+    ("too deep", lambda: small(max_depth=99).fit(FRAME, Y), "max_depth"),
+    ("an unknown recipe", lambda: small(recipe="magic").fit(FRAME, Y), "recipe"),
+    ("a schema of another kind", lambda: small(schema={"age": (0, 1)}).fit(FRAME, Y), "schema must be a Schema"),
+    ("a schema from the data", lambda: small(schema="data").fit(FRAME, Y), "say allow_leak=True"),
+    ("weights", lambda: small().fit(FRAME, Y, sample_weight=np.ones(N)), "does not take 'sample_weight'"),
+    ("no ledger", lambda: small().fit(FRAME, Y, ledger=1.0), "ledger must be a ledgerwood.accounting.Ledger"),
+    ("a poor ledger", lambda: small().fit(FRAME, Y, ledger=Ledger(0.1, 1e-5)), "the fit was not begun"),
+    ("not fitted", lambda: small().predict(FRAME), "not fitted yet"),
+]
+
+
+@pytest.mark.parametrize(("name", "run", "text"), MESSAGES, ids=[case[0] for case in MESSAGES])
+def test_messages_say_what_is_wrong_and_what_to_do(name: str, run: Any, text: str) -> None:
+    with pytest.raises((LedgerwoodError, ValueError, TypeError)) as caught:
+        run()
+    assert text in str(caught.value)
+
+
+def test_errors_are_the_kinds_that_scikit_learn_expects() -> None:
+    assert issubclass(ParameterError, ValueError)
+
+
+@pytest.mark.parametrize("estimator", CHECKED, ids=lambda part: type(part).__name__)
+def test_every_learner_prices_its_unit(estimator: Any) -> None:
+    """Ten rows of every person: the plan for persons has more noise, and says so."""
+    frame = FRAME.assign(person=np.repeat(np.arange(N // 10), 10))
+    regression = not hasattr(estimator, "predict_proba")
+    facts: dict[str, Any] = {"bounds": {"age": (18, 90)}, "categories": {"job": ["a", "b", "c"]}}
+    facts |= {"target_bounds": (0, 1)} if regression else {"classes": [0, 1]}
+    rows = clone(estimator).set_params(schema=Schema(**facts, rows=N), delta=1e-4)
+    unit = clone(estimator).set_params(schema=Schema(**facts, rows=N, unit="person", max_rows_per_unit=10), delta=1e-4)
+    plans = rows.plan(FRAME, Y), unit.fit(frame, Y).plan_
+    for release in plans[0].releases():
+        ours = plans[1][release.label]
+        assert ours.priced().rdp(2.0) <= release.priced().rdp(2.0) * (1 + 1e-3), "the unit's price fills the budget"
+        assert ours.scale != release.scale, "its noise is another"
+    assert "at most 10 are used" in str(unit.privacy_statement()).replace("\n", " ")
+    with pytest.raises(ParameterError, match="be 1 under neighbours='replace_one'"):
+        Schema(**facts, unit="person", max_rows_per_unit=10, neighbours="replace_one")

@@ -1,0 +1,195 @@
+"""Brute force against the sensitivities of docs/theory/tree-sensitivities.md, and how nearly they are attained."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+from reference import pair
+
+from ledgerwood.learners.trees.leaves import laplace_values
+from ledgerwood.learners.trees.losses import KAPPA_LOGISTIC, KAPPA_LOGISTIC_REPLACE, make_loss, probability_table
+from ledgerwood.learners.trees.seam import ONE, TABLE_HALF, TABLE_SIZE
+from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.trees.splits import exact_scores
+
+FAR = 64 << 16
+
+
+# ---- split scores
+
+
+def change_of_scores(sides, sums, extra, l2):
+    """Scores with and without one more record whose side differs by candidate."""
+    left = np.array(sides, dtype=np.int64)[None, None]  # [1, 1, c, 2]
+    more = left.copy()
+    more[0, 0, :, 0] += np.where(extra[1], extra[0], 0)
+    more[0, 0, :, 1] += np.array(extra[1])
+    whole = np.array(sums, dtype=np.int64)[None, None]
+    wider = whole + np.array([extra[0], 1])
+    return (exact_scores(more, wider, l2) - exact_scores(left, whole, l2))[0]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(data=strategies.data())
+def test_a_record_moves_scores_by_minus_three_to_one_squared_gradients(data) -> None:
+    g = data.draw(strategies.sampled_from([1, 7, 2048, ONE]))
+    n = data.draw(strategies.integers(0, 200))
+    total = data.draw(strategies.integers(-n * g, n * g))
+    sides, to_left = [], []
+    for _ in range(4):
+        n_left = data.draw(strategies.integers(0, n))
+        least = max(-n_left * g, total - (n - n_left) * g)
+        most = min(n_left * g, total + (n - n_left) * g)
+        sides.append((data.draw(strategies.sampled_from([least, most, (least + most) // 2])), n_left))
+        to_left.append(data.draw(strategies.booleans()))
+    new = data.draw(strategies.sampled_from([-g, 0, g]))
+    change = change_of_scores(
+        sides, (total, n), (new, to_left), data.draw(strategies.sampled_from([0.0, 0.1, 1.0, 9.0]))
+    )
+    assert change.min() >= -3 * g * g and change.max() <= g * g
+
+
+def test_the_range_of_four_squared_gradients_is_approached() -> None:
+    g, n = ONE, 100_000
+    # Candidate 0 joins the record to n records of the opposite sign, candidate 1 to n of its own.
+    change = change_of_scores([(-n * g, n), (n * g, n)], (0, 2 * n), (g, [True, True]), 0.0)
+    assert change.max() - change.min() > 3.999 * g * g
+
+
+def test_vector_scores_floor_the_sum_once() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, k = int(rng.integers(1, 20)), 3
+        left = np.stack([rng.integers(-n * ONE, n * ONE, size=k), np.full(k, n)], axis=1)[:, None, None, :]
+        whole = left[:, :, 0] + np.array([5, 1])
+        wanted = sum(
+            math.floor(Fraction(sum(int(x) ** 2 for x in sums), 1) / (count + Fraction(1, 16) * 16))
+            for sums, count in (([int(s) for s in left[:, 0, 0, 0]], n), ([5] * k, 1))
+        )
+        assert exact_scores(left, whole, 1.0)[0, 0] == wanted
+
+
+def test_huge_counts_take_the_wide_path_to_the_same_floor() -> None:
+    n = 2**30
+    left = np.array([[[[n * ONE - 12345, n]]]])
+    whole = left[:, :, 0] * 2
+    assert exact_scores(left, whole, 1.0)[0, 0] == 2 * ((n * ONE - 12345) ** 2 // (n + 1))
+
+
+# ---- pairs
+
+
+def reachable(loss, bound: int):
+    """All pairs of a table loss within the bound."""
+    scores = {max(-bound, min(bound, (place - TABLE_HALF) << 8)) for place in range(TABLE_SIZE)} | {-bound, bound}
+    return {pair(loss.task, [score], label)[0] for score in scores for label in (0, 1)}
+
+
+@pytest.mark.parametrize("bound", [0, 100, 1 << 14, 1 << 16, 3 << 16, FAR])
+@pytest.mark.parametrize("clip", [None, 0.7, 0.3])
+@pytest.mark.parametrize("name", ["logistic", "hinge"])
+def test_table_losses_by_enumeration(name: str, clip, bound: int) -> None:
+    for neighbours in ("add_remove", "replace_one"):
+        loss = make_loss(name, neighbours=neighbours, gradient_clip=clip)
+        points = np.array(sorted(reachable(loss, bound)), dtype=np.int64)
+        one = (points**2).sum(axis=1).max()
+        assert loss.gradient_square(bound) >= (points[:, 0] ** 2).max()
+        assert loss.curvature_sum(bound) >= points[:, 1].max()
+        assert loss.pair_square(bound, "add_remove") >= one
+        corners = points[np.unique(np.concatenate([np.argsort(points @ np.array([math.cos(a), math.sin(a)]))[-1:]
+                                                   for a in np.linspace(0, 2 * math.pi, 720)]))]  # fmt: skip
+        apart = ((corners[:, None] - corners[None]) ** 2).sum(axis=2).max()
+        assert loss.pair_square(bound, "replace_one") >= max(2 * one, apart)
+        unit = 1000
+        g2 = int((points[:, 0] ** 2).max())
+        assert loss.pair_square(bound, "add_remove", "count", unit) >= g2 + unit**2
+        widest = int(points[:, 0].max() - points[:, 0].min())
+        assert loss.pair_square(bound, "replace_one", "count", unit) >= max(widest**2, 2 * (g2 + unit**2))
+
+
+def test_the_logistic_pair_costs_no_more_than_its_gradient() -> None:
+    loss = make_loss("logistic")
+    assert loss.pair_square(FAR, "add_remove") <= ONE**2
+    phi = (1 + math.sqrt(5)) / 2
+    assert 0 <= phi**2.5 - float(KAPPA_LOGISTIC) < 1e-5
+    larger = make_loss("logistic", kappa=KAPPA_LOGISTIC + Fraction(1, 50))
+    assert larger.pair_square(FAR, "add_remove") > ONE**2  # the constant is the largest
+    replace = make_loss("logistic", neighbours="replace_one")
+    assert replace.kappa == KAPPA_LOGISTIC_REPLACE and replace.pair_square(FAR, "replace_one") <= 4 * ONE**2
+    larger = make_loss("logistic", neighbours="replace_one", kappa=KAPPA_LOGISTIC_REPLACE + Fraction(1, 30))
+    assert larger.pair_square(FAR, "replace_one") > 4 * ONE**2
+    assert make_loss("logistic").gradient_square(0) == ONE**2 // 4
+
+
+def test_probabilities_are_rounded_sigmoids() -> None:
+    places = (np.arange(TABLE_SIZE) - TABLE_HALF) / 256
+    assert np.abs(probability_table() - ONE / (1 + np.exp(-places))).max() <= 0.5 + 1e-9
+    assert (probability_table() + probability_table()[::-1] == ONE).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 10])
+def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int) -> None:
+    loss = make_loss("softmax", n_classes=n_classes)
+    rng = np.random.default_rng(n_classes)
+    for bound in (0, 1 << 15, 2 << 16, 9 << 16):
+        extremes = [rng.choice([-bound, bound], size=n_classes) for _ in range(150)]
+        between = [rng.integers(-bound, bound + 1, size=n_classes) for _ in range(50)]
+        vectors = []
+        for scores in (*extremes, *between):
+            found = pair(loss.task, [int(s) for s in scores], int(rng.integers(n_classes)))
+            g2, both = sum(g * g for g, _ in found), sum(g * g + h * h for g, h in found)
+            assert g2 <= loss.gradient_square(bound)
+            assert both <= loss.pair_square(bound, "add_remove")
+            assert sum(h for _, h in found) <= loss.curvature_sum(bound)
+            vectors.append([x for one in found for x in one])
+        array = np.array(vectors, dtype=np.int64)
+        apart = ((array[:, None] - array[None]) ** 2).sum(axis=2).max()
+        one = (array**2).sum(axis=1).max()
+        assert max(apart, 2 * one) <= loss.pair_square(bound, "replace_one")
+    scores = [-(9 << 16)] + [9 << 16] * 2 + [-(9 << 16)] * (n_classes - 3)
+    found = pair(loss.task, scores, 0)
+    assert sum(g * g + h * h for g, h in found) > 1.99 * ONE**2
+    # kappa = phi^(5/2) would be too large for three classes.
+    wrong = make_loss("softmax", n_classes=n_classes, kappa=KAPPA_LOGISTIC)
+    assert sum(g * g + h * h for g, h in pair(wrong.task, scores, 0)) > 2.5 * ONE**2
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_squared_pairs_within_their_bound(clip) -> None:
+    for neighbours, bound in itertools.product(("add_remove", "replace_one"), (0, 1000, 1 << 16, FAR)):
+        loss = make_loss("squared", neighbours=neighbours, gradient_clip=clip)
+        grid = [-(1 << 16), -777, 0, 5, 1 << 16]
+        pairs = [pair(loss.task, [score], y)[0] for score in (-bound, -bound // 3, 0, bound) for y in grid]
+        one = max(g * g + h * h for g, h in pairs)
+        apart = max((g - a) ** 2 + (h - b) ** 2 for g, h in pairs for a, b in pairs)
+        assert max(g * g for g, _ in pairs) <= loss.gradient_square(bound)
+        assert one <= loss.pair_square(bound, "add_remove")
+        assert max(apart, 2 * one) <= loss.pair_square(bound, "replace_one")
+        if neighbours == "replace_one" and bound == FAR:
+            assert loss.pair_square(bound, neighbours) == 4 * loss.gradient_square(bound)  # the count is free
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    n=strategies.integers(0, 40), part=strategies.floats(-1, 1), sign=strategies.sampled_from([-1, 1]),
+    l2=strategies.sampled_from([0.0, 0.1, 1.0]), neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
+)  # fmt: skip
+def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, l2, neighbours) -> None:
+    own = Settings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours)
+    loss, bound = own.make_loss(), 1 << 16
+    g = math.isqrt(loss.gradient_square(bound))
+    base = int(part * n * g)
+
+    def value(total: int, count: int) -> int:
+        return int(laplace_values(own, loss, bound, np.array([[[total, count]]]))[0][0])
+
+    size = laplace_values(own, loss, bound, np.zeros((1, 1, 2), dtype=np.int64))[1]
+    if neighbours == "add_remove":
+        assert abs(value(base + sign * g, n + 1) - value(base, n)) <= size
+    else:
+        assert abs(value(base + sign * g, n + 1) - value(base - sign * g, n + 1)) <= size

@@ -1,0 +1,105 @@
+"""Run a training on one data set, then replay its outputs on a neighbour: every release is then seen on both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ledgerwood.learners.trees.boost import boost
+from ledgerwood.learners.trees.local import LocalAggregator
+from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled, Selections
+from ledgerwood.learners.trees.seam import Sample
+from ledgerwood.mechanisms.randomness import SeededSource
+
+
+@dataclass
+class Line:
+    label: str
+    mechanism: Any
+    value: Any
+    output: Any
+    key: tuple[int, int] | None = None
+
+
+def ask(mechanism: Any, value: Any, key: tuple[int, int] | None) -> tuple[Any, Any]:
+    """Open a sampled release: return the mechanism inside, and the exact value of the sample with that key."""
+    if not isinstance(mechanism, Sampled):
+        return mechanism, value
+    mechanism.aggregator.sample(Sample(mechanism.numerator, key, mechanism.round))
+    exact = value()
+    mechanism.aggregator.sample(None)
+    return mechanism.mechanism, exact
+
+
+class Recording:
+    """A door that remembers; ``change`` may replace the mechanism (to plant a bug)."""
+
+    def __init__(self, source: Any, change: Any = None) -> None:
+        self.source, self.change, self.lines = source, change, []
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        key = tuple(int(word) for word in self.source.words(2)) if isinstance(mechanism, Sampled) else None
+        inner, exact = ask(mechanism, value, key)
+        drawn = inner if self.change is None else self.change(inner)
+        output = drawn.release(exact, self.source)
+        self.lines.append(Line(label, inner, exact, output, key))
+        return output
+
+
+class Replaying:
+    """A door that answers what another training was told, and remembers what it was asked."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.given, self.lines = lines, []
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        told = self.given[len(self.lines)]
+        inner, exact = ask(mechanism, value, told.key)
+        self.lines.append(Line(label, inner, exact, told.output, told.key))
+        return told.output
+
+
+def train(settings, domain, plan, data, door, seed=0):
+    columns, labels = data
+    records = LocalAggregator(columns, labels, n_threads=1)
+    return boost(settings, domain, records, door, plan, rng=np.random.default_rng(seed))
+
+
+def both(settings, domain, plan, first, second, source, change=None, seed=0):
+    """Return the lines of a training on ``first``, and of its replay on ``second``."""
+    recording = Recording(source, change)
+    model = train(settings, domain, plan, first, recording, seed)
+    replaying = Replaying(recording.lines)
+    again = train(settings, domain, plan, second, replaying, seed)
+    return recording.lines, replaying.lines, model, again
+
+
+def loss(lines: list[Line], others: list[Line]) -> float:
+    """Return log P(outputs | first) - log P(outputs | second), by the stated laws."""
+    total = 0.0
+    for line, other in zip(lines, others, strict=True):
+        m, out = line.mechanism, np.asarray(line.output, dtype=np.float64)
+        a, b = np.asarray(line.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
+        if isinstance(m, GaussianSums):
+            total += float(((out - b) ** 2 - (out - a) ** 2).sum() / (2 * m.sigma**2))
+        elif isinstance(m, LaplaceSums):
+            total += float((np.abs(out - b) - np.abs(out - a)).sum() / m.scale)
+        else:
+            assert isinstance(m, Selections)
+            inner = m._mechanism()
+            rows = np.arange(len(out))
+            logs = [inner.log_probabilities(v)[rows, line.output] for v in (line.value, other.value)]
+            total += float((logs[0] - logs[1]).sum())
+    return total
+
+
+def half_noise(mechanism: Any) -> Any:
+    """The bug: half of the noise at the same claimed cost."""
+    name = "range_sensitivity" if isinstance(mechanism, Selections) else "sensitivity"
+    return replace(mechanism, **{name: getattr(mechanism, name) / 2})
+
+
+def seeded(rng: Any) -> SeededSource:
+    return SeededSource(rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng))
