@@ -244,6 +244,8 @@ BAD = [
     (["audit", "math:sin"], "claim must be given"),
     (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1"], "not JSON"),
     (["audit", "--zoo", "unicorn"], "no entry unicorn"),
+    (["audit", "--recipe", "unicorn"], "recipe must be one of"),
+    (["audit", "--recipe", "xgb", "--claim", "PureDP epsilon=1"], "audited alone"),
     (["budget", "show", "nothing.jsonl"], "no journal"),
     (["nonsense"], "nonsense"),
     ([], "Missing command"),

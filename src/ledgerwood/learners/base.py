@@ -191,6 +191,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
                 "X and y must have one row for each record"
             )
+        facts, shown = self._facts(given, target, schema)
+        return given, target, facts, shown
+
+    def _facts(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicFacts, tuple[str, ...]]:
+        """Return the public facts, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
@@ -198,7 +203,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
-        return given, target, facts, shown
+        return facts, shown
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         return None, ()
