@@ -1,6 +1,6 @@
 """P4's Figures 2 to 4: F1 and AUROC against epsilon for three losses and four numbers of rounds, and our defaults.
 
-    python -m benchmarks.linear.reproduce --data DIR [--part paper|tight|ebm]
+    python -m benchmarks.linear.reproduce --data DIR [--part paper|tight|ebm] [--rounds 1 10] [--seeds 1]
 
 Seeded, hence not private; resumable: rows go to ``benchmarks/results/linear/runs.csv`` one by one. Delta is 1e-6. The
 peers' rows are made by ``peers.py`` in an environment of their own.
@@ -37,13 +37,15 @@ def schema_of(case: Case) -> Schema:
     return Schema(bounds=case.bounds, categories=case.categories, classes=[0, 1])
 
 
-def methods(case: Case, part: str) -> list[tuple[str, int | str, dict[str, Any]]]:
+def methods(case: Case, part: str, counts: list[int]) -> list[tuple[str, int | str, dict[str, Any]]]:
     """Name, rounds and parameters of what is compared."""
+    if part == "ebm":
+        return [("our DP-EBM recipe", "default", {})]
     if part == "paper":
         return [
             (f"paper {loss}", rounds, {"loss": loss, "accounting": "paper", "n_rounds": rounds})
             for loss in ("squared", "logistic", "hinge")
-            for rounds in ROUNDS
+            for rounds in counts
         ]
     found: list[tuple[str, int | str, dict[str, Any]]] = [("ours", "auto", {})]
     if case.bounds:
@@ -71,13 +73,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--part", choices=("paper", "tight", "ebm"), default="tight")
+    parser.add_argument("--rounds", type=int, nargs="*", default=list(ROUNDS))
+    parser.add_argument("--seeds", type=int, default=len(REPORTED))
     given = parser.parse_args()
     runs = Runs(given.out / "runs.csv", RUN_KEYS, RUN_VALUES)
-    for seed in REPORTED:
+    for seed in REPORTED[: given.seeds]:
         for name in CLASSIFICATION:
             case = Case(given.data, name)
             train, test = case.split(seed)
-            listed = [("our DP-EBM recipe", "default", {})] if given.part == "ebm" else methods(case, given.part)
+            listed = (
+                [("our DP-EBM recipe", "default", {})]
+                if given.part == "ebm"
+                else methods(case, given.part, given.rounds)
+            )
             for method, rounds, options in listed:
                 for epsilon in EPSILONS:
                     key = {"dataset": name, "method": method, "rounds": rounds, "epsilon": epsilon, "seed": seed}

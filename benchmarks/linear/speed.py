@@ -100,6 +100,7 @@ def rounds(case: Case) -> list[dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--peers", type=Path)
     given = parser.parse_args()
     case = Case(given.data, "a9a")
@@ -109,8 +110,8 @@ def main() -> None:
         cpu, wall = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
         body["interpret DP-EBM"] = {"cpu": round(cpu, 3), "wall": round(wall, 3)}
         body["ratio (CPU)"] = {loss: round(cpu / times["cpu"], 1) for loss, times in body["ours"].items()}
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "speed.json").write_text(json.dumps(body, indent=1) + "\n")
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "speed.json").write_text(json.dumps(body, indent=1) + "\n")
     print(json.dumps(body, indent=1))
 
 

@@ -14,6 +14,7 @@
     ├── JournalError (OSError)               the journal could not be written or read
     │   └── JournalTampered                  the journal contradicts its hash chain or its anchor
     ├── PrivacyViolation (AssertionError)    a mechanism breaks, or cannot be shown to keep, its claim
+    ├── EngineLost                           a cluster lost its workers or its scheduler
     ├── AggregationFailed                    a secure sum could not be opened; no sum was seen
     ├── FormatError (ValueError)             a file or JSON text of the wrong form or version
     ├── PartyError                           between parties that train together
@@ -147,6 +148,10 @@ class PrivacyViolation(LedgerwoodError, AssertionError):
 def _short(value: Any) -> str:
     text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else repr(value)
     return text if len(text) <= 400 else f"{text[:400]}…"
+
+
+class EngineLost(LedgerwoodError):
+    """A cluster lost its workers or its scheduler; the releases made until then stay spent."""
 
 
 class AggregationFailed(LedgerwoodError):

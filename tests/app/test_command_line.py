@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tables import adult
 from terminal import ask, run
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
@@ -57,6 +58,7 @@ def test_every_command_has_help_with_an_example() -> None:
 
 
 def test_every_example_of_the_help_texts_runs(tmp_path: Path) -> None:
+    adult(tmp_path)
     # A budget is opened before it is shown, a model trained before it is used.
     order = sorted(EXAMPLES, key=lambda line: (" open " not in line, not line.startswith("ledgerwood train")))
     done: set[str] = set()
@@ -228,6 +230,10 @@ BAD = [
     (["compare"], "give releases"),
     (["compare", "--recipes", "none"], "recipe must be one of"),
     (["plan", "--recipe", "none"], "recipe must be one of"),
+    (["train", "nothing.csv", "--target", "y", "--model", "m.json"], "no file 'nothing.csv'"),
+    (["train", "nothing.csv", "--model", "m.json"], "--target"),
+    (["predict", "nothing.json", "nothing.csv"], "nothing.json"),
+    (["report", "nothing.json"], "nothing.json"),
     (["plan", "--trees", "x"], "--trees"),
     (["plan", "--trees", "0"], "trees must"),
     (["plan", "--epsilon", "-1"], "epsilon must"),
@@ -238,6 +244,8 @@ BAD = [
     (["audit", "math:sin"], "claim must be given"),
     (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1"], "not JSON"),
     (["audit", "--zoo", "unicorn"], "no entry unicorn"),
+    (["audit", "--recipe", "unicorn"], "recipe must be one of"),
+    (["audit", "--recipe", "xgb", "--claim", "PureDP epsilon=1"], "audited alone"),
     (["budget", "show", "nothing.jsonl"], "no journal"),
     (["nonsense"], "nonsense"),
     ([], "Missing command"),

@@ -12,11 +12,58 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tables import adult
+from terminal import ask, run
 
-from ledgerwood.accounting import Gaussian, PureDP
+from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
 from ledgerwood.errors import NotPrivate, ParameterError
-from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema
+from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
+
+TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
+
+
+def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: Path) -> None:
+    table = adult(tmp_path)
+    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--journal", "j.jsonl"]
+    found = ask(*words, cwd=tmp_path)
+    model = load(tmp_path / "m.json")
+    assert found["statement"]["epsilon"] == 4.0 == model.plan_.epsilon
+    assert found["statement"]["text"] == str(model.privacy_statement())
+    assert "What may be published" in (tmp_path / "r.html").read_text()
+    with Ledger.open(tmp_path / "j.jsonl") as ledger:
+        assert len(ledger.journal()) == len(model.receipt_) and ledger.plan is not None
+    again = run(*words, cwd=tmp_path, code=2)
+    assert "new file" in again
+
+    run("predict", "m.json", "adult.parquet", "-o", "p.csv", cwd=tmp_path)
+    written = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    assert written.tolist() == model.predict(table.drop(columns="income")).tolist()
+    shares = ask("predict", "m.json", "adult.csv", "--probabilities", cwd=tmp_path)
+    assert np.allclose(np.sum(list(shares.values()), axis=0), 1)
+
+
+def test_a_budget_on_disk_pays_for_a_training_or_refuses_it(tmp_path: Path) -> None:
+    adult(tmp_path)
+    with Ledger.open(tmp_path / "b.jsonl", epsilon=1.2, delta=0.01):
+        pass
+    run(*TRAIN, "--epsilon", "1", "--delta", "0.001", "--budget", "b.jsonl", cwd=tmp_path)
+    with Ledger.open(tmp_path / "b.jsonl") as ledger:
+        spent = ledger.spent().fraction
+        assert 0.3 < spent <= 1
+    refused = run(*TRAIN, "--epsilon", "3", "--delta", "0.001", "--budget", "b.jsonl", cwd=tmp_path, code=2)
+    assert "over the budget" in refused or "cannot pay" in refused
+    with Ledger.open(tmp_path / "b.jsonl") as ledger:
+        assert ledger.spent().fraction == spent
+
+
+def test_clear_words_about_bad_tables(tmp_path: Path) -> None:
+    adult(tmp_path)
+    assert "target must be a column" in run(*TRAIN[:3], "wages", *TRAIN[4:], cwd=tmp_path, code=2)
+    (tmp_path / "broken.parquet").write_text("not parquet: SECRET")
+    words = ["train", "broken.parquet", "--target", "y", "--model", "m.json"]
+    told = run(*words, cwd=tmp_path, code=2)
+    assert "could not be read" in told and "SECRET" not in told
 
 
 class Reader(HTMLParser):

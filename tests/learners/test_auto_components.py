@@ -128,3 +128,19 @@ def test_grids_and_interactions_are_refused_where_they_mean_nothing() -> None:
     ):
         with pytest.raises(ParameterError):
             Settings(**options)
+
+
+@pytest.mark.parametrize("per_tree", [1, 2])
+def test_shuffled_turns_give_every_feature_its_tree_before_the_next_turn(per_tree: int) -> None:
+    s = Settings(features="shuffled", features_per_tree=per_tree, structure="grid", n_trees=12, max_depth=2, n_bins=8)
+    rng = np.random.default_rng(0)
+    columns = [rng.uniform(size=30).astype(np.float32) for _ in range(4)]
+    domain = Domain(((0.0, 1.0),) * 4, (0,) * 4)
+    plan = plan_boosting(s, n_features=4, epsilon=10.0, delta=1e-5)
+    records = ReferenceAggregator(columns, (columns[0] > 0.5).astype(np.int64))
+    forest = boost(s, domain, records, LedgerDoor(Ledger(plan=plan), 1), plan, rng=rng)
+    used = [sorted(set(tree.structure.feature.tolist())) for tree in forest.trees]
+    turn = 4 // per_tree
+    turns = [used[i : i + turn] for i in range(0, 12, turn)]
+    assert all(sorted(feature for one in each for feature in one) == [0, 1, 2, 3] for each in turns)
+    assert len({str(each) for each in turns}) > 1  # not always in one order

@@ -12,14 +12,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.learners import PrivateClassifier, PrivateRegressor, Schema
+from ledgerwood.learners.clipped_link import probability
 
-BOUNDS = dict.fromkeys(range(3), (0.0, 1.0))
+BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
 SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1])
 
 
 def table(n: int = 4000, seed: int = 0):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 3))
+    X = rng.uniform(size=(n, 5))
     return X, (X[:, 0] + X[:, 1] > 1).astype(int)
 
 
@@ -41,6 +42,12 @@ def test_the_budget_chooses_the_model_and_the_plan_is_known_before_it_is_spent(e
     assert np.array_equal(again.predict_proba(X), p)
 
 
+def test_few_features_are_never_left_to_a_linear_model() -> None:
+    X, y = table()
+    few = PrivateClassifier(epsilon=0.1, delta=1e-5, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1))))
+    assert "grids" in str(few.explain_choice(X[:, :3], y))
+
+
 def test_three_classes_regression_frames_and_no_schema() -> None:
     X, _ = table()
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0.5, "x", "y")})
@@ -58,9 +65,9 @@ def test_one_ledger_pays_and_a_unit_of_several_rows_is_priced() -> None:
     ledger = Ledger(epsilon=1.5, delta=1e-5)
     PrivateClassifier(epsilon=1.0, delta=1e-5, schema=SCHEMA).fit(X, y, ledger=ledger)
     assert 0 < ledger.remaining().epsilon < 1.5
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(person=np.arange(len(X)) // 2)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(person=np.arange(len(X)) // 2)
     schema = Schema(
-        bounds=dict.fromkeys("abc", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2
+        bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2
     )  # fmt: skip
     model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=schema, random_state=0).fit(frame, y)
     assert "at most 2 are used" in str(model.privacy_statement()) and model.score(frame, y) > 0.7
@@ -79,3 +86,26 @@ def test_a_stopped_fit_leaves_a_smaller_model_that_still_explains_itself() -> No
 @parametrize_with_checks([PrivateClassifier(delta=1e-5), PrivateRegressor(delta=1e-5)])
 def test_scikit_learn_conformance(estimator, check) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 3.33])
+def test_the_link_finds_the_probability_at_which_the_clipped_gradients_balance(kappa: float) -> None:
+    u = np.linspace(0.001, 0.999, 999)
+    q = probability(u, 0.5, kappa)
+    assert (np.diff(q) > 0).all() and np.allclose(q + q[::-1], 1) and q[499] == pytest.approx(0.5)
+    # the same pairs, clipped as vectors: their mean gradient under q is zero
+    pairs = [np.stack([g, kappa * u * (1 - u)]) for g in (u, u - 1)]
+    zero, one = (pair * np.minimum(1, 0.5 / np.linalg.norm(pair, axis=0)) for pair in pairs)
+    assert np.allclose((1 - q) * zero[0] + q * one[0], 0, atol=1e-12)
+
+
+def test_probabilities_of_a_rare_class_are_near_its_rate() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(20_000, 5))
+    rate = 0.02 + 0.2 * X[:, 0]
+    y = (rng.uniform(size=len(X)) < rate).astype(int)
+    model = PrivateClassifier(epsilon=8.0, delta=1e-5, schema=SCHEMA, random_state=0).fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    sigmoid = 1 / (1 + np.exp(-model.decision_function(X)))
+    assert abs(p.mean() - y.mean()) < 0.01 < abs(sigmoid.mean() - y.mean())
+    assert np.abs(p - rate).mean() < 0.03

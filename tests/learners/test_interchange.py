@@ -17,6 +17,7 @@ from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
+    PrivateClassifier,
     Schema,
     load,
 )
@@ -230,10 +231,12 @@ def test_drawings(model: Any, shaped: Any) -> None:
 # ---- our own files
 
 
-@pytest.mark.parametrize("kind", ["trees", "numbers", "linear"])
+@pytest.mark.parametrize("kind", ["trees", "numbers", "linear", "front door"])
 def test_a_saved_model_is_the_same_model(kind: str, model: Any, tmp_path: Path) -> None:
     if kind == "numbers":
         fitted: Any = PrivateBoostingRegressor(n_trees=3, schema=NUMBER, delta=1e-5).fit(FRAME, 3.0 * Y)
+    elif kind == "front door":
+        fitted = PrivateClassifier(schema=TWO, delta=1e-5, epsilon=4.0).fit(FRAME, Y)
     elif kind == "linear":
         fitted = BoostedAdaSSPClassifier(schema=TWO, delta=1e-5).fit(FRAME, Y)
     else:

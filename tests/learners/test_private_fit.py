@@ -137,6 +137,13 @@ def test_searches_charge_their_ledger_or_warn_of_the_total() -> None:
         pickle.dumps(ledger)
 
 
+def test_a_plan_leaves_a_fitted_model_alone() -> None:
+    model = ToyClassifier(schema=SCHEMA).fit(X, Y)
+    before = dict(vars(model))
+    model.set_params(schema=None).plan(np.column_stack([X, X]), np.array(["a", "b", "c"])[Y + 1])
+    assert {k: v for k, v in vars(model).items() if k != "schema"} == {k: v for k, v in before.items() if k != "schema"}
+
+
 def test_weights_are_refused_with_the_reason() -> None:
     with pytest.raises(TypeError, match="does not take 'sample_weight': weights would multiply"):
         ToyClassifier(schema=SCHEMA).fit(X, Y, sample_weight=np.ones(len(X)))

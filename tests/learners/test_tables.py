@@ -91,6 +91,7 @@ WRONG: list[tuple[str, Any, Schema, type[Exception], str]] = [
      "Convert it before: a date to a number of days"),
     ("text categories for numbers", [[1.0]], Schema(categories={0: ["1"]}), ParameterError, "be numbers"),
     ("nothing but the unit", pd.DataFrame({"p": [1]}), Schema(unit="p"), ParameterError, "at least one feature"),
+    ("a name twice", pd.DataFrame([[1, 2]], columns=["a", "a"]), Schema(), ParameterError, "distinct column names"),
     ("a dictionary in a cell", np.array([[{}]], dtype=object), Schema(), TypeError, "argument must be"),
 ]  # fmt: skip
 

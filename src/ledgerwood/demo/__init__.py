@@ -49,13 +49,14 @@ def run(output: Path, *, trees: int = TREES, rows: int | None = None, say: Say =
     from sklearn.metrics import roc_auc_score
 
     from ledgerwood.learners import PrivateBoostingClassifier, private_score
+    from ledgerwood.learners.tables import take_rows
 
     result = Result()
     X, y, schema = load_bank()
     order = np.random.default_rng(0).permutation(len(y))[:rows]  # public coins
     cut = int(len(order) * (1 - TEST_PART))
     train, test = order[:cut], order[cut:]
-    inside, labels, outside, truth = _take(X, train), y[train], _take(X, test), y[test]
+    inside, labels, outside, truth = take_rows(X, train), y[train], take_rows(X, test), y[test]
     say(_title("The data: Bank Marketing, without the length of the call"))
     say(f"  {cut} clients to learn from, {len(test)} held out, {X.shape[1]} features;")
     say("  bounds, categories and label values are declared in a schema, so nothing is spent on learning them.")
@@ -112,12 +113,6 @@ def run(output: Path, *, trees: int = TREES, rows: int | None = None, say: Say =
     for path in result.files:
         say(f"  {path} ({path.stat().st_size / 1024:.0f} KB)")
     return result
-
-
-def _take(X: Any, rows: NDArray[np.int64]) -> Any:
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True)[rows.tolist()].to_native()
 
 
 def _xgboost_auc(model: Any, X: Any, y: NDArray[Any], outside: Any, truth: NDArray[Any]) -> float | None:

@@ -76,8 +76,10 @@ def _public(schema: Schema, facts: PublicFacts, shown: tuple[str, ...], leaks: t
         source = "taken from y and ASSUMED PUBLIC" if "classes" in shown else schema.source("classes")
         found.append(Fact("label values", ", ".join(map(repr, facts.classes)), source))
         found.append(Fact("labels", "all finite and declared", "a label that is not raises an error"))
-    elif facts.target_bounds is not None:
-        found.append(Fact("target bounds", _interval(facts.target_bounds), schema.source("target_bounds")))
+    else:
+        if facts.target_bounds is not None:
+            found.append(Fact("target bounds", _interval(facts.target_bounds), schema.source("target_bounds")))
+        found.append(Fact("targets", "all finite", "one that is not raises an error"))
     if schema.rows is not None:
         found.append(Fact("rows", str(schema.rows), schema.source("rows")))
     return found

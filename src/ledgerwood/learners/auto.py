@@ -21,7 +21,9 @@ from ledgerwood.learners.trees.settings import Settings
 __all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees", "strength_of"]
 
 TREES_FROM = 400.0
-"""Below this strength a linear model classifies better than trees: ``benchmarks/auto``."""
+"""Below this strength a linear model classifies better than additive trees: ``benchmarks/auto``."""
+FEW_FEATURES = 4
+"""Up to so many features every tree is a grid of several: it sees what no linear model can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def choice_of_learner(facts: PublicFacts) -> Choice:
     """Return the choice of the front door: trees, or a linear model where the strength is too small for them."""
     trees = choice_for(facts)
     strength = dict(trees.facts)["strength n mu"]
-    if facts.task == "regression" or strength >= TREES_FROM:
+    if facts.task == "regression" or strength >= TREES_FROM or facts.n_features <= FEW_FEATURES:
         return trees
     why = f"strength {strength:.0f} is below {TREES_FROM:.0f}: one X'X serves all rounds, trees would be noise"
     reasons = (
@@ -206,14 +208,14 @@ def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[R
 
 def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
     found = [
-        Reason("features", "cyclic", "one feature per tree, in turn: an additive model, which noise spoils least"),
+        Reason("features", "shuffled", "one feature per tree, in turns: an additive model, which noise spoils least"),
         Reason("max_depth", 3, "eight intervals of that feature"),
     ]
     if n_features < 2:
         return found
     per_pair = strength / (n_features * (n_features - 1) / 2)
     order = 2
-    if n_features <= 4:
+    if n_features <= FEW_FEATURES:
         share, order, why = 1.0, 3, "few features: every tree may cover their interactions"
     elif per_pair < 15:
         share, why = 0.0, f"strength per pair of features is {per_pair:.1f}, below 15: interactions would be noise"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -92,8 +92,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
-        schema, _ = self._resolved_schema(X, y)
-        return self._planned(self._read(X, y, schema)[2])
+        return self._planned(self.public_facts(X, y))
+
+    def public_facts(self, X: Any, y: Any = None) -> PublicFacts:
+        """Return the public facts of ``X`` and ``y``: all that a plan may depend on."""
+        fresh = clone(self)  # reading sets attributes, and a fitted model must keep its own
+        facts: PublicFacts = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
+        return facts
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
@@ -186,6 +191,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
                 "X and y must have one row for each record"
             )
+        facts, shown = self._facts(given, target, schema)
+        return given, target, facts, shown
+
+    def _facts(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicFacts, tuple[str, ...]]:
+        """Return the public facts, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
@@ -193,7 +203,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
-        return given, target, facts, shown
+        return facts, shown
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         return None, ()

@@ -14,9 +14,11 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.door import Door
+from ledgerwood.learners.engines.parted import PartedTable, read_parted
+from ledgerwood.learners.engines.partitions import as_partitions
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tables import Columns, Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
@@ -74,6 +76,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         interaction_order: int | None = None,
         interaction_depth: int | None = None,
         n_threads: int | None = None,
+        engine: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -111,6 +114,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         self.interaction_order = interaction_order
         self.interaction_depth = interaction_depth
         self.n_threads = n_threads
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
@@ -152,7 +156,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             check_is_fitted(self, "choice_")
             found: Choice = self.choice_
             return found
-        return choice_for(self._read(X, y, self._resolved_schema(X, y)[0])[2])
+        return choice_for(self.public_facts(X, y))
 
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
@@ -164,12 +168,31 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
         return outline(settings, facts.n_features)
 
+    # ---- tables in parts
+
+    def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
+        source = as_partitions(X, y)
+        if source is None:
+            if self.engine is not None:
+                hint = "Give a Parquet folder, a Dask frame or Partitions.of_frames([...], target=...)"
+                raise ParameterError("engine", "be None for a table in memory", self.engine, hint)
+            return super()._read(X, y, schema)
+        given = read_parted(source, schema, classification=self._task == "classification")
+        self.n_features_in_ = len(given.columns)
+        self.feature_names_in_ = np.array([column.name for column in given.columns], dtype=object)
+        # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
+        target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
+        facts, shown = self._facts(given, target, schema)
+        return given, target, facts, shown
+
     # ---- train
 
-    def _aggregator(self, table: Table, labels: NDArray[np.int32]) -> Aggregator:
+    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+        if isinstance(table, PartedTable):
+            return table.aggregator(self.engine, labels, settings, self.n_threads)
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, labels, n_threads=self.n_threads)
+        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         assert door.facts is not None
@@ -186,7 +209,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, integer_labels(labels, settings)),
+            self._aggregator(table, labels, settings),
             door,
             plan,
             rng=door.generator(),
@@ -214,6 +237,11 @@ accounting, shrink, interactions, interaction_order, interaction_depth
         is learned privately out of the budget.
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
+    engine
+        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame,
+        :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by part, or
+        :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the name of
+        the target column, and the schema declares every column.
     random_state
         For tests only: a seeded fit is reproducible and not private.
     verbose, callbacks, allow_leak

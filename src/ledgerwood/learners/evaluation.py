@@ -159,11 +159,7 @@ def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
         raise ParameterError("X", "have the column that names the unit", schema.unit)
     key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
     kept = keep_rows(values[names.index(schema.unit)], schema.max_rows_per_unit, key)
-    if isinstance(X, np.ndarray | list):
-        return np.asarray(X)[kept], y[kept]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True)[kept.tolist()].to_native(), y[kept]
+    return tables.take_rows(X, kept), y[kept]
 
 
 def _counts(model: Any, X: Any, y: NDArray[Any], metric: str) -> tuple[NDArray[np.int64], int]:

@@ -18,16 +18,18 @@ from ledgerwood.accounting import Plan
 from ledgerwood.learners.auto import Choice, choice_of_learner
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
+from ledgerwood.learners.clipped_link import probability
 from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
+from ledgerwood.learners.tree_model import TreeModelMixin
 
 __all__ = ["PrivateClassifier", "PrivateRegressor"]
 
 
-class _FrontDoor(PrivateEstimator):
+class _FrontDoor(TreeModelMixin, PrivateEstimator):
     """Plan and train by the chosen learner; keep what it made."""
 
     choice_: Choice
@@ -61,7 +63,7 @@ class _FrontDoor(PrivateEstimator):
         if X is None:
             check_is_fitted(self, "choice_")
             return self.choice_
-        return choice_of_learner(self._read(X, y, self._resolved_schema(X, y)[0])[2])
+        return choice_of_learner(self.public_facts(X, y))
 
     def _learner(self, choice: Choice) -> Any:
         raise NotImplementedError
@@ -102,6 +104,11 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
     verbose, callbacks, allow_leak
         As in every private estimator.
 
+    Notes
+    -----
+    Gradients are clipped, so the sigmoid of ``decision_function`` is not a probability; ``predict_proba`` applies the
+    link of the clipped loss (:mod:`ledgerwood.learners.clipped_link`).
+
     Examples
     --------
     >>> import numpy as np
@@ -124,7 +131,14 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
         return PrivateBoostingClassifier(recipe="auto", n_threads=self.n_threads, **common)
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        return np.asarray(self._fitted_learner()._probabilities(table))
+        found = np.asarray(self._fitted_learner()._probabilities(table))
+        clip = dict(self.choice_.options).get("gradient_clip")
+        if clip is None or found.shape[1] != 2:
+            return found
+        trees = self.choice_.settings
+        kappa = 0.0 if trees is None else float(trees.make_loss().kappa)
+        one = probability(found[:, 1], clip, kappa)
+        return np.stack([1 - one, one], axis=1)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""

@@ -216,10 +216,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             seed = None if self.random_state is None else int(coins.integers(2**31))
             model = self._made(setting, each, delta).set_params(random_state=seed)
             train = _part(X, model.schema, coins.bytes(32), len(y))
-            model.fit(_take(X, train), y[train])
+            model.fit(tables.take_rows(X, train), y[train])
             if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
                 raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
-            rest = _take(X, ~train)
+            rest = tables.take_rows(X, ~train)
             found = private_score(model, rest, y[~train], metric=metric, epsilon=_SCORE_SLICE * each, random_state=seed)
             score = -found.value if found.metric == "mae" else found.value
             if best is None or score > best[0]:
@@ -301,11 +301,3 @@ def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
         for unit in {str(value) for value in units.tolist()}
     }
     return np.array([side[str(value)] for value in units.tolist()], dtype=bool)
-
-
-def _take(X: Any, rows: NDArray[np.bool_]) -> Any:
-    if isinstance(X, np.ndarray | list | tuple):
-        return np.asarray(X)[rows]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True).filter(rows.tolist()).to_native()

@@ -41,10 +41,11 @@ _LEFT_OUT = {"callbacks", "random_state", "verbose"}
 
 def _values() -> dict[str, type[Any]]:
     """The types a file may name."""
+    from ledgerwood.learners.auto import Choice, Reason
     from ledgerwood.learners.linear.encoding import Encoder
 
-    known = (Column, Edges, Encoder, Fact, Forest, Line, PrivacyStatement, Receipt, Settings, Structure, Tree)
-    return {kind.__name__: kind for kind in known}
+    trees, statements = (Edges, Forest, Settings, Structure, Tree), (Fact, Line, PrivacyStatement, Receipt)
+    return {kind.__name__: kind for kind in (Choice, Column, Encoder, Reason, *trees, *statements)}
 
 
 def learners() -> dict[str, type[PrivateEstimator]]:

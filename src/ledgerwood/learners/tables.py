@@ -97,8 +97,13 @@ def read_table(X: Any, schema: Schema) -> Table:
 
 def raw_columns(X: Any) -> tuple[list[Key], list[Values]]:
     """Return the names and the columns of anything that is a table."""
+    from narwhals.exceptions import DuplicateError
+
     _refuse_sparse(X)
-    return _from_frame(X) if _is_frame(X) else _from_array(X)
+    try:
+        return _from_frame(X) if _is_frame(X) else _from_array(X)
+    except DuplicateError:
+        raise ParameterError("X", "have distinct column names", "repeated names") from None
 
 
 def read_columns(X: Any, schema: Schema) -> Columns:
@@ -149,10 +154,20 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
 
         frame = nw.from_native(X, eager_only=True)
         return frame.drop(unit).to_native() if unit in frame.columns else X
-    array = np.ma.asanyarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
     if array.ndim != 2 or not isinstance(unit, int) or array.shape[1] == n_features:
         return X
-    return np.delete(array, unit, axis=1) if -array.shape[1] <= unit < array.shape[1] else X
+    return array[:, [j for j in range(array.shape[1]) if j != unit]]
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
+    if not _is_frame(X):
+        return (X if isinstance(X, np.ndarray) else np.asarray(X))[rows]
+    import narwhals.stable.v2 as nw
+
+    numbers = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return nw.from_native(X, eager_only=True)[numbers.tolist()].to_native()
 
 
 # ---- what came in
@@ -182,8 +197,6 @@ def _from_frame(X: Any) -> tuple[list[Key], list[Values]]:
 
     frame = nw.from_native(X, eager_only=True)
     names = [name if isinstance(name, str) else int(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise ParameterError("X", "have distinct column names", names)
     if not names or not len(frame):
         _raise_empty(len(frame), len(names))
     return list(names), [_from_series(s, name) for s, name in zip(frame.iter_columns(), names, strict=True)]

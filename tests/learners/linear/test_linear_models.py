@@ -11,20 +11,25 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_designs import ExactDoor, rows_of
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
-from ledgerwood.learners import Column, Schema
+from ledgerwood.learners import Column, PublicFacts, Schema
 from ledgerwood.learners.linear import (
     AdaSSPRegressor,
     BoostedAdaSSPClassifier,
     BoostedAdaSSPRegressor,
     to_sklearn,
 )
+from ledgerwood.learners.linear.boost import Settings, boost, plan_linear
+from ledgerwood.learners.linear.defaults import automatic_rounds
 from ledgerwood.learners.linear.encoding import Encoder, bin_edges
+from ledgerwood.learners.linear.losses import loss_named
 from ledgerwood.learners.linear.rows import CELL_ONE
+from ledgerwood.learners.linear.sensitivities import RowBound
 from ledgerwood.learners.tables import read_table
 
 SCHEMA = Schema(
@@ -216,3 +221,35 @@ def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any]
         BoostedAdaSSPClassifier(delta=1e-6, schema=SCHEMA, random_state=0, **options).fit(X, y, ledger=ledger)
     assert error.value.name == name
     assert not ledger.journal()
+
+
+# ---- defaults
+
+
+def test_rounds_grow_with_what_public_facts_say_of_the_signal() -> None:
+    def rounds(rows: int, epsilon: float, features: int, task: Any = "classification") -> int:
+        columns = tuple(Column(i, "number", bounds=(0.0, 1.0)) for i in range(features))
+        return automatic_rounds(PublicFacts(columns, task, rows, epsilon, 1e-6))
+
+    by_epsilon = [rounds(30_000, epsilon, 14) for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    assert by_epsilon == [5, 10, 20, 40]
+    assert rounds(30_000, 1.0, 140) < rounds(30_000, 1.0, 14) < rounds(3_000_000, 1.0, 14)
+    assert rounds(10**9, 10.0, 1, "regression") == 10
+
+
+def test_the_plan_depends_on_public_facts_alone() -> None:
+    X, y = people(400)
+    model = BoostedAdaSSPClassifier(delta=1e-6, schema=SCHEMA)
+    planned = model.plan(X, y)
+    other = X.assign(age=1.0, hours=2.0, job="zebra")
+    assert model.plan(other, np.where(np.arange(400) < 1, "yes", "no")) == planned
+    assert planned["gradients"].times == 20
+
+
+def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
+    wanted = Settings(loss_named("squared"), rounds=4, clip=1.0, clip_decay=0.5)
+    plan = plan_linear(wanted).calibrate(epsilon=1.0, delta=1e-6)
+    door = ExactDoor()
+    boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, door)
+    sizes = [mechanism.sensitivity for label, mechanism, _ in door.seen if label == "gradients"]
+    assert np.allclose(np.array(sizes[1:]) / sizes[:-1], 0.5, rtol=1e-4)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transcripts import both, half_noise, loss, seeded
+from transcripts import Recording, both, half_noise, loss, seeded, train
 
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
-from ledgerwood.verification import audit
+from ledgerwood.verification import audit, audit_one_run
 
 DOMAIN = Domain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
 EPSILON, DELTA = 2.0, 1e-3
@@ -78,3 +78,31 @@ def test_losses_are_centred_as_their_law_says() -> None:
         losses = [loss(*both(settings, DOMAIN, plan, *pair, seeded(seed), None, seed)[:2]) for seed in range(300)]
         ratio = np.exp(-np.array(losses))
         assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(300) + 1e-3
+
+
+@pytest.mark.parametrize(
+    "name", ["tr", pytest.param("xgb", marks=pytest.mark.slow), pytest.param("pr", marks=pytest.mark.slow)]
+)
+def test_one_run_with_canaries_does_not_flag(name: str) -> None:
+    """Canaries of random label at places of their own, guessed from one model by the score it gives them."""
+    settings = recipe_settings(name, n_trees=8, max_depth=3, n_bins=16)
+    plan = plan_boosting(settings, n_features=2, epsilon=EPSILON, delta=DELTA)
+    rng = np.random.default_rng(5)
+    canaries = [
+        (float(x), float(z), int(y))
+        for x, z, y in zip(rng.uniform(size=120), rng.uniform(size=120), rng.integers(2, size=120))
+    ]
+
+    def columns_of(records):
+        return [np.array([record[i] for record in records], dtype=np.float32) for i in (0, 1)]
+
+    def fit(included, rng):
+        labels = np.array([record[2] for record in included], dtype=np.int32)
+        return train(settings, DOMAIN, plan, (columns_of(included), labels), Recording(seeded(rng)))
+
+    def guess(model, records):
+        raw = model.scores(columns_of(records))[:, 0]
+        return list(np.where([record[2] for record in records], raw, -raw))
+
+    report = audit_one_run(fit, canaries, guess, plan.cost, seed=3)
+    assert not report.flagged, str(report)

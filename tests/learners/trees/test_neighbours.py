@@ -34,6 +34,8 @@ RUNS = [(name, {}) for name in RECIPES] + [
     ("tr", {"leaf": "laplace", "l2": 0.0, "candidates": "laplace_sketch"}),
     ("tr", {"batch": 2, "candidates": "log"}),
     ("tr", {"accounting": "paper"}),
+    ("tr_cyc", {"interactions": 0.5, "candidates": "mixed"}),
+    ("tr", {"structure": "grid", "loss": "softmax", "n_classes": 3}),
     ("feverless", {"loss": "softmax", "n_classes": 3}),
     ("feverless", {"features": "cyclic", "candidates": "hessian"}),
     ("feverless", {"leaf": "gradient", "structure": "symmetric"}),

@@ -155,3 +155,9 @@ def test_bad_settings_are_refused_with_their_name(options, name: str) -> None:
         recipe_settings("tr", **options)
     with pytest.raises(ParameterError, match="recipe"):
         recipe_settings("trees")
+
+
+def test_scores_cannot_overflow() -> None:
+    with pytest.raises(ParameterError, match="n_trees"):
+        outline(recipe_settings("tr", n_trees=100_000, leaf_clip=64.0, learning_rate=1.0), 3)
+    assert outline(recipe_settings("tr", n_trees=13_000), 3)["leaf"].times == 13_000

@@ -7,13 +7,16 @@ import json as json_module
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ledgerwood.app.options import Json, Relation, examples
 from ledgerwood.app.show import Answer, progress
 from ledgerwood.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.verification import AuditReport
 
 VIOLATION = 1
 
@@ -26,6 +29,7 @@ def register(app: typer.Typer) -> None:
             "ledgerwood audit ledgerwood.app.samples:noisy_count --claim 'PureDP epsilon=0.5' "
             "--pair '[[1, 1], [1]]' --samples 20000 --seed 1",
             "ledgerwood audit --zoo svt_4 laplace --json",
+            "ledgerwood audit --recipe tr_cyc --epsilon 1 --samples 300",
         ),
     )(audit)
 
@@ -46,7 +50,13 @@ def audit(
     ] = None,
     zoo: Annotated[bool, typer.Option("--zoo", help="Judge the built-in broken and correct mechanisms.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="With --zoo: also by sampling, as a black box.")] = False,
-    samples: Annotated[int, typer.Option(help="Outputs per input.")] = 200_000,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", metavar="NAME", help="Audit trainings of a recipe on a few made-up rows.")
+    ] = None,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="With --recipe: its budget.")] = 1.0,
+    samples: Annotated[
+        int | None, typer.Option(help="Outputs per input; 200000 by default, 2000 trainings of a recipe.")
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all of the report holds.")] = 0.99,
     seed: Annotated[int | None, typer.Option(help="Makes the audit reproducible.")] = None,
@@ -55,7 +65,12 @@ def audit(
 ) -> None:
     """Is the claim broken? Certify a lower bound on epsilon; exit code 1 if a violation is found."""
     if zoo:
-        raise typer.Exit(_judge_zoo(targets or [], sample, samples, confidence, seed or 0, json))
+        raise typer.Exit(_judge_zoo(targets or [], sample, samples or 200_000, confidence, seed or 0, json))
+    options: dict[str, Any] = {"seconds": seconds, "confidence": confidence, "seed": seed}
+    if recipe is not None:
+        if targets or claim is not None or pair is not None:
+            raise ParameterError("recipe", "be audited alone: its claim and its pair are known", recipe)
+        raise typer.Exit(_audit_recipe(recipe, epsilon, {**options, "samples": samples or 2000}, json))
     if not targets or len(targets) != 1:
         raise FormatError("give one target such as mypackage.module:mechanism, or --zoo")
     if claim is None:
@@ -68,11 +83,23 @@ def audit(
     facts = None if schema is None else _json("schema", schema)
     promise = read_cost(claim, neighbours)
     progress(f"auditing {targets[0]} ...")
-    options: dict[str, Any] = {"samples": samples, "seconds": seconds, "confidence": confidence, "seed": seed}
-    report = run(mechanism, promise, pair=inputs, schema=facts, **options)
-    answer = Answer(json_module.loads(report.to_json()))
-    answer.say(str(report)).print(as_json=json)
-    raise typer.Exit(VIOLATION if report.flagged else 0)
+    report = run(mechanism, promise, pair=inputs, schema=facts, samples=samples or 200_000, **options)
+    raise typer.Exit(_told(report, json))
+
+
+def _told(report: AuditReport, json: bool) -> int:
+    Answer(json_module.loads(report.to_json())).say(str(report)).print(as_json=json)
+    return VIOLATION if report.flagged else 0
+
+
+def _audit_recipe(recipe: str, epsilon: float, options: dict[str, Any], json: bool) -> int:
+    from ledgerwood.app.recipe_audit import RecipeTraining
+    from ledgerwood.verification import audit as run
+
+    training = RecipeTraining(recipe, epsilon=epsilon)
+    claim = training.claim()
+    progress(f"training {recipe} {2 * options['samples']} times ...")
+    return _told(run(training, claim, pair=training.pair, **options), json)
 
 
 def load(target: str) -> Any:

@@ -19,12 +19,16 @@ SQUARED, LOGISTIC, HINGE = 0, 1, 2
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _score(begin: Any, end: Any, columns: Array, cells: Array, intercept: int, weights: Array) -> Any:
+def _score(begin: Any, end: Any, columns: Array, cells: Array, unit: int, intercept: int, weights: Array) -> Any:
     # Places are unsigned: numba then leaves out its test for negative ones, which costs as much as the sum.
-    total = weights[0] * intercept
+    total = np.int64(0)
+    if unit:
+        for e in range(begin, end):
+            total += weights[columns[e]]
+        return total * unit + weights[0] * intercept
     for e in range(begin, end):
         total += weights[columns[e]] * cells[e]
-    return total
+    return total + weights[0] * intercept
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -42,13 +46,13 @@ def _gradient(kind: int, positive: bool, label: int, score: int, table: Array, s
 
 @njit(cache=True, nogil=True)
 def pull(
-    starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, coded: bool, first: int, weights: Array,
-    kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
+    starts: Array, columns: Array, cells: Array, unit: int, intercept: int, labels: Array,
+    weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
 ) -> None:  # fmt: skip
     """Add gradient times row over all rows to ``out``: each record's vector of gradients has norm at most ``clip``.
 
-    ``coded`` labels are class numbers: output k tells class ``first + k`` from the rest. Other labels are numbers in
-    steps of 1 / ``one``.
+    ``unit`` is the value of all cells if they are equal (indicators), else 0. ``out`` begins with zeros.
+    Labels are class numbers: output k tells class k from the rest.
     """
     outputs = weights.shape[0]
     g = np.zeros(outputs, dtype=np.int64)
@@ -58,10 +62,9 @@ def pull(
         begin, end = starts[i], starts[i + 1]
         square = np.int64(0)
         for k in range(outputs):
-            score = (_score(begin, end, columns, cells, intercept, weights[k]) + rounding) >> score_shift
-            positive = coded and labels[i] == first + k
-            label = (one if positive else -one) if coded else labels[i]
-            value = _gradient(kind, positive, label, score, table, table_shift, half, one)
+            score = (_score(begin, end, columns, cells, unit, intercept, weights[k]) + rounding) >> score_shift
+            positive = labels[i] == k
+            value = _gradient(kind, positive, one if positive else -one, score, table, table_shift, half, one)
             value = min(max(value, -clip), clip)
             g[k] = value
             square += value * value
@@ -73,9 +76,49 @@ def pull(
                 g[k] = g[k] * clip // norm if g[k] >= 0 else -(-g[k] * clip // norm)
         for k in range(outputs):
             own, value = out[k], g[k]
-            own[0] += value * intercept
+            own[0] += value
+            if unit:
+                for e in range(begin, end):
+                    own[columns[e]] += value
+            else:
+                for e in range(begin, end):
+                    own[columns[e]] += value * cells[e]
+    for k in range(outputs):
+        out[k, 0] *= intercept
+        if unit:
+            for j in range(1, out.shape[1]):
+                out[k, j] *= unit
+
+
+@njit(cache=True, nogil=True)
+def pull_one(
+    starts: Array, columns: Array, cells: Array, unit: int, intercept: int, labels: Array, coded: bool,
+    weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
+) -> None:  # fmt: skip
+    """What :func:`pull` does, for a single output (the second of two classes, or a number): half the time."""
+    half = table.size // 2
+    rounding = np.int64(1) << (score_shift - 1)
+    constant = np.int64(0)
+    begin = starts[0]
+    for i in range(labels.size):
+        end = starts[i + 1]
+        score = (_score(begin, end, columns, cells, unit, intercept, weights) + rounding) >> score_shift
+        positive = coded and labels[i] == 1
+        label = (one if positive else -one) if coded else labels[i]
+        value = _gradient(kind, positive, label, score, table, table_shift, half, one)
+        value = min(max(value, -clip), clip)
+        constant += value
+        if unit:
             for e in range(begin, end):
-                own[columns[e]] += value * cells[e]
+                out[columns[e]] += value
+        else:
+            for e in range(begin, end):
+                out[columns[e]] += value * cells[e]
+        begin = end
+    if unit:
+        for j in range(1, out.size):
+            out[j] *= unit
+    out[0] = constant * intercept
 
 
 @njit(cache=True, nogil=True)

@@ -106,14 +106,16 @@ def boost(
     inverse = _release_inverse(sums, bound, settings, plan, door)
     weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
     norm = bound.norm / CELL_ONE
+    mechanisms: dict[int, GaussianMechanism] = {}
     for t in range(settings.rounds):
         clip = settings.clip * settings.clip_decay**t
         size = float(np.linalg.norm(weights, axis=1).max()) / 2.0**WEIGHT_BITS
         limit = max(1, math.ceil(clip * GRADIENT_ONE))
         if not settings.paper:
             limit = min(limit, settings.loss.gradient_bound(clip, norm, size * (1 + 2.0**-40), outputs))
-        mechanism = _mechanism(plan[GRADIENTS], bound.pull(limit), bound.neighbours)
-        pulled = door.release(mechanism, sums.pull(settings.loss, weights, limit), GRADIENTS)
+        if limit not in mechanisms:
+            mechanisms[limit] = _mechanism(plan[GRADIENTS], bound.pull(limit), bound.neighbours)
+        pulled = door.release(mechanisms[limit], sums.pull(settings.loss, weights, limit), GRADIENTS)
         step = (pulled / (CELL_ONE * GRADIENT_ONE)) @ inverse
         weights = fixed_point(weights / 2.0**WEIGHT_BITS + settings.step_size * step)
         if after_round is not None:

@@ -21,7 +21,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,7 +42,7 @@ WEIGHT_BITS = 20
 MAX_COLUMNS = 2**16 - 1
 _LARGEST_WEIGHT = 2**30
 _BLOCK = 2**13
-_WORTH_A_THREAD = 2**19
+_WORTH_A_THREAD = 2**18
 """Cells below which a second thread costs more than it saves."""
 
 Ints = NDArray[np.int64]
@@ -69,7 +69,8 @@ def fixed_point(weights: NDArray[np.float64]) -> Ints:
     [[524288, 1073741824]]
     """
     limit = _LARGEST_WEIGHT / 2.0**WEIGHT_BITS
-    return np.rint(np.clip(np.nan_to_num(weights), -limit, limit) * 2.0**WEIGHT_BITS).astype(np.int64)
+    known = np.where(np.isnan(weights), 0.0, weights)
+    return np.rint(np.clip(known, -limit, limit) * 2.0**WEIGHT_BITS).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class Rows:
     intercept: int
     labels: Ints | None = None
     coded: bool = False
+    unit: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.cells.size and (self.cells == self.cells[0]).all():  # indicators alone: sums need no products
+            object.__setattr__(self, "unit", int(self.cells[0]))
 
     @property
     def columns(self) -> int:
@@ -143,11 +149,19 @@ class Rows:
 
         def part(begin: int, end: int) -> Ints:
             out = np.zeros(weights.shape, dtype=np.int64)
-            _kernels.pull(
-                self.starts[begin : end + 1], self.indices, self.cells, self.intercept, labels[begin:end],
-                self.coded, int(weights.shape[0] == 1), weights, loss.code, loss.table, loss.score_shift,
-                loss.table_shift, GRADIENT_ONE, clip, out,
-            )  # fmt: skip
+            rows = (
+                self.starts[begin : end + 1],
+                self.indices,
+                self.cells,
+                self.unit,
+                self.intercept,
+                labels[begin:end],
+            )
+            rule = (loss.code, loss.table, loss.score_shift, loss.table_shift, GRADIENT_ONE, clip)
+            if len(weights) == 1:
+                _kernels.pull_one(*rows, self.coded, weights[0], *rule, out[0])
+            else:
+                _kernels.pull(*rows, weights, *rule, out)
             return out
 
         return _in_threads(part, self.count, int(self.cells.size) * weights.shape[0])
@@ -185,7 +199,7 @@ _pool: list[Any] = []
 
 def _in_threads(part: Callable[[int, int], Ints], count: int, work: int) -> Ints:
     """Run ``part`` on blocks of rows, in as many threads as are worth it; the kernels hold no lock."""
-    threads = min(os.cpu_count() or 1, 1 + work // _WORTH_A_THREAD)
+    threads = 1 if work < _WORTH_A_THREAD else min(os.cpu_count() or 1, 1 + work // _WORTH_A_THREAD)
     if threads == 1:
         return part(0, count)
     if not _pool or _pool[0] != os.getpid():  # a forked child has none of its parent's threads

@@ -59,6 +59,7 @@ class Training:
     edges: list[Edges] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     phase: list[int] = field(default_factory=list)
+    turn: list[int] = field(default_factory=list)
     bound: int = 0
     asked: int = 0
     costs: dict[str, Any] = field(default_factory=dict)
@@ -149,6 +150,11 @@ class Training:
         match self.settings.features:
             case "cyclic":
                 return np.sort((np.arange(k) + tree * k) % m).astype(np.int32)
+            case "shuffled":
+                while len(self.turn) < k:
+                    self.turn += self.rng.permutation(m).tolist()
+                taken, self.turn = self.turn[:k], self.turn[k:]
+                return np.unique(np.array(taken, dtype=np.int32))
             case "random":
                 return np.sort(self.rng.choice(m, size=k, replace=False)).astype(np.int32)
         return np.arange(m, dtype=np.int32)
@@ -289,12 +295,9 @@ def _round(training: Training, first: int, size: int) -> None:
     trees: list[Tree] = []
     structures: list[Structure] = []
     refined: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
+    if settings.candidates == "laplace_sketch":
+        training.resketch()
     for number in range(first, first + size):
-        if settings.candidates == "laplace_sketch":
-            if structures:  # the leaves of earlier trees of the batch are read by their own edges
-                trees += training.weigh(structures, factor)
-                structures = []
-            training.resketch()
         features = training.features_of(number)
         grown: Grown = grow(training, features, interaction=training.interacts(number))
         if grown.weights is not None:

@@ -7,7 +7,7 @@ that is outside the guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -160,6 +160,8 @@ class LocalAggregator:
         The number of the first record, where this is a part of a larger table: samples are drawn by record number.
     range_rows
         Rows that a thread takes at a time.
+    empty
+        Makes the arrays that have a row for each record: in memory, or in files.
 
     Attributes
     ----------
@@ -185,16 +187,24 @@ class LocalAggregator:
         n_threads: int | None = None,
         first_record: int = 0,
         range_rows: int | None = None,
+        empty: Callable[..., NDArray[Any]] = np.empty,
     ) -> None:
-        self._columns = [plain_column(column) for column in columns]
+        self._empty = empty
         self._labels = np.ascontiguousarray(labels, np.int32)
         self._n = self._labels.size
-        if any(c.shape != (self._n,) for c in self._columns):
-            raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
+        self.use_columns(columns)
         self._first_record = first_record
         self.threads = RowThreads(n_threads, range_rows)
-        self._cells = np.empty((self.n_features, self._n), dtype=np.uint8)
+        self._cells = empty((self.n_features, self._n), dtype=np.uint8)
+        self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
+        self._row_room = np.empty((0, self.n_features), dtype=np.uint8)
         self._edges: Edges | None = None
+
+    def use_columns(self, columns: Sequence[Column]) -> None:
+        """Take the columns that :meth:`bin` codes."""
+        self._columns = [plain_column(column) for column in columns]
+        if any(c.shape != (self._n,) for c in self._columns):
+            raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
 
     @property
     def n_features(self) -> int:
@@ -205,7 +215,8 @@ class LocalAggregator:
         if task.n_outputs < 1 or (task.kind != "softmax" and task.n_outputs != 1):
             raise ParameterError("n_outputs", "be 1, or the number of classes of softmax", task.n_outputs)
         self._outputs = task.n_outputs
-        self._scores = np.zeros((task.n_outputs, self._n), dtype=np.int32)
+        self._scores = self._empty((task.n_outputs, self._n), dtype=np.int32)
+        self._scores[:] = 0
         self._targets = self._labels
         if task.kind == "table":  # the label becomes the place where its half of the table begins
             self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)
@@ -247,7 +258,7 @@ class LocalAggregator:
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
         keep = len(trees) if len(trees) <= _KEPT_TREES else 0
         if self._ids.shape[0] < keep:
-            old, self._ids = self._ids, np.empty((keep, self._n), dtype=np.uint8)
+            old, self._ids = self._ids, self._empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
         sums = self._leaf_pass(routes(trees, self._codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32))
         self._routed = tuple(trees[:keep])
@@ -321,9 +332,10 @@ class LocalAggregator:
     def _gradients(self) -> NDArray[np.int32]:
         """Return the pairs of all records at the present scores."""
         if self._pairs is None:
-            pairs = np.empty((self._outputs, self._n), dtype=np.int32)
-            self._leaf_pass(_NO_TREES, "count", 0, pairs)
-            self._pairs = pairs
+            if self._pair_room.shape != self._scores.shape:
+                self._pair_room = self._empty(self._scores.shape, dtype=np.int32)
+            self._leaf_pass(_NO_TREES, "count", 0, self._pair_room)
+            self._pairs = self._pair_room
         return self._pairs
 
     def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -333,6 +345,8 @@ class LocalAggregator:
         if not np.array_equal(features, np.arange(self.n_features)):
             return np.empty((0, self.n_features), dtype=np.uint8)
         if self._rows is None:
-            rows = self._rows = np.empty((self._n, self.n_features), dtype=np.uint8)
+            if self._row_room.shape[0] != self._n:
+                self._row_room = self._empty((self._n, self.n_features), dtype=np.uint8)
+            rows = self._rows = self._row_room
             self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
         return self._rows

@@ -120,12 +120,12 @@ def plan_boosting(
 def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
     plan = outline(settings, n_features)
     method = accounting_method(settings)
-    if settings.rows < 1 and method is None and delta > 0:
-        return _sampled_plan(plan, epsilon, delta)
+    if settings.rows < 1 and delta > 0:
+        return _sampled_plan(plan, epsilon, delta, "pld" if method is None else method)
     return plan.calibrate(epsilon, delta, method=method)
 
 
-def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
+def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan:
     """Calibrate sampled releases: shares divide the spend before sampling, which one search scales as a whole.
 
     Epsilon is nearly proportional to 1 / noise, so a few prices (each takes a fifth of a second) lead to the target.
@@ -151,12 +151,14 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float) -> Plan:
     noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
     for _ in range(20):
         made = at(noise)
-        price = made.cost.epsilon(delta, "pld")
+        price = made.cost.epsilon(delta, method)
         if 0.995 * epsilon <= price <= epsilon:
             return made
         noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
-    while made.cost.epsilon(delta, "pld") > epsilon:
-        made, noise = at(noise), 1.02 * noise
+    while price > epsilon:
+        noise *= 1.02
+        made = at(noise)
+        price = made.cost.epsilon(delta, method)
     return made
 
 

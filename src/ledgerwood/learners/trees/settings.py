@@ -22,7 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "split": ("exponential", "permute_and_flip", "histogram", "partial", "random"),
     "structure": ("free", "symmetric", "grid"),
     "leaf": ("newton", "gradient", "average", "laplace", "noisy_average"),
-    "features": ("all", "cyclic", "random"),
+    "features": ("all", "cyclic", "shuffled", "random"),
     "loss": ("logistic", "squared", "hinge", "softmax"),
     "missing": ("random", "private"),
     "accounting": ("tight", "paper"),
@@ -30,6 +30,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+LARGEST_SCORE = 8192
+"""Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Settings:
         Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
         near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
         curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
-        histogram for every tree).
+        histogram for every round).
     n_bins
         Bins of a numeric feature.
     split
@@ -56,7 +58,7 @@ class Settings:
     leaf
         ``newton``, ``gradient``, ``average`` (for forests), ``laplace`` noise on the weight, or ``noisy_average``.
     features, features_per_tree
-        ``all``, or ``cyclic`` or ``random`` groups of ``features_per_tree``.
+        ``all``, or groups of ``features_per_tree``: ``cyclic`` in order, ``shuffled`` anew for every turn, ``random``.
     batch
         Trees between two updates of the scores: a number, or a fraction of all trees; 1.0 is a forest.
     rows
@@ -226,8 +228,11 @@ class Settings:
         batch = self.batch if isinstance(self.batch, int) else max(1, math.ceil(self.batch * trees))
         batch = min(batch, trees)
         rounds = -(-trees // batch)
+        if rounds * self.leaf_clip * self.learning_rate > LARGEST_SCORE:
+            rule = f"keep rounds * leaf_clip * learning_rate within {LARGEST_SCORE}, the range of the scores"
+            raise ParameterError("n_trees", rule, trees)
         k = self.k(n_features)
-        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": trees}.get(
+        sketch = {"quantiles": 1, "hessian": min(self.sketch_rounds, trees), "laplace_sketch": rounds}.get(
             self.candidates, 0
         )
         if self.candidates == "hessian" and self.split == "histogram":

@@ -1,0 +1,197 @@
+"""A table in parts that need not fit in memory: a folder of Parquet files, an Arrow dataset, a Dask frame, or frames.
+
+Column names, types and row counts are read beforehand (public facts, as for a table in memory); values are read part
+by part, and again whenever a worker has to. A file that changes in between is an error: two answers would speak of
+two tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ledgerwood.errors import ParameterError
+
+__all__ = ["FramePart", "LazyPart", "ParquetPart", "Part", "Partitions", "as_partitions"]
+
+
+class Part(Protocol):
+    """Some rows, loadable anywhere."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+
+    def load(self) -> Any:
+        """Return the rows as a table with named columns, the target among them."""
+
+
+@dataclass(frozen=True)
+class FramePart:
+    """Rows in memory."""
+
+    frame: Any
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return len(self.frame)
+
+    def load(self) -> Any:
+        """Return the frame."""
+        return self.frame
+
+
+@dataclass(frozen=True)
+class LazyPart:
+    """Rows that a function makes, the same ones every time: generated data, or a delayed partition."""
+
+    make: Callable[[], Any]
+    rows: int
+
+    def load(self) -> Any:
+        """Make the rows."""
+        frame = self.make()
+        if len(frame) != self.rows:
+            raise ParameterError("part", f"have {self.rows} rows whenever it is loaded", len(frame))
+        return frame
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """Some row groups of a Parquet file, as it was when the table was opened."""
+
+    path: str
+    groups: tuple[int, ...]
+    rows: int
+    size: int
+    modified: int
+
+    def load(self) -> Any:
+        """Read the rows; refuse a file that has changed."""
+        from pyarrow import parquet
+
+        now = os.stat(self.path)
+        if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
+            raise ParameterError(
+                "file", "not change during a training", self.path, "Write a new folder and start again"
+            )
+        return parquet.ParquetFile(self.path).read_row_groups(list(self.groups))
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Parts of one table, and which column is the target.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frames = [pd.DataFrame({"a": [0.1, 0.9], "y": [0, 1]}), pd.DataFrame({"a": [0.2], "y": [0]})]
+    >>> table = Partitions.of_frames(frames, target="y")
+    >>> table.rows, len(table.parts)
+    (3, 2)
+    """
+
+    parts: tuple[Any, ...]
+    target: str
+    sample: Any
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ParameterError("X", "have at least one part with rows", 0)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all."""
+        return sum(part.rows for part in self.parts)
+
+    @classmethod
+    def of_frames(cls, frames: Sequence[Any], target: str) -> Partitions:
+        """Take frames as they are; empty ones are left out."""
+        kept = [frame for frame in frames if len(frame)]
+        if not kept:
+            raise ParameterError("X", "have at least one row", 0)
+        _same_columns([(f"part {i}", _types(frame)) for i, frame in enumerate(kept)])
+        return cls(tuple(FramePart(frame) for frame in kept), target, _head(kept[0]))
+
+    @classmethod
+    def of_parquet(cls, folder: str | os.PathLike[str], target: str, *, part_rows: int = 1 << 20) -> Partitions:
+        """Open a Parquet file or a folder of them, in parts of about ``part_rows`` rows."""
+        from pyarrow import parquet
+
+        here = Path(folder)
+        files = [here] if here.is_file() else sorted(here.rglob("*.parquet"))
+        parts, types, sample = [], [], None
+        for file in files:
+            opened, now = parquet.ParquetFile(file), os.stat(file)
+            types.append((str(file), {field.name: str(field.type) for field in opened.schema_arrow}))
+            groups: list[int] = []
+            rows = 0
+            for group in range(opened.num_row_groups):
+                groups.append(group)
+                rows += opened.metadata.row_group(group).num_rows
+                if rows >= part_rows or group == opened.num_row_groups - 1:
+                    if rows:
+                        parts.append(ParquetPart(str(file), tuple(groups), rows, now.st_size, now.st_mtime_ns))
+                    groups, rows = [], 0
+            if sample is None and opened.metadata.num_rows:
+                sample = next(opened.iter_batches(batch_size=2))
+        if not parts:
+            raise ParameterError("X", "be a Parquet file or a folder of them, with rows", str(folder))
+        _same_columns(types)
+        import pyarrow
+
+        return cls(tuple(parts), target, pyarrow.Table.from_batches([sample]))
+
+    @classmethod
+    def of_dask(cls, frame: Any, target: str) -> Partitions:
+        """Take a Dask data frame, partition by partition; each is computed where and when it is needed."""
+        delayed = frame.to_delayed()
+        counts = frame.map_partitions(len).compute().tolist()
+        parts = tuple(LazyPart(piece.compute, int(n)) for piece, n in zip(delayed, counts, strict=True) if n)
+        if not parts:
+            raise ParameterError("X", "have at least one row", 0)
+        return cls(parts, target, frame.head(2, npartitions=-1))
+
+
+def as_partitions(X: Any, y: Any) -> Partitions | None:
+    """Return X as partitions if it is a table in parts and y names its target column; None for tables in memory."""
+    if isinstance(X, Partitions):
+        return X
+    module = type(X).__module__.split(".")[0]
+    is_path = isinstance(X, str | os.PathLike)
+    is_dataset = module == "pyarrow" and hasattr(X, "get_fragments")
+    is_dask = module in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+    if not (is_path or is_dataset or is_dask):
+        return None
+    if not isinstance(y, str):
+        raise ParameterError("y", "be the name of the target column when X is a table in parts", type(y).__name__)
+    if is_path:
+        return Partitions.of_parquet(X, y)
+    if is_dataset:
+        tables = [Partitions.of_parquet(fragment.path, y) for fragment in X.get_fragments()]
+        return Partitions(tuple(part for table in tables for part in table.parts), y, tables[0].sample)
+    if not hasattr(X, "columns"):
+        raise ParameterError("X", "be a Dask data frame with the target among its columns", type(X).__name__)
+    return Partitions.of_dask(X, y)
+
+
+def _types(frame: Any) -> dict[str, str]:
+    if hasattr(frame, "schema") and hasattr(frame.schema, "names") and not hasattr(frame, "dtypes"):
+        return {field.name: str(field.type) for field in frame.schema}
+    return {str(name): str(kind) for name, kind in zip(frame.columns, list(frame.dtypes), strict=True)}
+
+
+def _head(frame: Any) -> Any:
+    return frame.slice(0, 2) if hasattr(frame, "slice") else frame.iloc[:2]
+
+
+def _same_columns(types: Sequence[tuple[str, dict[str, str]]]) -> None:
+    first = types[0][1]
+    for name, other in types[1:]:
+        if other != first:
+            different = sorted(set(first.items()) ^ set(other.items()))[:6]
+            raise ParameterError("X", f"have the same columns and types in every part ({name} differs)", different)
