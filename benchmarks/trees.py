@@ -233,20 +233,26 @@ print(json.dumps(best))
 
 
 def bench_interpret(args: argparse.Namespace) -> dict[str, Any]:
-    """DP-EBM: the same rows, and as many trees of one feature each."""
+    """DP-EBM: the same rows, and as many trees of one feature each (both count them in rounds over the features)."""
     from ledgerwood.learners import PrivateBoostingClassifier, Schema
 
-    n, rounds = 100_000, 20
-    command = [args.interpret, "-c", INTERPRET, str(n), str(rounds), str(FEATURES)]
-    theirs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    n = 100_000
     X, y = data(n)
     schema = Schema(bounds=dict.fromkeys(range(FEATURES), (-4, 4)), classes=[0, 1], rows=n)
-    model = PrivateBoostingClassifier(
-        recipe="dp_ebm", n_trees=rounds * FEATURES, n_bins=32, epsilon=1.0, delta=1e-6, schema=schema
-    )
-    mine = interleaved({"ours": lambda: model.fit(X, y)}, 3)["ours"]
-    ratios = {f"{clock} ratio": theirs[clock] / mine[clock] for clock in ("cpu", "wall")}
-    return {"interpret": theirs, "ours": mine, "rows": n, "trees": rounds * FEATURES, **ratios}
+    found = {}
+    for rounds in (4, 20, 100):
+        command = [args.interpret, "-c", INTERPRET, str(n), str(rounds), str(FEATURES)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        theirs = json.loads(done.stdout.splitlines()[-1])
+        model = PrivateBoostingClassifier(
+            recipe="dp_ebm", n_trees=rounds, n_bins=32, epsilon=1.0, delta=1e-6, schema=schema
+        )
+        mine = interleaved({"ours": lambda model=model: model.fit(X, y)}, 2)["ours"]
+        found[str(rounds * FEATURES)] = {
+            **{"interpret": theirs, "ours": mine},
+            **{f"{clock} ratio": theirs[clock] / mine[clock] for clock in ("cpu", "wall")},
+        }
+    return found
 
 
 # ---- children
@@ -371,10 +377,22 @@ def report(found: dict[str, Any]) -> str:
         rows = [[name, f"{one['first']:.3f}", f"{one['again']:.4f}"] for name, one in found["plan"].items()]
         parts.append("## Planning\n\n" + table(["100 trees", "first, s", "again, s"], rows))
     if "interpret" in found:
-        one = found["interpret"]
-        rows = [[name, f"{one[name]['cpu']:.3g}", f"{one[name]['wall']:.3g}"] for name in ("interpret", "ours")]
-        text = f"{one['trees']} trees of one feature, {one['rows']} rows: {one['cpu ratio']:.0f} times less CPU time."
-        parts.append("## DP-EBM against interpret\n\n" + table(["", "CPU s", "wall s"], rows) + "\n\n" + text)
+        rows = [
+            [
+                trees,
+                f"{one['interpret']['cpu']:.3g}",
+                f"{one['ours']['cpu']:.3g}",
+                f"{one['cpu ratio']:.1f}",
+                f"{one['wall ratio']:.1f}",
+            ]
+            for trees, one in found["interpret"].items()
+        ]
+        head = ["trees of one feature", "interpret, CPU s", "ours, CPU s", "times less CPU", "times less wall"]
+        text = (
+            "100 000 rows. interpret spends most of a short fit before its first tree; a tree of its own loop is cheap,"
+            " and ours releases each through the ledger, so the ratio falls with the number of trees."
+        )
+        parts.append("## DP-EBM against interpret\n\n" + text + "\n\n" + table(head, rows))
     return "\n\n".join(parts) + "\n"
 
 
