@@ -16,7 +16,7 @@ from ledgerwood.learners import load
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[demo.Result, str, Path]:
     output = tmp_path_factory.mktemp("demo")
     lines: list[str] = []
-    result = demo.run(output, trees=30, rows=6000, say=lines.append)
+    result = demo.run(output, rows=6000, say=lines.append)
     return result, "\n".join(lines), output
 
 
@@ -53,6 +53,6 @@ def test_without_matplotlib_there_is_no_report_and_all_else(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setattr(demo, "_audit", lambda *_: "no audit")
     lines: list[str] = []
-    demo.run(tmp_path, trees=4, rows=2000, say=lines.append)
+    demo.run(tmp_path, rows=2000, say=lines.append)
     assert any("no report" in line and "pip install 'ledgerwood[learners]'" in line for line in lines)
     assert (tmp_path / "model.json").exists() and not (tmp_path / "report.html").exists()

@@ -17,6 +17,7 @@ from terminal import ask, run
 
 from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
+from ledgerwood.app.planning import Facts
 from ledgerwood.errors import NotPrivate, ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
 
@@ -137,10 +138,24 @@ def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:
 
 
 def test_the_plan_shown_is_the_plan_spent(model: PrivateBoostingClassifier) -> None:
-    from ledgerwood.app.planning import Facts
-
     facts = Facts(recipe="xgb", rows=400, features=2, trees=3, depth=2, epsilon=3.0, delta=1e-4)
     assert json.loads(facts.plan().to_json()) == json.loads(model.plan_.to_json())
+
+
+@pytest.mark.parametrize("recipe", ["auto", "xgb_ada", "dp_ebm"])
+def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(500, 3)), columns=["a", "b", "c"])
+    y = (X["a"] > 0.5).astype(int)
+    schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1])
+    facts = Facts.of_recipe(recipe, rows=500, features=3, epsilon=2.0)
+    estimator = PrivateBoostingClassifier(recipe=recipe, epsilon=2.0, schema=schema)
+    assert json.loads(estimator.plan(X, y).to_json()) == json.loads(facts.plan().to_json())
+    namespace: dict[str, Any] = {}
+    exec(facts.python().replace("print(plan.table())", ""), namespace)
+    assert namespace["plan"] == facts.plan()
+    namespace["model"].set_params(schema=schema)
+    assert json.loads(namespace["model"].plan(X, y).to_json()) == json.loads(facts.plan().to_json())
 
 
 def test_pictures_say_what_they_show() -> None:

@@ -167,3 +167,20 @@ def test_every_learner_prices_its_unit(estimator: Any) -> None:
     assert "at most 10 are used" in str(unit.privacy_statement()).replace("\n", " ")
     with pytest.raises(ParameterError, match="be 1 under neighbours='replace_one'"):
         Schema(**facts, unit="person", max_rows_per_unit=10, neighbours="replace_one")
+
+
+def test_interrupted_trees_and_lines_leave_a_smaller_model_with_a_true_statement() -> None:
+    def press(event: Any) -> None:
+        if event.done == 3:
+            raise KeyboardInterrupt
+
+    for model in (small(callbacks=[press]), BoostedAdaSSPClassifier(n_rounds=5, schema=SCHEMA, delta=1e-4)):
+        model.callbacks = [press]
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(FRAME, Y)
+        if hasattr(model, "receipt_"):
+            assert model.predict(FRAME).shape == (N,)
+            assert model.privacy_statement().stopped_early and len(model.receipt_) == 3
+        else:
+            assert not [name for name in vars(model) if name.endswith("_")]
+    assert not hasattr(small(), "receipt_")

@@ -38,6 +38,8 @@ def test_the_budget_chooses_the_model_and_the_plan_is_known_before_it_is_spent(e
     assert p.shape == (len(X), 2) and np.allclose(p.sum(axis=1), 1)
     assert ((learner.decision_function(X) > 0) == (p[:, 1] > 0.5)).mean() > 0.999
     assert "PrivateClassifier" in str(learner.privacy_statement())
+    inside = learner.fitted_learner()
+    assert np.array_equal(inside.predict(X), learner.predict(X)) and inside.plan_ == shown
     again = pickle.loads(pickle.dumps(learner))
     assert np.array_equal(again.predict_proba(X), p)
 

@@ -199,8 +199,10 @@ def test_shapes_add_up_to_the_score_and_have_bands(shaped: Any) -> None:
             total += np.where(np.isnan(cells), shape.missing[0], shape.scores[0][place])
     np.testing.assert_allclose(total, shaped.decision_function(FRAME), atol=1e-9)
     assert all((shape.noise > 0).all() for shape in found.values())
+    mixed = PrivateBoostingClassifier(recipe="tr", n_trees=2, schema=TWO, delta=1e-5).fit(FRAME, Y)
     with pytest.raises(ParameterError, match="use one feature in each tree"):
-        shapes(PrivateBoostingClassifier(recipe="tr", n_trees=2, schema=TWO, delta=1e-5).fit(FRAME, Y))
+        shapes(mixed)
+    assert len(shapes(mixed, interactions="leave_out")) == 3
 
 
 def test_noise_bands_are_as_wide_as_the_noise() -> None:

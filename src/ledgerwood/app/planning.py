@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ledgerwood.accounting import Plan, Release
     from ledgerwood.learners.trees.settings import Settings
 
+AUTO = "auto"
 _LIMITS = {
     "rows": (2, 10**12),
     "features": (1, 100_000),
@@ -38,13 +39,29 @@ def recipe_table() -> list[dict[str, Any]]:
     """Return the recipes for a menu: name, summary, usual size, and whether the budget can be divided."""
     from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
-    rows = []
+    chosen = _chosen(32561, 14, 1.0, 3e-5, "add_remove")
+    ours = "boosted random grids; all that is not given here is chosen from the public facts"
+    rows: list[dict[str, Any]] = [{"name": AUTO, "paper": "ours", "summary": ours, **_size(chosen)}]
     for recipe in RECIPES.values():
         settings = recipe_settings(recipe.name)
         row = {"name": recipe.name, "paper": recipe.paper, "summary": recipe.summary}
-        size = {"trees": settings.n_trees, "depth": settings.max_depth}
-        rows.append({**row, **size, "divided": _is_divided(settings), "share": _usual_share(settings)})
+        rows.append({**row, **_size(settings)})
     return rows
+
+
+def _size(settings: Settings) -> dict[str, Any]:
+    size = {"trees": settings.n_trees, "depth": settings.max_depth}
+    return {**size, "divided": _is_divided(settings), "share": _usual_share(settings)}
+
+
+def _chosen(rows: int, features: int, epsilon: float, delta: float, neighbours: str) -> Settings:
+    """Return what ``recipe="auto"`` takes for a classification with two classes."""
+    from ledgerwood.learners.auto import choose_trees
+
+    facts: dict[str, Any] = {"n_rows": rows, "n_features": features, "epsilon": epsilon, "delta": delta}
+    settings = choose_trees(**facts, neighbours=neighbours).settings
+    assert settings is not None
+    return settings
 
 
 def _is_divided(settings: Settings) -> bool:
@@ -120,6 +137,9 @@ class Facts:
     def of_recipe(cls, recipe: str, trees: int | None = None, depth: int | None = None, **facts: Any) -> Self:
         """Return facts with the recipe's own size where none is given."""
         row = next((row for row in recipe_table() if row["name"] == recipe), {"trees": 1, "depth": 1})
+        if recipe == AUTO:
+            known = cls(recipe=recipe, **facts)
+            row = _size(_chosen(known.rows, known.features, known.epsilon, known.target_delta, known.neighbours))
         trees = row["trees"] if trees is None else trees
         return cls(recipe=recipe, trees=trees, depth=row["depth"] if depth is None else depth, **facts)
 
@@ -135,7 +155,12 @@ class Facts:
         """What the learner would be given."""
         from ledgerwood.learners.trees.recipes import recipe_settings
 
-        settings = recipe_settings(self.recipe, n_trees=self.trees, max_depth=self.depth, neighbours=self.neighbours)
+        size = {"n_trees": self.trees, "max_depth": self.depth}
+        if self.recipe == AUTO:
+            chosen = _chosen(self.rows, self.features, self.epsilon, self.target_delta, self.neighbours)
+            settings = chosen.with_options(**size)
+        else:
+            settings = recipe_settings(self.recipe, **size, neighbours=self.neighbours)
         shares = self._shares(settings)
         return settings if shares is None else settings.with_options(shares=shares)
 
@@ -179,11 +204,22 @@ class Facts:
             options["shares"] = shares
         columns, target = {"n_features": self.features}, {"epsilon": self.epsilon, "delta": self.target_delta}
         relation = {} if self.neighbours == "add_remove" else {"neighbours": self.neighbours}
+        model = f"model = PrivateBoostingClassifier({_listed(recipe=self.recipe, **target, **options)})"
+        if self.recipe == AUTO:
+            known = _listed(n_rows=self.rows, **columns, **target, **relation)
+            return (
+                "from ledgerwood.learners import PrivateBoostingClassifier, plan_boosting\n"
+                "from ledgerwood.learners.auto import choose_trees\n\n"
+                f"settings = choose_trees({known}).settings\n"
+                f"plan = plan_boosting(settings, {_listed(**columns, **target, **options)})\n"
+                "print(plan.table())\n"
+                f"{model}"
+            )
         return (
             "from ledgerwood.learners import PrivateBoostingClassifier, plan_boosting\n\n"
             f"plan = plan_boosting({self.recipe!r}, {_listed(**columns, **target, **options, **relation)})\n"
             "print(plan.table())\n"
-            f"model = PrivateBoostingClassifier({_listed(recipe=self.recipe, **target, **options)})"
+            f"{model}"
         )
 
     def _told(self) -> dict[str, Any]:

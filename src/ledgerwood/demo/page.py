@@ -38,8 +38,12 @@ def write_page(result: Result, path: Path) -> Path:
         "<h2>Privacy statement</h2>",
         f"<pre>{escape(str(statement))}</pre>",
         "<h2>What each feature adds to the score</h2>",
-        "<p>From released numbers only. Bands: two standard deviations of the noise that was added.</p>",
-        _image(result.model.plot_shapes(features=9), "Shapes of the nine most important features with noise bands"),
+        "<p>From released numbers only. Bands: two standard deviations of the noise that was added. Trees that use"
+        " several features at once are left out here.</p>",
+        _image(
+            result.model.plot_shapes(features=9, interactions="leave_out"),
+            "Shapes of the nine most important features with noise bands",
+        ),
         "<h2>Importance of the features</h2>",
         _image(_importances(result.model), "Bar chart of the importance of the features, from released numbers"),
         "<h2>Where the budget went</h2>",

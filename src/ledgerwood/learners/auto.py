@@ -199,7 +199,7 @@ def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[R
     if regression:
         by_strength, why = min(max(0.4 * strength, 40), 300), "0.4 times the strength, between 40 and 300"
     else:
-        by_strength, why = min(max(strength / 6, 60), 300), "a sixth of the strength, between 60 and 300"
+        by_strength, why = min(max(strength / 8, 60), 300), "an eighth of the strength, between 60 and 300"
     turns = min(4 * n_features, 500)
     if turns > by_strength:
         return [Reason("n_trees", turns, "four turns of each feature, at most 500 trees")]

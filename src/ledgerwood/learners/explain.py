@@ -2,8 +2,8 @@ r"""What a model of trees says, from released numbers only: rules, drawings, sha
 
 **Importances.** The variance that a feature's splits give to the score, minus what noise alone would give, divided by
 the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none).
-Where every tree uses one feature it is the variance of the feature's shape; else a split at a node that a part p of the
-rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, with :math:`\bar w` the mean weight of the leaves below.
+Of the trees that use one feature it is the variance of the feature's shape; in the others a split at a node that a part
+p of the rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, :math:`\bar w` the mean weight of leaves below.
 
 **Shapes.** Where every tree uses one feature, the score is a sum of functions of one feature each. The noise in a
 weight has a known standard deviation, and noises of different trees are independent: the band is the root of the sum of
@@ -36,11 +36,9 @@ Floats = NDArray[np.float64]
 def importances(model: Any) -> Floats:
     """Return the part of each feature in the variance of the score, noise taken off; they add up to 1."""
     forest = _forest(model)
-    if _is_single(forest):
-        total = np.array([_variance(_shape(forest, model.columns_, j)) for j in range(len(model.columns_))])
-    else:
-        total = np.zeros(len(model.columns_))
-        for tree in forest.trees:
+    total = np.array([_variance(_shape(forest, model.columns_, j)) for j in range(len(model.columns_))])
+    for tree in forest.trees:
+        if not _is_single(tree):
             np.add.at(total, tree.structure.feature, _parts(tree))
     total = np.maximum(total, 0.0)
     whole = float(total.sum())
@@ -155,22 +153,22 @@ class Shape:
     mass: Floats
 
 
-def shapes(model: Any) -> list[Shape]:
-    """Return the shape of every feature, for models all of whose trees use a single feature (``dp_ebm``, ...)."""
+def shapes(model: Any, *, interactions: str = "refuse") -> list[Shape]:
+    """Return the shape of every feature, for models all of whose trees use a single feature (``dp_ebm``, ...).
+
+    ``interactions="leave_out"`` gives the shapes of the trees of one feature, and leaves out the others.
+    """
     forest = _forest(model)
-    for tree in forest.trees:
-        if len(set(tree.structure.feature.tolist())) > 1:
-            raise ParameterError(
-                "model",
-                "use one feature in each tree",
-                "several",
-                "Take a recipe such as dp_ebm, or features_per_tree=1",
-            )
+    if interactions not in ("refuse", "leave_out"):
+        raise ParameterError("interactions", "be 'refuse' or 'leave_out'", interactions)
+    if interactions == "refuse" and not all(map(_is_single, forest.trees)):
+        hint = "Take a recipe such as dp_ebm, or interactions='leave_out' for its main effects alone"
+        raise ParameterError("model", "use one feature in each tree", "several", hint)
     return [_shape(forest, model.columns_, feature) for feature in range(len(model.columns_))]
 
 
-def _is_single(forest: Forest) -> bool:
-    return all((tree.structure.feature == tree.structure.feature[0]).all() for tree in forest.trees)
+def _is_single(tree: Tree) -> bool:
+    return bool((tree.structure.feature == tree.structure.feature[0]).all())
 
 
 def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
@@ -186,7 +184,7 @@ def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
     scores, squares = np.zeros((forest.n_outputs, cells + 1)), np.zeros((forest.n_outputs, cells + 1))
     mass = np.full((forest.n_outputs, cells), 1e-9)
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
-        if tree.structure.feature[0] != feature:
+        if tree.structure.feature[0] != feature or not _is_single(tree):
             continue
         edges = forest.edges[phase]
         missing = edges.codes(feature) - 1
@@ -216,9 +214,9 @@ def _leaves(tree: Tree, codes: NDArray[np.int64]) -> NDArray[np.int64]:
 # ---- drawings
 
 
-def plot_shapes(model: Any, *, features: int = 6, output: int = 0) -> Any:
+def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions: str = "refuse") -> Any:
     """Draw the most important shapes with bands of two standard deviations of the noise; returns a figure."""
-    found = shapes(model)
+    found = shapes(model, interactions=interactions)
     chosen = [found[i] for i in np.argsort(-importances(model), kind="stable")[:features]]
     columns = min(3, len(chosen))
     figure = _figure(4.2 * columns, 3.0 * -(-len(chosen) // columns))

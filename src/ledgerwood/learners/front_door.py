@@ -78,8 +78,9 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         door.always["choice_"] = choice
         return {**self._learner(choice)._train(table, labels, plan, door), "choice_": choice}
 
-    def _fitted_learner(self) -> Any:
-        """Return the learner inside, with what it learned."""
+    def fitted_learner(self) -> Any:
+        """Return the learner inside with what it learned: for exports, explanations and all else that it can do."""
+        check_is_fitted(self, "receipt_")
         learner = self._learner(self.choice_)
         for name, value in vars(self).items():
             if name.endswith("_") and not name.startswith("_"):
@@ -131,7 +132,7 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
         return PrivateBoostingClassifier(recipe="auto", n_threads=self.n_threads, **common)
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        found = np.asarray(self._fitted_learner()._probabilities(table))
+        found = np.asarray(self.fitted_learner()._probabilities(table))
         clip = dict(self.choice_.options).get("gradient_clip")
         if clip is None or found.shape[1] != 2:
             return found
@@ -143,7 +144,7 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
         check_is_fitted(self, "receipt_")
-        return np.asarray(self._fitted_learner().decision_function(X))
+        return np.asarray(self.fitted_learner().decision_function(X))
 
 
 class PrivateRegressor(_FrontDoor, PrivateRegressorBase):
@@ -170,4 +171,4 @@ class PrivateRegressor(_FrontDoor, PrivateRegressorBase):
         )
 
     def _values(self, table: Table) -> NDArray[np.float64]:
-        return np.asarray(self._fitted_learner()._values(table))
+        return np.asarray(self.fitted_learner()._values(table))

@@ -33,11 +33,11 @@ class TreeModelMixin:
 
         return plot_tree(self, tree, output=output)
 
-    def plot_shapes(self, *, features: int = 6, output: int = 0) -> Any:
-        """Draw the shapes of a single-feature recipe with noise bands; returns a matplotlib figure."""
+    def plot_shapes(self, *, features: int = 6, output: int = 0, interactions: str = "refuse") -> Any:
+        """Draw the shapes of single-feature trees with noise bands; returns a matplotlib figure."""
         from ledgerwood.learners.explain import plot_shapes
 
-        return plot_shapes(self, features=features, output=output)
+        return plot_shapes(self, features=features, output=output, interactions=interactions)
 
     def to_xgboost(self, path: str | os.PathLike[str]) -> None:
         """Write the model as XGBoost JSON; feed ``xgboost.Booster(model_file=path)`` with :meth:`encode`'s matrix."""

@@ -66,8 +66,8 @@ def test_the_auditor_passes_a_recipe_and_flags_it_with_half_its_noise(name: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_the_auditor_never_flags_a_recipe(name: str) -> None:
-    settings, plan, pair = set_up(name, n_trees=2, max_depth=2)
-    report = audit(Trained(settings, plan, pair), plan.cost, pair=(0, 1), samples=1500, seed=2)
+    settings, plan, pair = set_up(name, n_trees=2)
+    report = audit(Trained(settings, plan, pair), plan.cost, pair=(0, 1), samples=300, seed=2)
     assert report.passed and not report.flagged, str(report)
 
 
@@ -80,9 +80,7 @@ def test_losses_are_centred_as_their_law_says() -> None:
         assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(300) + 1e-3
 
 
-@pytest.mark.parametrize(
-    "name", ["tr", pytest.param("xgb", marks=pytest.mark.slow), pytest.param("pr", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", list(RECIPES))
 def test_one_run_with_canaries_does_not_flag(name: str) -> None:
     """Canaries of random label at places of their own, guessed from one model by the score it gives them."""
     settings = recipe_settings(name, n_trees=8, max_depth=3, n_bins=16)
@@ -98,6 +96,7 @@ def test_one_run_with_canaries_does_not_flag(name: str) -> None:
 
     def fit(included, rng):
         labels = np.array([record[2] for record in included], dtype=np.int32)
+        labels = (2 * labels - 1) * 65536 if settings.loss == "squared" else labels
         return train(settings, DOMAIN, plan, (columns_of(included), labels), Recording(seeded(rng)))
 
     def guess(model, records):

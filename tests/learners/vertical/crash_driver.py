@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import GradientBoostingClassifier
+from vertical_ports import free_port
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.learners.vertical import (
@@ -47,12 +47,6 @@ IDS = [f"id{i}" for i in range(ROWS)]
 TRANSFORMER = OrderPreservingTransformer(epsilon=2.0, domain={"age": (0, 100), "colour": ["red", "green"]}).fit(TABLE)
 TRANSFORMER.release_.release([c.encode(TABLE[c.name]) for c in TRANSFORMER.release_.columns])  # compile before forking
 GradientBoostingClassifier(n_estimators=2).fit(TABLE[["age"]], LABELS)
-
-
-def free_port() -> int:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def dying(at: int, after: bool) -> None:
@@ -117,29 +111,34 @@ def scenario(folder: Path, side: str, at: int, after: bool) -> dict[str, Any]:
     seen: list[tuple[int, bytes]] = []
     b = child(lambda: serve(folder, port, at if side == "b" else 0, after))
     a = child(lambda: train(folder, port, at if side == "a" else 0, after))
-    deadline = time.monotonic() + 180
-    while True:
-        if time.monotonic() > deadline:
-            os.kill(a, signal.SIGKILL), os.kill(b, signal.SIGKILL)
-            raise SystemExit(f"{side} {at} {after}: no end in sight")
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if not pid:
-            time.sleep(0.005)
-            continue
-        if pid == a and os.WIFEXITED(status):
-            if os.WEXITSTATUS(status):
-                raise SystemExit(f"{side} {at} {after}: party A failed without a kill")
-            break
-        kills, starts = kills + 1, starts + 1
-        if os.WIFEXITED(status) or starts > 5:
-            raise SystemExit(f"{side} {at} {after}: party failed without a kill")
-        if pid == b:
-            b = child(lambda: serve(folder, port, 0, False))
-        else:
-            seen += note(folder)
-            a = child(lambda: train(folder, port, 0, False))
-    os.kill(b, signal.SIGKILL)
-    os.waitpid(b, 0)
+    try:
+        deadline = time.monotonic() + 180
+        while True:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{side} {at} {after}: no end in sight")
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                time.sleep(0.005)
+                continue
+            if pid == a and os.WIFEXITED(status):
+                if os.WEXITSTATUS(status):
+                    raise SystemExit(f"{side} {at} {after}: party A failed without a kill")
+                break
+            kills, starts = kills + 1, starts + 1
+            if os.WIFEXITED(status) or starts > 5:
+                raise SystemExit(f"{side} {at} {after}: party failed without a kill")
+            if pid == b:
+                b = child(lambda: serve(folder, port, 0, False))
+            else:
+                seen += note(folder)
+                a = child(lambda: train(folder, port, 0, False))
+    finally:  # a child left behind would hold the pipe to the test open
+        for pid in (a, b):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
     return {"kills": kills, **verdict(folder, seen)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from vertical_ports import free_port
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.app.opboost_demo import ledgerwood, make_tables, serving, write_lender, write_party
@@ -44,12 +44,9 @@ def killed_at_random(folder: Path, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     subprocess.run(ledgerwood("certificates", str(folder), "bank", "shop", "lender"), check=True)
     tables = make_tables(30_000)
-    ports = {}
-    for name in ("bank", "shop"):
-        config = write_party(folder / name, name, tables[name])
-        with serving(config) as (_, port):
-            ports[name] = port
-        config.write_text(re.sub(r"localhost:0", f"localhost:{port}", config.read_text()))
+    ports = {name: free_port() for name in ("bank", "shop")}
+    for name, port in ports.items():
+        write_party(folder / name, name, tables[name], port=port)
     lender = write_lender(folder / "lender", tables["lender"], list(ports.values()))
 
     def start(name: str) -> subprocess.Popen[str]:

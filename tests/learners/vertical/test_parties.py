@@ -18,6 +18,7 @@ import pytest
 from pyarrow import flight
 from scipy.stats import chisquare
 from sklearn.ensemble import GradientBoostingClassifier
+from vertical_ports import free_port
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import (
@@ -421,9 +422,7 @@ def test_a_second_set_of_columns_is_not_accepted(tmp_path: Path) -> None:
 
 
 def test_a_party_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with pytest.raises(PartyUnreachable, match="gave up after 2 attempts"):
         client(f"grpc+tls://localhost:{port}", tmp_path / "a", attempts=1).columns()
     with party(tmp_path / "b") as own:

@@ -50,7 +50,7 @@ def train(
     task: Annotated[
         str | None, typer.Option(help="classification or regression; read from the schema by default.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="How trees are grown.")] = "tr_cyc",
+    recipe: Annotated[str, typer.Option(help="How trees are grown.")] = "auto",
     trees: Annotated[int | None, typer.Option(help="The number of trees.")] = None,
     depth: Annotated[int | None, typer.Option(help="The depth of a tree.")] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER")] = 1.0,

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "tr_cyc",
+    recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "auto",
     rows: Annotated[int, typer.Option(help="The public number of rows.")] = 32561,
     features: Annotated[int, typer.Option(help="The number of columns.")] = 14,
     trees: Annotated[int | None, typer.Option(help="The number of trees; the recipe's own by default.")] = None,

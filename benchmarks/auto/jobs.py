@@ -1,0 +1,103 @@
+"""What is run: every job is one fit of one learner on one split, by name, so that results can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+REPORTED = ("adult", "bank", "credit2", "credit1")
+REGRESSION = ("abalone", "california", "powerplant")
+BUDGETS = (0.1, 0.5, 1.0)
+
+LEARNERS: dict[str, dict[str, Any]] = {
+    "front door": {},
+    "auto": {"recipe": "auto"},
+    # one lever of auto taken away, or put to another value
+    "uniform candidates": {"recipe": "auto", "candidates": "uniform"},
+    "free trees": {"recipe": "auto", "structure": "free", "interactions": 0.0},
+    "no clipping": {"recipe": "auto", "gradient_clip": 1.0},
+    "no shrinkage": {"recipe": "auto", "shrink": 0.0},
+    "no ridge": {"recipe": "auto", "ridge": 0.0},
+    "no ridge, no shrinkage": {"recipe": "auto", "ridge": 0.0, "shrink": 0.0},
+    "no interactions": {"recipe": "auto", "interactions": 0.0},
+    "half interactions": {"recipe": "auto", "interactions": 0.5},
+    "100 trees": {"recipe": "auto", "n_trees": 100},
+    "depth 4": {"recipe": "auto", "max_depth": 4},
+    "linear": {"recipe": "linear"},
+}
+PAPERS = (
+    "xgb", "xgb_cyc", "xgb_ada", "tr", "tr_cyc", "tr_ada", "tr_ada_cyc", "dp_ebm", "dp_ebm_newton", "dp_rf",
+    "feverless", "pr", "tr_ih_ebm", "tr_ih_ebm_batched", "sarus",
+)  # fmt: skip
+LEARNERS |= {name: {"recipe": name} for name in PAPERS}
+ABLATION = tuple(name for name in LEARNERS if name not in (*PAPERS, "front door", "linear"))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit."""
+
+    problem: str
+    learner: str
+    epsilon: float
+    split: int
+    run: int
+    rows: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the results."""
+        return "|".join(str(value) for value in asdict(self).values())
+
+
+def jobs(part: str) -> Iterator[Job]:
+    """Return the jobs of a part, the most telling first; splits 0 to 7 were never used for choosing."""
+    match part:
+        case "main":
+            for run in range(3):
+                for split in range(8):
+                    for problem in REPORTED:
+                        yield from (Job(problem, "front door", epsilon, split, run) for epsilon in BUDGETS)
+        case "regression":
+            for split in range(4):
+                for problem in REGRESSION:
+                    for epsilon in BUDGETS:
+                        for learner in ("front door", "linear", "tr_cyc", "tr", "tr_ada", "xgb", "xgb_ada"):
+                            yield Job(problem, learner, epsilon, split, 0)
+        case "simulated":
+            for split in range(3):
+                for problem in ("simulated1", "simulated2"):
+                    for epsilon in (0.1, 1.0):
+                        for learner in ("front door", "xgb", "xgb_cyc", "xgb_ada", "tr", "tr_cyc"):
+                            yield Job(problem, learner, epsilon, split, 0)
+        case "papers":
+            for split in range(2):
+                for problem in ("adult", "bank", "credit2"):
+                    for epsilon in (1.0, 0.1):
+                        yield from (Job(problem, learner, epsilon, split, 0) for learner in PAPERS)
+        case "ablation":
+            for split in range(4):
+                for problem in ("adult", "bank", "credit2", "california_binary"):
+                    for epsilon in (0.1, 1.0):
+                        yield from (Job(problem, learner, epsilon, split, 0) for learner in ABLATION)
+        case "curves":
+            for split in range(3):
+                for problem in ("adult", "bank"):
+                    for rows in (500, 2000, 8000, None):
+                        for epsilon in (0.05, 0.1, 0.5, 1.0, 4.0):
+                            for learner in ("front door", "auto", "linear"):
+                                yield Job(problem, learner, epsilon, split, 0, rows)
+        case "others":
+            for split in range(2):
+                for problem in ("a9a", "higgs_18k", "covtype_binary", "california_binary", "pendigits"):
+                    for epsilon in (0.1, 1.0):
+                        for learner in ("front door", "tr_cyc", "tr", "xgb_ada", "linear"):
+                            yield Job(problem, learner, epsilon, split, 0)
+        case "xgboost":
+            for split in range(4):
+                for problem in (*REPORTED, *REGRESSION, "simulated1", "simulated2", "california_binary", "higgs_18k"):
+                    yield Job(problem, "xgboost", 0.0, split, 0)
+
+
+PARTS = ("main", "regression", "simulated", "papers", "ablation", "curves", "others", "xgboost")
