@@ -4,6 +4,10 @@ import json
 import math
 import time
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -331,3 +335,60 @@ def test_bad_parameters_are_refused_by_name(change, name):
     with pytest.raises(ParameterError) as caught:
         audit(**arguments)
     assert caught.value.name == name
+
+
+# --- one block or two, and an early end -----------------------------------------------------------------------------
+
+
+def geometric(rate):
+    return lambda data, rng: data + int(rng.geometric(rate) - rng.geometric(rate))
+
+
+def test_a_faint_leak_is_certified_in_two_blocks_and_an_event_of_one_input_in_one():
+    report = audit(geometric(0.39), PureDP(0.25), pair=(1, 0), samples=30_000, seed=3)
+    (certificate,) = report.certificates
+    assert [block.n for block in certificate.earlier] == [7_500]
+    assert certificate.n == 18_000
+    assert report.flagged and report.samples == 30_000
+    assert "; and before, {" in str(certificate)
+    never = audit(lambda data, rng: data + rng.integers(3), PureDP(0.25), pair=(0, 2), samples=30_000, seed=3)
+    assert never.certificates[0].earlier == ()
+    assert never.certificates[0].n == 25_500
+
+
+def test_an_early_end_saves_outputs_and_keeps_the_confidence():
+    leak = audit(geometric(0.39), PureDP(0.05), pair=(1, 0), samples=30_000, seed=3, stop_early=True)
+    assert leak.flagged and leak.samples == 12_000 and leak.confidence == 0.99
+    assert leak.certificates[0].confidence == pytest.approx(0.9975)
+    hopeless = audit(geometric(0.39), PureDP(2.0), pair=(1, 0), samples=30_000, seed=3, stop_early=True)
+    assert not hopeless.flagged and hopeless.samples == 12_000
+    close = audit(geometric(0.39), PureDP(0.5), pair=(1, 0), samples=30_000, seed=3, stop_early=True)
+    assert close.samples == 30_000 and close.certificates[0].confidence == pytest.approx(0.9925)
+
+
+ODD = {
+    "set": lambda v: {v, v + 1},
+    "decimal": Decimal,
+    "fraction": lambda v: Fraction(v, 3),
+    "huge integer": lambda v: v * 10**400,
+    "enum": lambda v: Colour.RED if v > 0 else Colour.BLUE,
+    "date": lambda v: date(2020, 1, 15) + timedelta(days=v),
+    "time span": lambda v: timedelta(seconds=v),
+    "complex": lambda v: complex(v, 1),
+    "ragged": lambda v: [v] * (abs(v) + 1),
+    "none or text": lambda v: None if v < 0 else str(v),
+    "bytes": lambda v: bytes([v % 256]),
+    "nested": lambda v: [[v, (v,)], {"k": {v}}],
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_outputs_are_audited(kind):
+    noisy = geometric(0.5)
+    report = audit(lambda d, rng: ODD[kind](noisy(d, rng)), PureDP(0.1), pair=(1, 0), samples=12_000, seed=5)
+    assert report.flagged and not report.problems
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2

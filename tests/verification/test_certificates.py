@@ -10,10 +10,13 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification import certificates
 from ledgerwood.verification.certificates import (
+    Counts,
     GaussianNull,
     RatioNull,
     clopper_pearson,
+    combined_bound,
     lower_bound,
     two_interval_bound,
 )
@@ -135,3 +138,66 @@ def test_impossible_counts_are_refused(bad):
 def test_a_useless_confidence_is_refused():
     with pytest.raises(ParameterError, match="confidence"):
         lower_bound(1, 0, 10, confidence=1.0)
+
+
+# --- two blocks -----------------------------------------------------------------------------------------------------
+
+
+def block_p_values(n, null, parameter, alpha):
+    """P_b at one parameter for all counts of a block."""
+    z = float(ndtri(1 - alpha))
+    x = range(n + 1)
+    return np.array(
+        [[certificates._Evidence.of(Counts(a, b, n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
+    )
+
+
+@pytest.mark.parametrize(
+    ("null", "parameter"), [(RatioNull(), 0.0), (RatioNull(), 0.7), (RatioNull(0.05), 0.3), (GaussianNull(), 0.5)]
+)
+def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_second_event(null, parameter):
+    """The second block's probabilities, on the edge of the null, are chosen to do most harm given the first counts."""
+    n, alpha, a = 10, 0.1, certificates._FIRST_WEIGHT
+    p = np.minimum(block_p_values(n, null, parameter, alpha), 1.0)
+    x = np.arange(n + 1)
+    laws = []
+    for p2 in GRID:
+        p1 = float(null.largest(parameter, np.array([p2]))[0])
+        laws.append(np.outer(binom.pmf(x, n, min(p1, 1.0)), binom.pmf(x, n, p2)))
+    grid = np.geomspace(1e-6, 1, 4000)
+    f = (grid - a * grid ** (1 / a)) / (1 - a)
+    c = grid[f <= alpha].max()  # F(c) <= alpha
+    harm = np.zeros_like(p)  # largest chance of an error given the first block's counts
+    for i, j in np.ndindex(*p.shape):
+        wrong = p[i, j] ** a * p <= c
+        harm[i, j] = max(float((law * wrong).sum()) for law in laws)
+    worst = max(float((law * harm).sum()) for law in laws)
+    assert worst <= alpha
+    assert worst > 0.1 * alpha  # not valid by being useless
+
+
+def test_each_block_alone_is_a_p_value():
+    for parameter in (0.0, 0.7):
+        p = block_p_values(10, RatioNull(), parameter, 0.1)
+        x = np.arange(11)
+        for p2 in GRID:
+            p1 = min(math.exp(parameter) * p2, 1.0)
+            law = np.outer(binom.pmf(x, 10, p1), binom.pmf(x, 10, p2))
+            for u in (0.01, 0.05, 0.1, 0.3, 0.6):
+                assert float(law[p <= u].sum()) <= u
+
+
+def test_a_good_first_block_helps_and_a_useless_one_costs_little():
+    second = Counts(52_000, 43_000, 1_000_000)
+    alone = lower_bound(second.hits1, second.hits2, second.n)
+    with_help = combined_bound([Counts(21_000, 17_400, 400_000), second])
+    without = combined_bound([Counts(200, 210, 400_000), second])
+    assert with_help > alone > without > alone - 0.006
+    assert combined_bound([second]) == alone
+
+
+def test_one_or_two_blocks_are_combined():
+    with pytest.raises(ParameterError, match="one or two"):
+        combined_bound([])
+    with pytest.raises(ParameterError, match="one or two"):
+        combined_bound([Counts(1, 0, 10)] * 3)

@@ -82,27 +82,37 @@ def test_events_that_are_complements_are_not_different():
 
 
 class Forgetful:
-    """A score that is useless after it was learned again."""
+    """A score that reads another field after it was learned again."""
 
     name = "forgetful"
 
-    def __init__(self, useful=True):
-        self.useful = useful
+    def __init__(self, field=0):
+        self.field = field
 
     def __call__(self, rows):
-        return rows.numbers[:, 0] if self.useful else np.zeros(len(rows))
+        return rows.numbers[:, self.field]
 
     def relearn(self, first, second, memo):
-        return Forgetful(useful=False)
+        return Forgetful(1)
+
+
+def two_fields(rows):
+    return Encoded(np.array(rows, dtype=float), ("y", "z"))
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_an_event_of_one_input_only_is_not_learned_again_into_one_of_both(swapped):
-    sides = encoded([1.0, 1.0, 0.0, 0.0]), encoded([0.0, 0.0, 0.0, 0.0])
+    sides = two_fields([[1, 1], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 1], [0, 0], [0, 0], [0, 0]])
     first, second = sides[::-1] if swapped else sides
     event = Event(Forgetful(), 0.5, True, swapped)
-    assert relearn(Candidate(event, 1.0, 0.1, 2, 0, 4), first, second, {}) is event
-    assert relearn(Candidate(event, 1.0, 0.1, 2, 1, 4), first, second, {}) is not event
+    assert relearn(Candidate(event, 1.0, 0.1, 2, 0, 4), first, second, {}) is event  # was seen on one input only
+    assert relearn(Candidate(event, 1.0, 0.1, 1, 1, 4), first, second, {}) is not event
+
+
+def test_an_event_that_cannot_stay_as_frequent_is_not_learned_again():
+    first, second = two_fields([[1, 0], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 0]] * 4)
+    event = Event(Forgetful(), 0.5, True, False)  # afterwards it would hold always, or never
+    assert relearn(Candidate(event, 1.0, 0.1, 2, 1, 4), first, second, {}) is event
 
 
 def test_atoms_score_the_log_ratio_of_frequencies():

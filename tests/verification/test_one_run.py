@@ -76,3 +76,15 @@ def test_impossible_counts_and_scores_are_refused():
         one_run_bound(10, 20, 5)
     with pytest.raises(ParameterError, match="score"):
         audit_one_run(lambda included, rng: 0, [1, 2, 3], lambda model, c: [0.0], PureDP(1.0))
+
+
+@pytest.mark.parametrize(("canaries", "mu"), [(6, 0.5), (30, 1.0), (120, 0.3), (120, 2.0)])
+@pytest.mark.parametrize("alpha", [0.1, 0.01])
+def test_the_gaussian_bound_errs_at_most_alpha_for_independent_gaussian_releases(canaries, mu, alpha):
+    """All canaries guessed from releases of their own: the number of right guesses is binomial, exactly."""
+    law = binom(canaries, ndtr(mu / 2))
+    wrong = [v for v in range(canaries + 1) if gdp_one_run_bound(canaries, canaries, v, confidence=1 - alpha) > mu]
+    error = sum(float(law.pmf(v)) for v in wrong)
+    assert error <= alpha
+    if (canaries, mu) == (120, 0.3):
+        assert wrong  # not valid by being useless

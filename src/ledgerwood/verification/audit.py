@@ -16,29 +16,36 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.certificates import lower_bound
+from ledgerwood.verification.certificates import Counts, combined_bound
 from ledgerwood.verification.features import Encoded, Encoder, Outputs
-from ledgerwood.verification.finalists import Finalist, picture_of, select
+from ledgerwood.verification.finalists import Finalist, Selection, picture_of, select
 from ledgerwood.verification.pilot import Pilot, run_pilot
-from ledgerwood.verification.report import AuditReport, Certificate, Picture
+from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
 from ledgerwood.verification.sampling import Draws, Mechanism, Progress
 from ledgerwood.verification.search import Pair, candidate_pairs, search_pair
 from ledgerwood.verification.statements import Claim, read_claim
 
 __all__ = ["audit"]
 
-_SELECTION = 0.45  # share of the outputs that choose the event of a faint leak
-_EARLY = 0.15  # share that is enough for a strong one
+_EARLY = 0.15  # share of the outputs that choose the first event
+_FIRST_BLOCK = 0.25  # share that is counted for it, and then helps to choose a better one for the rest
+_SELECTION = 0.45  # share that chooses the only event, where there is one block
 _STRONG = 2.0  # promised epsilon from which a leak is strong
+_LOOK = 0.25  # of the error, for a look at the first block that may end the audit
 _LEAST = 100  # fewer outputs per input are no audit
-_SELECT, _CERTIFY, _SELECT_MORE = 1, 2, 3  # streams of random numbers; the pilot and the pair search have their own
+_SELECT, _CERTIFY, _SELECT_MORE, _CERTIFY_MORE = (
+    1,
+    2,
+    3,
+    4,
+)  # streams of random numbers; the pilot and the pair search have their own
 
 
 def audit(
@@ -50,6 +57,8 @@ def audit(
     samples: int = 2_000_000,
     seed: int | None = None,
     seconds: float | None = None,
+    *,
+    stop_early: bool = False,
 ) -> AuditReport:
     """Look for a violation of a privacy claim by a black box, and certify what is found.
 
@@ -73,6 +82,9 @@ def audit(
         Reproduces the audit if ``f`` draws all its randomness from ``rng``.
     seconds:
         Time budget. The number of outputs is fixed from the speed of a pilot run, before the certificate is drawn.
+    stop_early:
+        Look at the first block of fresh outputs before drawing the second, and end there if it contradicts the claim,
+        or if it lies so far below it that the second block cannot. A quarter of the error is spent on that look.
 
     Returns
     -------
@@ -99,7 +111,7 @@ def audit(
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, Progress(2 * samples)) as draws:
         pilot = run_pilot(draws, pairs[0], samples)
-        facts = _Facts(claim, reading, confidence, seed, started, pairs=1)
+        facts = _Facts(claim, reading, confidence, seed, started, pairs=1, stop_early=stop_early)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
         if pilot.clock:
@@ -149,33 +161,132 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 
 
 def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int) -> AuditReport:
-    """Choose events on one sample, count them on another."""
-    early, late = int(_EARLY * total), int(_SELECTION * total)
-    samples = [draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)]
-    encoder = Encoder.fit(*samples)
-    first, second = (encoder(outputs) for outputs in samples)
-    selection, n = select(first, second, pair, facts.reading, total - early, classifiers=False), total - early
-    if facts.reading.is_profile or selection.promise < _STRONG:
-        # A faint leak: the choice of the event matters more than the size of the certificate.
-        more = [draws.draw(2 * which + side, late - early, _SELECT_MORE) for side in (0, 1)]
-        encoder = Encoder.fit(*samples, *more)
-        first, second = (_encode(encoder, parts) for parts in zip(samples, more))
-        n = total - late
-        selection = select(first, second, pair, facts.reading, n, classifiers=True)
-    finalists = selection.finalists(first, second)
-    picture = picture_of(finalists[0].event, first, second) if finalists else None
-    del samples, first, second
-    hits = np.zeros((len(finalists), 2), dtype=np.int64)
+    """Choose events on a first sample, count them on fresh outputs: in one block, or in two with a second choice."""
+    early, confidence = int(_EARLY * total), facts.confidence
+    seen = _Seen([draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)])
+    selection = seen.select(pair, facts.reading, total - early, classifiers=False)
+    if facts.reading.is_profile:
+        # Which point of the profile is tested depends on the event, so there is one block, and one careful choice.
+        late = int(_SELECTION * total)
+        seen = seen.joined([draws.draw(2 * which + side, late - early, _SELECT_MORE) for side in (0, 1)])
+        selection = seen.select(pair, facts.reading, total - late, classifiers=True)
+        blocks = [_Block(seen.encoder, selection.finalists(*seen.encoded), total - late)]
+    elif selection.is_never and selection.promise >= _STRONG:
+        blocks = [_Block(seen.encoder, selection.finalists(*seen.encoded), total - early)]
+    else:
+        faint = selection.promise < _STRONG
+        n = int(_FIRST_BLOCK * total)
+        if faint:
+            selection = seen.select(pair, facts.reading, n, classifiers=True)
+        first = _Block(seen.encoder, selection.finalists(*seen.encoded, most=1), n)
+        outputs = [draws.draw(2 * which + side, n, _CERTIFY) for side in (0, 1)]
+        first.count(outputs)
+        if facts.stop_early:
+            look = 1.0 - _LOOK * (1.0 - confidence)
+            looks = tuple(_certificate(chain, look) for chain in _chains([first]))
+            if any(one.contradicts for one in looks) or all(_hopeless(one) for one in looks):
+                picture = picture_of(first.finalists[0].event, *seen.encoded) if first.finalists else None
+                return facts.finished(looks, pilot, draws.raised, pair, early + n + spent, picture)
+            confidence = 1.0 - (1.0 - _LOOK) * (1.0 - confidence)
+        seen = seen.joined(outputs)
+        rest = total - early - n
+        again = seen.select(pair, facts.reading, rest, classifiers=faint)
+        best = [one for one in again.finalists(*seen.encoded, most=1) if one.kind == "values"]
+        # The share of a kind is fixed by the first choice.
+        second = [replace(one, share=first.finalists[0].share) for one in best]
+        second += [one for one in first.finalists if one.kind != "values"]
+        blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
+    last = blocks[-1]
+    picture = picture_of(last.finalists[0].event, *seen.encoded) if last.finalists else None
+    del seen
+    stream = _CERTIFY if len(blocks) == 1 else _CERTIFY_MORE
     for side in (0, 1):
-        for outputs in draws.batches(2 * which + side, n, _CERTIFY):
-            encoded = encoder(outputs)
-            for i, finalist in enumerate(finalists):
-                hits[i, side] += np.count_nonzero(finalist.event(encoded))
-    certificates = tuple(
-        _certificate(finalists[i], int(hits[i, 0]), int(hits[i, 1]), n, facts.confidence)
-        for i in _best_of_each_kind(finalists, hits, n)
-    )
+        for outputs_of_side in draws.batches(2 * which + side, last.n, stream):
+            last.count_side(side, outputs_of_side)
+    certificates = tuple(_certificate(chain, confidence) for chain in _chains(blocks))
     return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Outputs on both inputs that events are chosen from, and their encoding."""
+
+    outputs: list[Outputs]
+    more: list[list[Outputs]] = field(default_factory=list)
+    encoder: Encoder = field(init=False)
+    encoded: tuple[Encoded, Encoded] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = [self.outputs, *self.more]
+        self.encoder = Encoder.fit(*(outputs for part in parts for outputs in part))
+        first, second = (_encode(self.encoder, [part[side] for part in parts]) for side in (0, 1))
+        self.encoded = first, second
+
+    def joined(self, outputs: list[Outputs]) -> _Seen:
+        """These and more."""
+        return _Seen(self.outputs, [*self.more, outputs])
+
+    def select(self, pair: Pair, claim: Claim, fresh: int, *, classifiers: bool) -> Selection:
+        """The events that these outputs suggest."""
+        return select(*self.encoded, pair, claim, fresh, classifiers=classifiers)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Finalists counted on ``n`` fresh outputs per input."""
+
+    encoder: Encoder
+    finalists: list[Finalist]
+    n: int
+    floating: Encoder | None = None  # of events that were chosen before this block's encoder was made
+    hits: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hits = np.zeros((len(self.finalists), 2), dtype=np.int64)
+
+    def count(self, outputs: Sequence[Outputs]) -> None:
+        """Count the events in outputs of both inputs."""
+        for side in (0, 1):
+            self.count_side(side, outputs[side])
+
+    def count_side(self, side: int, outputs: Outputs) -> None:
+        """Count the events in outputs of one input."""
+        encoded: dict[int, Encoded] = {}
+        for i, finalist in enumerate(self.finalists):
+            own = self.encoder if finalist.kind == "values" or self.floating is None else self.floating
+            if id(own) not in encoded:
+                encoded[id(own)] = own(outputs)
+            self.hits[i, side] += np.count_nonzero(finalist.event(encoded[id(own)]))
+
+    def counted(self, i: int) -> Block:
+        """The counts of one finalist, likelier input first."""
+        event = self.finalists[i].event
+        hits1, hits2 = (int(h) for h in (self.hits[i, ::-1] if event.swapped else self.hits[i]))
+        return Block(str(event), "the second input" if event.swapped else "the first input", hits1, hits2, self.n)
+
+
+def _chains(blocks: Sequence[_Block]) -> list[list[tuple[Finalist, Block]]]:
+    """For every kind its finalist of each block, the last block first; of several in the only block the best."""
+    if len(blocks) == 1:
+        only = blocks[0]
+        return [[(only.finalists[i], only.counted(i))] for i in _best_of_each_kind(only.finalists, only.hits, only.n)]
+    kinds = {finalist.kind: i for i, finalist in enumerate(blocks[0].finalists)}
+    return [
+        [
+            (finalist, blocks[1].counted(j)),
+            (blocks[0].finalists[kinds[finalist.kind]], blocks[0].counted(kinds[finalist.kind])),
+        ]
+        for j, finalist in enumerate(blocks[1].finalists)
+        if finalist.kind in kinds
+    ]
+
+
+def _hopeless(look: Certificate) -> bool:
+    """Whether the event's ratio lies five standard errors below the claim: the rest cannot contradict it."""
+    if look.quantity != "epsilon" or not look.hits1 or not look.hits2:
+        return False
+    ratio = math.log(max(look.hits1 - look.n * look.delta, 0.5) / look.hits2)
+    return ratio + 5.0 * math.sqrt(1.0 / look.hits1 + 1.0 / look.hits2) < look.claimed
 
 
 def _encode(encoder: Encoder, parts: Sequence[Outputs]) -> Encoded:
@@ -194,21 +305,24 @@ def _best_of_each_kind(finalists: Sequence[Finalist], hits: NDArray[np.int64], n
     return [i for _, i in best.values()]
 
 
-def _certificate(finalist: Finalist, on_first: int, on_second: int, n: int, confidence: float) -> Certificate:
-    event, statement = finalist.event, finalist.statement
-    hits1, hits2 = (on_second, on_first) if event.swapped else (on_first, on_second)
+def _certificate(chain: Sequence[tuple[Finalist, Block]], confidence: float) -> Certificate:
+    """One bound from the counts of one kind of event, in one block or in two."""
+    (finalist, last), *before = chain
+    statement = finalist.statement
     level = 1.0 - (1.0 - confidence) * finalist.share
+    counts = [Counts(block.hits1, block.hits2, block.n) for _, block in reversed(chain)]
     return Certificate(
         quantity=statement.quantity,
-        bound=lower_bound(hits1, hits2, n, null=statement.null, confidence=level),
+        bound=combined_bound(counts, null=statement.null, confidence=level),
         claimed=statement.claimed,
         delta=statement.delta,
-        event=str(event),
-        on="the second input" if event.swapped else "the first input",
-        hits1=hits1,
-        hits2=hits2,
-        n=n,
+        event=last.event,
+        on=last.on,
+        hits1=last.hits1,
+        hits2=last.hits2,
+        n=last.n,
         confidence=level,
+        earlier=tuple(block for _, block in before),
     )
 
 
@@ -222,6 +336,7 @@ class _Facts:
     seed: int | None
     started: float
     pairs: int
+    stop_early: bool = False
 
     def _report(self, pair: Pair, **content: Any) -> AuditReport:
         point = self.reading.points[0]

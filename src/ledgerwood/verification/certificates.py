@@ -23,7 +23,24 @@ imply :math:`S(T(X)) \le \alpha - \beta` with :math:`S(t) = P_{p_1,p_2}(T(Y) \ge
 survival function at its own variable is at most :math:`u` with probability at most :math:`u`; so that event has
 probability at most :math:`\alpha - \beta`, and :math:`p_2 \notin I(X_2)` at most :math:`\beta`. ∎
 
-This is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
+**Theorem (two blocks).** Let a second block of fresh outputs follow, its event chosen in the light of all that was seen
+before, and let :math:`P_1(\lambda), P_2(\lambda)` be the inner supremum above plus :math:`\beta` for the counts of each
+block. For a fixed weight :math:`0 < a < 1` the bound
+
+.. math:: L = \sup\{\lambda : F(P_1(\lambda)^a P_2(\lambda)) \le \alpha\}, \qquad
+          F(c) = \frac{c - a\,c^{1/a}}{1 - a} = P(U_1^a U_2 \le c),
+
+with independent uniform :math:`U_1, U_2`, has the same guarantee, if :math:`H_\lambda` speaks of every event.
+
+*Proof.* By the first theorem :math:`P(P_b(\lambda) \le u \mid \text{past}) \le u` where :math:`H_\lambda` holds. Given
+the first block, :math:`P_1^a P_2 \le c` has probability at most :math:`\min(1, c P_1^{-a})`, a decreasing function of
+:math:`P_1`; its mean is at most that for a uniform variable, which is :math:`F(c)`. So :math:`P(F(P_1^a P_2) \le
+\alpha) \le \alpha`. As both :math:`P_b` grow with :math:`\lambda`, :math:`L > \lambda` implies
+:math:`F(P_1^a P_2) \le \alpha` at :math:`\lambda`. ∎
+
+A first block that says nothing (:math:`P_1 = 1`) costs the factor :math:`1 - a` of the error, no more.
+
+The first is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
 The supremum over :math:`p_2` is computed with a proof, not on a grid of points: :math:`R` is monotone, so on a cell
 :math:`p_2 \in [a, b]` the probability is at most its value at :math:`(g_\lambda(b), a)`; and a block of consecutive
 :math:`y_2` is replaced by its least element. Both replacements only lower the bound.
@@ -32,7 +49,7 @@ The supremum over :math:`p_2` is computed with a proof, not on a grid of points:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,13 +58,23 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["GaussianNull", "Null", "RatioNull", "clopper_pearson", "lower_bound", "two_interval_bound"]
+__all__ = [
+    "Counts",
+    "GaussianNull",
+    "Null",
+    "RatioNull",
+    "clopper_pearson",
+    "combined_bound",
+    "lower_bound",
+    "two_interval_bound",
+]
 
 Floats = NDArray[np.float64]
 
 _NUISANCE_SHARE = 0.01  # beta / alpha: what the interval for p2 may cost
 _CELL = 0.04  # width of a nuisance cell, in standard deviations of the estimate of p2
 _BLOCK = 0.05  # width of a block of y2, in standard deviations of Y2
+_FIRST_WEIGHT = 0.4  # a: of the first of two blocks
 _ROUNDING = 1e-9  # relative slack for the incomplete beta function
 
 
@@ -196,41 +223,110 @@ def lower_bound(hits1: int, hits2: int, n: int, *, null: Null | None = None, con
     >>> round(lower_bound(10_000, 0, 10_000), 2)
     7.68
     """
-    if n < 1 or not (0 <= hits1 <= n and 0 <= hits2 <= n):
-        raise ParameterError("hits", "lie between 0 and n", (hits1, hits2, n))
+    return combined_bound([Counts(hits1, hits2, n)], null=null, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often a block's event happened in ``n`` fresh outputs on each input."""
+
+    hits1: int
+    hits2: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or not (0 <= self.hits1 <= self.n and 0 <= self.hits2 <= self.n):
+            raise ParameterError("hits", "lie between 0 and n", (self.hits1, self.hits2, self.n))
+
+
+def combined_bound(blocks: Sequence[Counts], *, null: Null | None = None, confidence: float = 0.99) -> float:
+    """Lower confidence bound from one or two blocks of fresh outputs, each with an event of its own (second theorem).
+
+    The event of the second block may depend on all outputs before it; a first block that says nothing costs little.
+
+    >>> blocks = [Counts(300, 90, 5_000), Counts(260, 50, 5_000)]
+    >>> round(combined_bound(blocks), 3), round(max(lower_bound(b.hits1, b.hits2, b.n) for b in blocks), 3)
+    (1.267, 1.298)
+    >>> halves = [Counts(250, 50, 5_000), Counts(250, 50, 5_000)]
+    >>> round(combined_bound(halves), 3), round(lower_bound(500, 100, 10_000), 3)
+    (1.304, 1.358)
+    """
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
     family: Null = RatioNull() if null is None else null
     alpha = 1.0 - confidence
+    if not 1 <= len(blocks) <= 2:
+        raise ParameterError("blocks", "be one or two", len(blocks))
     z = _normal_quantile(1.0 - alpha)
-    statistic = float(family.estimate(np.float64(hits1), np.float64(hits2), n, z))  # type: ignore[arg-type]
-    if not math.isfinite(statistic):
+    evidence = [_Evidence.of(block, family, alpha, z) for block in blocks]
+    start = max(one.statistic for one in evidence)
+    if not math.isfinite(start):
         return -math.inf
-    target = alpha * (1.0 - _NUISANCE_SHARE) * (1.0 - 1e-6)
-    p_low, p_high = clopper_pearson(hits2, n, alpha * _NUISANCE_SHARE)
-    lower_ends, upper_ends = _cells(p_low, p_high, n)
-    edges = _edges(p_low, p_high, n)
-    thresholds = np.ceil(family.boundary(statistic, edges, n, z) * (1.0 - 1e-12) - 1e-6)
-    region = _Region(edges, thresholds, n)
-    weights = region.below(lower_ends)
+    target = alpha * (1.0 - 1e-6)
 
-    def lowered(parameter: float, k: int) -> float:
-        end, row = upper_ends[k : k + 1], weights[k : k + 1]
+    def combined(tails: Sequence[float]) -> float:
+        if len(tails) == 1:
+            return tails[0]
+        first, second = (min(tail, 1.0) for tail in tails)
+        c = float(first**_FIRST_WEIGHT) * second
+        return (c - _FIRST_WEIGHT * float(c ** (1.0 / _FIRST_WEIGHT))) / (1.0 - _FIRST_WEIGHT) * (1.0 + _ROUNDING)
 
-        def tail(value: float) -> float:
-            return float(region.probability(family.largest(value, end), row)[0])
-
-        return _largest_below(tail, target, parameter)
-
-    # Follow the worst cell down until no cell is worse: each pass lowers the bound, the last one checks all cells.
-    bound = lowered(statistic + 0.25 * (1.0 + abs(statistic)), lower_ends.size // 2)
+    # Follow the worst cells down until none is worse: each pass lowers the bound, the last one checks all cells.
+    bound = start + 0.25 * (1.0 + abs(start))
+    cells = [one.middle for one in evidence]
     while math.isfinite(bound):
-        tails = region.probability(family.largest(bound, upper_ends), weights)
-        k = int(np.argmax(tails))
-        if tails[k] <= target:
+        bound = _largest_below(
+            lambda value, chosen=tuple(cells): combined(  # type: ignore[misc]
+                [one.tail_at(value, k) for one, k in zip(evidence, chosen, strict=True)]
+            ),
+            target,
+            bound,
+        )
+        worst = [one.worst(bound) for one in evidence] if math.isfinite(bound) else []
+        if not worst or combined([tail for _, tail in worst]) <= target:
             return bound
-        bound = lowered(bound, k)
+        cells = [k for k, _ in worst]
     return bound
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """P_b of one block as a function of the parameter: the supremum over the nuisance's cells, plus beta."""
+
+    statistic: float
+    family: Null
+    region: _Region
+    upper_ends: Floats
+    weights: Floats
+    beta: float
+
+    @classmethod
+    def of(cls, block: Counts, family: Null, alpha: float, z: float) -> _Evidence:
+        n = block.n
+        statistic = float(family.estimate(np.float64(block.hits1), np.float64(block.hits2), n, z))  # type: ignore[arg-type]
+        beta = alpha * _NUISANCE_SHARE
+        p_low, p_high = clopper_pearson(block.hits2, n, beta)
+        lower_ends, upper_ends = _cells(p_low, p_high, n)
+        edges = _edges(p_low, p_high, n)
+        # Counts that bound nothing say nothing: the whole sample space is as extreme as they are.
+        reached = family.boundary(statistic, edges, n, z) if math.isfinite(statistic) else np.zeros(edges.size)
+        region = _Region(edges, np.ceil(reached * (1.0 - 1e-12) - 1e-6), n)
+        return cls(statistic, family, region, upper_ends, region.below(lower_ends), beta)
+
+    @property
+    def middle(self) -> int:
+        return self.upper_ends.size // 2
+
+    def tail_at(self, parameter: float, k: int) -> float:
+        """P_b with the supremum replaced by one cell."""
+        largest = self.family.largest(parameter, self.upper_ends[k : k + 1])
+        return float(self.region.probability(largest, self.weights[k : k + 1])[0]) + self.beta
+
+    def worst(self, parameter: float) -> tuple[int, float]:
+        """The cell with the largest probability, and P_b."""
+        tails = self.region.probability(self.family.largest(parameter, self.upper_ends), self.weights)
+        k = int(np.argmax(tails))
+        return k, float(tails[k]) + self.beta
 
 
 def _largest_below(probability: Callable[[float], float], target: float, start: float) -> float:

@@ -37,11 +37,12 @@ Promise = Callable[[Floats, Floats, int, float], Floats]
 _QUICK = 20_000  # rows per input for the first comparison of scores
 _FINALISTS = 8  # scores compared again on all rows
 _CUTS = 500
+_FEW_VALUES = 40  # of a field that is not cut into bins
 _CAUTIONS = (1.0, 2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
-_LUCK = 0.5  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
+_LUCK = 0.7  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,8 +90,11 @@ def propose(first: Encoded, second: Encoded, *, classifiers: bool = True) -> lis
         near = pairs if len(varying) <= 5 else [pair for pair in pairs if pair[1] - pair[0] == 1]
         columns += [Difference(i, j, f"{first.names[i]} - {first.names[j]}") for i, j in near]
     scores = list(columns)
-    scores += [Histogram.fit(column, first, second) for column in columns[:24]]
     atoms = [Atoms.fit(column, first, second) for column in columns[:40]]
+    # Few values need no bins: their own frequencies say more.
+    few = [atom is not None and len(atom.keys) <= _FEW_VALUES for atom in atoms]
+    binned = [column for j, column in enumerate(columns[:24]) if not few[j]]
+    scores += [Histogram.fit(column, first, second) for column in binned]
     whole = Atoms.fit(None, first, second)
     scores += [atom for atom in (*atoms, whole) if atom is not None]
     if classifiers and len(varying) >= 2:
@@ -189,7 +193,8 @@ def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: fl
 def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -> Event:
     """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before.
 
-    An event that never happened on one input stays as it was if the new one does happen there.
+    An event that never happened on one input stays as it was if the new one does happen there; and so does any event
+    that the new score, which may have few values, cannot make about as frequent.
     """
     event = candidate.event
     score = event.score.relearn(first, second, memo)
@@ -201,6 +206,8 @@ def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -
     cuts = [float(np.quantile(pooled, level, method=side)) for side in ("lower", "higher")]
     options = [Event(score, cut, event.above, event.swapped) for cut in cuts]
     relearned = min(options, key=lambda option: abs(float(np.mean(option.holds(pooled))) - share))
+    if abs(float(np.mean(relearned.holds(pooled))) - share) > 0.1 * min(share, 1.0 - share):
+        return event
     never = candidate.hits2 == 0
     return event if never and relearned(first if event.swapped else second).any() else relearned
 

@@ -14,6 +14,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -172,8 +176,15 @@ def _as_array(outputs: Outputs) -> Floats | None:
 
 def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str, float]]:
     """The fields of one output as (path, number) pairs."""
-    if isinstance(output, (bool, int, float, np.number, np.bool_)):
+    if isinstance(output, Enum):
+        yield f"{path}.text", text_code(output.name)
+    elif isinstance(output, (bool, int, float, np.number, np.bool_, Decimal, Fraction)):
         yield path, _number(output)
+        if isinstance(output, (int, Decimal, Fraction)) and not -(2**53) <= output <= 2**53:  # floats would merge them
+            yield f"{path}.text", text_code(str(output))
+    elif isinstance(output, (date, time, timedelta)):
+        yield path, _moment(output)
+        yield f"{path}.text", text_code(repr(output))
     elif isinstance(output, Raised):
         yield "raised", text_code(output.kind)
     elif output is None:
@@ -197,8 +208,9 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
             yield from _fields(value, f"{path}[{j}]", depth + 1)
     elif isinstance(output, (set, frozenset)):
         yield f"{path}.length", float(len(output))
-        for value in output:
-            yield f"{path}.has.{value}", 1.0
+        ordered = sorted(output, key=lambda value: (type(value).__name__, _order(value), str(value)))
+        for j, value in enumerate(ordered[:_MOST_ITEMS]):
+            yield from _fields(value, f"{path}{{{j}}}", depth + 1)
     else:
         yield from _fields(_serialised(output), path, depth + 1)
 
@@ -207,7 +219,24 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # an integer beyond the floats
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
+    except (ValueError, TypeError):  # a complex number, a signalling decimal
+        return math.nan
+
+
+def _order(value: Any) -> float:
+    """Numbers of a set by size, the rest by their text alone."""
+    return _number(value) if isinstance(value, (int, float, np.number, Decimal, Fraction)) else 0.0
+
+
+def _moment(value: date | time | timedelta) -> float:
+    """Days since the year 1, or seconds of a time or a duration."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    seconds = 0.0
+    if isinstance(value, (datetime, time)):
+        seconds = 3600.0 * value.hour + 60.0 * value.minute + value.second + 1e-6 * value.microsecond
+    return value.toordinal() + seconds / 86400.0 if isinstance(value, date) else seconds
 
 
 def _serialised(model: Any) -> Any:
@@ -227,7 +256,7 @@ def _serialised(model: Any) -> Any:
         return to_dict()
     if dataclasses.is_dataclass(model) and not isinstance(model, type):
         return {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
-    state = getattr(model, "__getstate__", lambda: None)()
+    state = None if isinstance(model, type) else getattr(model, "__getstate__", lambda: None)()
     if isinstance(state, tuple):
         state = [part for part in state if part is not None]
     return state if isinstance(state, (Mapping, list)) and state else repr(model)

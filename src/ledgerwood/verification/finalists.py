@@ -53,15 +53,21 @@ class Selection:
     def _lattice(self) -> list[tuple[Candidate, Statement]]:
         return [] if self.floating is None else [self.floating]
 
-    def finalists(self, first: Encoded, second: Encoded) -> list[Finalist]:
-        """Events to certify, their scores learned again from all rows of the selection."""
+    @property
+    def is_never(self) -> bool:
+        """Whether the best event was seen on one input only."""
+        return bool(self.values) and self.values[0][0].hits2 == 0
+
+    def finalists(self, first: Encoded, second: Encoded, most: int | None = None) -> list[Finalist]:
+        """Events to certify (at most so many on values), their scores learned again from all rows of the selection."""
         memo: Memo = {}
-        share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(self.values))
+        values = self.values[:most]
+        share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(values))
         chosen = [
             Finalist(
                 "mu" if statement.quantity == "mu" else "values", relearn(c, first, second, memo), statement, share
             )
-            for c, statement in self.values
+            for c, statement in values
         ]
         lattice = [Finalist("floating point", c.event, statement, _FLOATING_SHARE) for c, statement in self._lattice]
         return chosen + lattice

@@ -10,12 +10,13 @@ the number of right guesses W among r is dominated by a binomial up to :math:`\d
 
 .. math:: P(W \ge v) \le P(B \ge v) + 2 m \delta \max_{1 \le i \le v} \frac{1}{i} P(v - i \le B < v).
 
-**Mahloujifar, Melis and Chaudhuri 2024** (arXiv:2410.22235). Under f-DP let :math:`r_i` be the probability of at least
-i right guesses weighted by their share of right ones, and :math:`h_i` by their share of wrong ones. The trade-off curve
-forces :math:`h_{i} \ge \bar f(r_{i+1})` with :math:`\bar f(x) = \Phi(\Phi^{-1}(x) - \mu)` for :math:`\mu`-GDP, and one
-more right guess needs :math:`r_i = r_{i+1} + \frac{i}{k - i}(h_i - h_{i+1})`. Starting from :math:`P(W \ge v) = \alpha`
-these inequalities are run down to i = 0; if the total mass :math:`r_0 + h_0` exceeds the share of canaries that were
-guessed, k/m, no such learner exists.
+**Mahloujifar, Melis and Chaudhuri 2024** (arXiv:2410.22235). Under f-DP let :math:`r_i` be the probability that a
+canary drawn at random is guessed rightly and at least i guesses are right, and :math:`h_i` the same for wrongly. The
+trade-off curve forces :math:`h_{i} \ge \bar f(r_{i+1})` with :math:`\bar f(x) = \Phi(\Phi^{-1}(x) - \mu)` for
+:math:`\mu`-GDP, and :math:`r_i = r_{i+1} + \frac{i}{k - i}(h_i - h_{i+1})`. Starting from :math:`P(W \ge v) = \alpha`
+these relations are run down to i = 0; if the total mass :math:`r_0 + h_0` exceeds the share of canaries that were
+guessed, k/m, no such learner exists. Derived, with a proof that this start is the least, in
+``docs/theory/one-run-audit.md``.
 
 Both are lower bounds at the stated confidence. They are looser than an audit by many trainings, because canaries share
 the model.

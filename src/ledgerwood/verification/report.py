@@ -9,7 +9,24 @@ from typing import Any
 
 from ledgerwood.errors import MissingDependency
 
-__all__ = ["AuditReport", "Certificate", "Picture"]
+__all__ = ["AuditReport", "Block", "Certificate", "Picture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An event that happened ``hits1`` times in ``n`` fresh outputs on one input, ``hits2`` in ``n`` on the other."""
+
+    event: str
+    on: str
+    hits1: int
+    hits2: int
+    n: int
+
+    def __str__(self) -> str:
+        return (
+            f"{{{self.event}}} happened {self.hits1:,} times on {self.on}, {self.hits2:,} times on its neighbour, "
+            f"out of {self.n:,} fresh outputs each"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +34,7 @@ class Certificate:
     """One bound: ``quantity`` ("epsilon" at ``delta``, or "mu") is at least ``bound``, claimed ``claimed``.
 
     The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other.
+    ``earlier`` holds the counts of a block before it, with the event chosen then, where both make one bound.
     """
 
     quantity: str
@@ -29,6 +47,7 @@ class Certificate:
     hits2: int
     n: int
     confidence: float
+    earlier: tuple[Block, ...] = ()
 
     @property
     def contradicts(self) -> bool:
@@ -37,10 +56,10 @@ class Certificate:
 
     def __str__(self) -> str:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
+        last = Block(self.event, self.on, self.hits1, self.hits2, self.n)
         return (
             f"{self.quantity} >= {math.floor(self.bound * 1e4) / 1e4:.4f}{at} (claimed {self.claimed:.6g}): "
-            f"{{{self.event}}} happened {self.hits1:,} times on {self.on}, {self.hits2:,} times on its neighbour, "
-            f"out of {self.n:,} fresh outputs each"
+            + "; and before, ".join(str(block) for block in (last, *self.earlier))
         )
 
 
