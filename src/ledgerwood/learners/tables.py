@@ -12,14 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import Column, Kind
-from ledgerwood.learners.schema import Atom, Key, Schema
+from ledgerwood.learners.labels import Labels, as_vector, read_labels, read_target
+from ledgerwood.learners.schema import Key, Schema
+
+__all__ = [
+    "Columns",
+    "Labels",
+    "Table",
+    "as_vector",
+    "raw_columns",
+    "read_as",
+    "read_columns",
+    "read_labels",
+    "read_table",
+    "read_target",
+    "take_rows",
+    "without_unit",
+]
 
 Values = NDArray[Any]
 _BLOCK_ROWS = 8192
@@ -350,67 +366,3 @@ def _codes(values: Values, column: Column) -> NDArray[np.int32]:
 
 def _is_atom(value: Any) -> bool:
     return isinstance(value, str | int | float | np.generic)
-
-
-# ---- labels
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Targets: class codes (int64, in the order of ``classes``), or float64 numbers clipped to bounds."""
-
-    values: Values
-    classes: tuple[Atom, ...] | None = None
-    bounds: tuple[float, float] | None = None
-
-
-def as_vector(y: Any) -> Any:
-    """Return y as an array; polars and Arrow through narwhals, masked entries as nan."""
-    if np.ma.isMaskedArray(y):
-        if not np.ma.getmaskarray(y).any():
-            return np.asarray(np.ma.getdata(y))
-        data = np.ma.getdata(y)
-        numeric = data.dtype.kind in "biuf"
-        return np.where(np.ma.getmaskarray(y), np.nan, data.astype(np.float64 if numeric else object))
-    if isinstance(y, np.ndarray | list | tuple) or y is None:
-        return y
-    import narwhals.stable.v2 as nw
-
-    found = nw.from_native(y, series_only=True, pass_through=True)
-    return found.to_numpy() if isinstance(found, nw.Series) else y
-
-
-def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
-    """Read class labels as codes. A label that is not declared raises: the one value that may.
-
-    >>> read_labels(np.array(["no", "yes", "no"]), None).values.tolist()
-    [0, 1, 0]
-    """
-    if classes is None:
-        found, codes = np.unique(y, return_inverse=True)
-        return Labels(codes.astype(np.int64), tuple(cast("list[Atom]", found.tolist())))
-    codes = _class_codes(np.asarray(y), classes)
-    if (codes < 0).any():
-        raise ParameterError(
-            "y", f"hold declared classes only ({', '.join(map(repr, classes))})", "<data>",
-            "Declare every label value: Schema(classes=[...])",
-        )  # fmt: skip
-    return Labels(codes, tuple(classes))
-
-
-def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
-    """Return each label's place among the classes, -1 for any other."""
-    if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
-        known = np.array([float(value) for value in classes])
-        if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
-            order = np.argsort(known, kind="stable")
-            numbers = y.astype(np.float64)
-            at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
-            return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
-    code = {value: i for i, value in enumerate(classes)}
-    return np.array([code.get(value, -1) for value in y.tolist()], dtype=np.int64)
-
-
-def read_target(y: Values, bounds: tuple[float, float]) -> Labels:
-    """Read a regression target, clipped to its bounds."""
-    return Labels(np.clip(np.asarray(y, dtype=np.float64), *bounds), bounds=bounds)

@@ -199,7 +199,7 @@ class Training:
             gradients, curvature = layout.unpack(noisy, outputs)
             weights = self._quantised(weights_of(s, gradients, curvature, used[0]), factor)
             scale = 1.0 / self.loops.trees if s.leaf == "average" else factor
-            spread = (noise_of(s, curvature, used[0]) * scale).astype(np.float32)
+            spread = (noise_of(s, gradients, curvature, used[0]) * scale).astype(np.float32)
             found.append(Tree(structure, weights, curvature.astype(np.float32), spread))
         return found
 

@@ -101,12 +101,13 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
     return max(0.0, 1.0 - shrink * noise / whole) if whole > 0 else 0.0
 
 
-def noise_of(settings: Settings, curvature: Any, sigma: float) -> NDArray[np.float64]:
+def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
     with np.errstate(divide="ignore"):
         spread = np.where(denominator > 0, sigma / denominator, settings.leaf_clip)
-    return np.minimum(spread, settings.leaf_clip)
+    kept = _signal_share(settings.shrink, gradients, sigma) if settings.shrink else 1.0
+    return np.minimum(spread, settings.leaf_clip) * kept
 
 
 def laplace_values(

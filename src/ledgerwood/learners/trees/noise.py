@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ def root_above(square: int) -> float:
     return math.sqrt(square) * _UP
 
 
+@lru_cache(maxsize=4)  # a release asks for its mechanism twice: to check and to draw
+def _gaussian(sigma: float, sensitivity: float, neighbours: str) -> GaussianMechanism:
+    return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, neighbours=neighbours)
+
+
 @dataclass(frozen=True, slots=True)
 class GaussianSums:
     """Normal noise on integer sums whose L2 sensitivity is ``sensitivity``, at the planned cost."""
@@ -51,7 +57,7 @@ class GaussianSums:
         return self.sensitivity / self.cost.ratio * _UP
 
     def _mechanism(self) -> GaussianMechanism:
-        return GaussianMechanism(sigma=self.sigma, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
+        return _gaussian(self.sigma, self.sensitivity, str(self.cost.neighbours))
 
     def check(self, value: ArrayLike) -> None:
         """Refuse what is no integer array."""
