@@ -2,7 +2,7 @@
 
     python -m benchmarks.linear.speed --data DIR [--peers peers/bin/python]
 
-CPU seconds (wall seconds beside them) of whole fits on the training rows of a9a, one thread each. Writes
+CPU seconds (wall seconds beside them) of whole fits on the training rows of a9a, all threads counted. Writes
 ``benchmarks/results/linear/speed.json``.
 """
 
