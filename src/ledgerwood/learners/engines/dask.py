@@ -29,7 +29,11 @@ Ints = NDArray[np.int64]
 
 _CACHE: dict[tuple[str, int], tuple[LocalAggregator, int]] = {}
 _LOCK = threading.Lock()
-_RETRIES = 5
+_RETRIES = 8
+_POLL = 1.0
+"""Seconds between two looks at whether a worker is still there."""
+_PATIENCE = 120
+"""Seconds to wait for a worker when there is none."""
 
 
 class DaskEngine:
@@ -120,7 +124,7 @@ class DaskAggregator:
             waiting = []
             for worker, own, future in futures:
                 try:
-                    answer = future.result()
+                    answer = self._result(worker, future)
                 except Exception as error:
                     if _is_ours(error):
                         raise
@@ -141,6 +145,23 @@ class DaskAggregator:
             f"them was released. Check the cluster, then fit again with a new client"
         )
 
+    def _result(self, worker: str, future: Any) -> Ints | None:
+        """Wait for an answer as long as its worker is there: a task whose worker died may wait for it for ever."""
+        while True:
+            try:
+                found: Ints | None = future.result(timeout=_POLL)
+                return found
+            except TimeoutError:
+                if worker not in self._present():
+                    future.cancel()
+                    raise
+
+    def _present(self) -> list[str]:
+        try:
+            return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        except Exception as error:
+            raise EngineLost("the scheduler is gone; nothing was released. Fit again with a new client") from error
+
     def _submit(self, worker: str, task: tuple[Any, ...]) -> Any:
         try:
             return self._client.submit(answer, *task, workers=[worker], allow_other_workers=True, pure=False, retries=0)
@@ -149,13 +170,10 @@ class DaskAggregator:
 
     def _assigned(self, parts: Sequence[int]) -> dict[str, list[int]]:
         """Return which worker sums which parts: the one that did before if it is there, else the least loaded one."""
-        try:
-            present = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        except Exception as error:
-            raise EngineLost("the scheduler is gone; nothing was released. Fit again with a new client") from error
+        present = self._present()
         if not present:
-            self._client.wait_for_workers(1, timeout=60)
-            present = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+            self._client.wait_for_workers(1, timeout=_PATIENCE)
+            present = self._present()
         for gone in set(self._homes) - set(present):
             self._forget(gone)
         home = {part: worker for worker, own in self._homes.items() for part in own}
@@ -198,7 +216,7 @@ def answer(
 
 def _is_ours(error: BaseException) -> bool:
     """Whether a task failed for a public reason that trying again does not mend."""
-    return isinstance(error, ParameterError | TypeError | ImportError)
+    return isinstance(error, EngineLost | ParameterError | TypeError | ImportError)
 
 
 def _version() -> str:
