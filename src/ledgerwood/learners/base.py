@@ -183,7 +183,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
-        target = validate_data(self, y=tables.as_vector(y), y_numeric=self._task == "regression")
+        regression = self._task == "regression"
+        vector = tables.as_vector(y)
+        target = validate_data(self, y=tables.as_numbers(vector) if regression else vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
         validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:

@@ -154,7 +154,7 @@ def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
     y = np.asarray(y)
     if schema.unit is None:
         return X, y
-    names, values = tables.raw_columns(X)
+    names, values = tables.raw_columns(X, schema.unit)
     if schema.unit not in names:
         raise ParameterError("X", "have the column that names the unit", schema.unit)
     key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
