@@ -329,7 +329,8 @@ def report(found: dict[str, Any]) -> str:
         f" {about['repeats']} repeats counts. Compare numbers within this page only: one shared machine of two cores,"
         f" Python {about['python']}, xgboost {about['xgboost']}, LightGBM {about['lightgbm']}. CPU time is the fairer"
         f" column: wall times lie on a busy machine (load {about['load']:.1f} at the start of this run).\n\n"
-        "Where it says 256 bins, ours are 253 and the code of missing cells."
+        "Where it says 256 bins, ours are 253 and the code of missing cells. Parts may come from separate runs"
+        " (`--only fit,predict,threads,rows,small,memory,start,plan,interpret`)."
     )
     if "fit" in found:
         parts.append(f"## Fit: {size} rows, {about['trees']} trees")
@@ -374,8 +375,8 @@ def report(found: dict[str, Any]) -> str:
         text = "20 000 rows, 10 trees. The import of the estimator (scikit-learn, scipy, pandas) comes before the fits."
         parts.append("## First fit of a process\n\n" + text + "\n\n" + table(head, rows))
     if "plan" in found:
-        rows = [[name, f"{one['first']:.3f}", f"{one['again']:.4f}"] for name, one in found["plan"].items()]
-        parts.append("## Planning\n\n" + table(["100 trees", "first, s", "again, s"], rows))
+        rows = [[name, f"{one['first cpu']:.2f}", f"{1e3 * one['again']:.1f}"] for name, one in found["plan"].items()]
+        parts.append("## Planning\n\n" + table(["100 trees", "first, CPU s", "again, ms"], rows))
     if "interpret" in found:
         rows = [
             [

@@ -51,7 +51,7 @@ def evaluate(job: Job, folder: str) -> dict[str, Any]:
     began = time.process_time(), time.perf_counter()
     if job.learner == "xgboost":
         model = _xgboost(regression)
-        codes = {c: X[c].astype("category") for c in X.columns if X[c].dtype == object}
+        codes = {c: X[c].astype("category") for c in X.columns if X[c].dtype.kind not in "iufb"}
         X = X.assign(**codes)
         X_test = X_test.assign(**{c: X_test[c].astype(codes[c].dtype) for c in codes})
     else:

@@ -70,7 +70,7 @@ class Optimist(ToyClassifier):
     ids=lambda part: type(part).__name__ if not isinstance(part, str) else "",
 )
 def test_a_planted_mistake_is_caught(learner: Any, check: str) -> None:
-    report = check_learner(learner, samples=150)
+    report = check_learner(learner, samples=400)
     assert not report.passed
     assert check in [finding.check for finding in report.findings if not finding.passed], str(report)
 

@@ -54,7 +54,7 @@ class _Failed(Exception):
 
 
 def check_learner(
-    estimator: Any, *, epsilon: float = 1.0, samples: int = 400, seconds: float | None = 30.0, seed: int = 1
+    estimator: Any, *, epsilon: float = 1.0, samples: int = 400, seconds: float | None = None, seed: int = 1
 ) -> LearnerReport:
     """Try to catch a private estimator at breaking its promises.
 
@@ -66,7 +66,8 @@ def check_learner(
     epsilon
         The budget of the audited trainings.
     samples, seconds
-        Trainings on each of the two tables, and the time they may take.
+        Trainings on each of the two tables, and the time they may take (no limit by default). An audit that time
+        cuts short is no pass.
     seed
         Makes the audit reproducible.
 
@@ -216,6 +217,8 @@ class _Trial:
         )
         if report.flagged:
             raise _Failed(f"epsilon >= {report.epsilon_lower:.3g} certified at a stated {self.epsilon}")
+        if not report.passed:
+            raise _Failed("the audit did not finish: give it more seconds or fewer samples")
         return f"epsilon >= {report.epsilon_lower:.3g} certified, {self.epsilon} stated"
 
 
