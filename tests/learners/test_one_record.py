@@ -5,6 +5,7 @@ runs of a search.
 from __future__ import annotations
 
 import traceback
+import warnings
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,12 @@ def test_the_row_count_is_a_convention_wherever_a_neighbour_may_change_it(neighb
     schema = Schema(unit="who", neighbours=neighbours, bounds={"x": (0, 1)}, classes=[0, 1])
     text = str(ToyClassifier(schema=schema).fit(X, Y).privacy_statement())
     assert "By convention the number of rows" in text
+
+
+@pytest.mark.parametrize("distinct", [15, 16])  # of 30 rows: scikit-learn warns above half
+def test_no_warning_counts_the_labels(distinct: int) -> None:
+    schema = Schema(bounds={0: (0, 1)}, classes=list(range(20)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ToyClassifier(schema=schema, delta=1e-5).fit(SPREAD[:30, None], np.arange(30) % distinct)
+    assert [str(warning.message) for warning in told] == []

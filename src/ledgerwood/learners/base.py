@@ -9,6 +9,7 @@ interruption, the receipt and the statement.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -301,7 +302,11 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
         return tags
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
-        check_classification_targets(target)
+        with (
+            warnings.catch_warnings()
+        ):  # scikit-learn's says that there are many distinct labels: an exact fact about y
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(target)
         self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))
         return tuple(self.classes_.tolist()), () if schema.classes is not None else ("classes",)
 
