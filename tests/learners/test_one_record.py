@@ -15,7 +15,7 @@ import pytest
 from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import PrivateSearch, Schema
+from ledgerwood.learners import PrivateSearch, Schema, private_score
 from ledgerwood.learners.discovery import value_counts
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.labels import read_target
@@ -115,3 +115,12 @@ def test_no_warning_counts_the_labels(distinct: int) -> None:
         warnings.simplefilter("always")
         ToyClassifier(schema=schema, delta=1e-5).fit(SPREAD[:30, None], np.arange(30) % distinct)
     assert [str(warning.message) for warning in told] == []
+
+
+@pytest.mark.parametrize("value", [None, np.nan, np.inf])
+def test_a_missing_target_does_not_stop_a_private_score(value: Any) -> None:
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    model = ToyRegressor(schema=schema).fit(SPREAD[:, None], SPREAD)
+    target = SPREAD.astype(object)
+    target[3] = value
+    assert 0 <= private_score(model, SPREAD[:, None], target, epsilon=1.0).value <= 1
