@@ -104,11 +104,12 @@ def _learned(facts: PublicFacts, columns: tuple[Column, ...], plan: Plan) -> lis
 
 def _conventions(schema: Schema, facts: PublicFacts, estimator: Any) -> list[str]:
     found = []
-    if schema.rows is None and facts.neighbours == "add_remove":
+    if schema.rows is None and (facts.neighbours == "add_remove" or schema.unit is not None):
+        change = "adding or removing a record" if facts.neighbours == "add_remove" else "a unit with more or fewer rows"
         use = "delta and the plan were" if estimator.delta is None else "the plan was"
         found.append(
             f"By convention the number of rows ({facts.rows}) is treated as public: {use} made from it, although "
-            f"adding or removing a record changes it."
+            f"{change} changes it."
         )
     if schema.unit is not None:
         found.append("Rows without a value of the unit count together as one unit.")

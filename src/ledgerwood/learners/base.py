@@ -9,6 +9,7 @@ interruption, the receipt and the statement.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -183,7 +184,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
-        target = validate_data(self, y=tables.as_vector(y), y_numeric=self._task == "regression")
+        regression = self._task == "regression"
+        vector = tables.as_vector(y)
+        target = validate_data(self, y=tables.as_numbers(vector) if regression else vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
         validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
@@ -299,7 +302,11 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
         return tags
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
-        check_classification_targets(target)
+        with (
+            warnings.catch_warnings()
+        ):  # scikit-learn's says that there are many distinct labels: an exact fact about y
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(target)
         self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))
         return tuple(self.classes_.tolist()), () if schema.classes is not None else ("classes",)
 

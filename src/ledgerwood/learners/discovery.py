@@ -228,8 +228,21 @@ class SetSelection:
 
 
 def value_counts(values: NDArray[Any]) -> Counter[Atom]:
-    """Count the values that can be categories; anything else (None, nan, lists) is missing."""
-    return Counter(value for value in values.tolist() if isinstance(value, str | int) or _is_finite(value))
+    """Count the values that can be categories; anything else (None, nan, lists) is missing.
+
+    Equal values have one form: True, 1 and 1.0 are one key, and a dictionary would name it after whoever came first.
+
+    >>> value_counts(np.array([True, 1, 1.0, "a"], dtype=object))
+    Counter({1: 3, 'a': 1})
+    """
+    found = (value for value in values.tolist() if isinstance(value, str | int) or _is_finite(value))
+    return Counter(map(_one_form, found))
+
+
+def _one_form(value: Any) -> Atom:
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if value == int(value) else float(value)
 
 
 def _is_finite(value: Any) -> bool:

@@ -154,7 +154,7 @@ def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
     y = np.asarray(y)
     if schema.unit is None:
         return X, y
-    names, values = tables.raw_columns(X)
+    names, values = tables.raw_columns(X, schema.unit)
     if schema.unit not in names:
         raise ParameterError("X", "have the column that names the unit", schema.unit)
     key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
@@ -168,7 +168,8 @@ def _counts(model: Any, X: Any, y: NDArray[Any], metric: str) -> tuple[NDArray[n
         right = int(np.count_nonzero(model.predict(X) == y))
         return np.array([right, len(y) - right]), 1
     width = _width(model)
-    off = np.nan_to_num(np.abs(model.predict(X) - y), nan=width)
+    truth = np.asarray(tables.as_numbers(y), dtype=np.float64)  # None becomes nan, and nan the largest error
+    off = np.nan_to_num(np.abs(model.predict(X) - truth), nan=width)
     steps = np.floor(np.clip(off / width, 0, 1) * _STEPS).astype(np.int64)
     # sum of steps (at most _STEPS) and a count weighted alike, so that both are about as exact
     return np.array([steps.sum(), _STEPS * len(y)]), 2 * _STEPS

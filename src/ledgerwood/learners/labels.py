@@ -40,6 +40,22 @@ def as_vector(y: Any) -> Any:
     return found.to_numpy() if isinstance(found, nw.Series) else y
 
 
+def as_numbers(y: Any) -> Any:
+    """Return a regression target with its objects or texts as floats; the error for what is no number does not show it.
+
+    >>> as_numbers(["1", 2.5]).tolist()
+    [1.0, 2.5]
+    """
+    array = y if y is None else np.asarray(y)
+    if array is None or array.dtype.kind not in "OUS":
+        return y
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass  # raised below, so that the value is not in the error's context either
+    raise ParameterError("y", "hold numbers", "<data>", "Convert it before, or use a classifier")
+
+
 def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
     """Read class labels as codes. A label that is not declared raises: the one value that may.
 
@@ -72,5 +88,8 @@ def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
 
 
 def read_target(y: Values, bounds: tuple[float, float]) -> Labels:
-    """Read a regression target, clipped to its bounds."""
-    return Labels(np.clip(np.asarray(y, dtype=np.float64), *bounds), bounds=bounds)
+    """Read a regression target, clipped to its bounds. One that is not finite raises, as the statement says."""
+    numbers = np.asarray(as_numbers(y), dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise ParameterError("y", "hold finite numbers only", "<data>")
+    return Labels(np.clip(numbers, *bounds), bounds=bounds)

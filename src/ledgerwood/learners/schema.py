@@ -165,7 +165,10 @@ class Schema:
         except (ValueError, RecursionError) as error:
             raise FormatError(f"not JSON: {error}") from None
         if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
-            raise FormatError(f"a schema must be a JSON object with the field 'format': {FORMAT!r}")
+            raise FormatError(
+                f"a schema must be a JSON object with the field 'format': {FORMAT!r}. "
+                "Write it with Schema(bounds={...}, categories={...}, classes=[...]).to_json()"
+            )
         if body.pop("version", None) != VERSION:
             raise FormatError(f"this library reads schemas of version {VERSION}. Update ledgerwood")
         known = {field.name for field in fields(cls)}

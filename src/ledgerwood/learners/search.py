@@ -86,7 +86,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator
-        A private estimator with a schema that declares every category. Its own epsilon is ignored.
+        A private estimator with a schema that declares every category. Its own epsilon is ignored, and so are its
+        ``verbose`` and ``callbacks``: they would tell the number of runs.
     candidates
         A list of parameter settings, or a grid (mapping to lists).
     epsilon, delta
@@ -177,7 +178,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _made(self, setting: Mapping[str, Any], epsilon: float, delta: float) -> Any:
         model = clone(self.estimator).set_params(**setting)
-        return model.set_params(epsilon=epsilon, delta=delta, schema=self._schema)
+        # The price holds while the number of runs is secret, so no run may tell that it happens.
+        quiet = {name: value for name, value in (("verbose", 0), ("callbacks", None)) if name in model.get_params()}
+        return model.set_params(epsilon=epsilon, delta=delta, schema=self._schema, **quiet)
 
     def _calibrated(
         self, settings: Sequence[Mapping[str, Any]], epsilon: float, delta: float, X: Any, y: NDArray[Any]
@@ -294,7 +297,7 @@ def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
     if schema.unit is None:
         coins = np.random.default_rng(int.from_bytes(key, "little"))
         return np.asarray(coins.integers(4, size=rows) > 0)
-    names, values = tables.raw_columns(X)
+    names, values = tables.raw_columns(X, schema.unit)
     units = values[names.index(schema.unit)]
     side = {
         unit: hashlib.blake2b(unit.encode("utf-8", "replace"), key=key[:64], digest_size=1).digest()[0] >= 64

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import Column, Kind
-from ledgerwood.learners.labels import Labels, as_vector, read_labels, read_target
+from ledgerwood.learners.labels import Labels, as_numbers, as_vector, read_labels, read_target
 from ledgerwood.learners.schema import Key, Schema
 
 __all__ = [
     "Columns",
     "Labels",
     "Table",
+    "as_numbers",
     "as_vector",
     "raw_columns",
     "read_as",
@@ -111,30 +112,30 @@ def read_table(X: Any, schema: Schema) -> Table:
     return read_columns(X, schema).table()
 
 
-def raw_columns(X: Any) -> tuple[list[Key], list[Values]]:
-    """Return the names and the columns of anything that is a table."""
+def raw_columns(X: Any, unit: Key | None = None) -> tuple[list[Key], list[Values]]:
+    """Return the names and the columns of anything that is a table; the column ``unit`` without any rounding."""
     from narwhals.exceptions import DuplicateError
 
     _refuse_sparse(X)
     try:
-        return _from_frame(X) if _is_frame(X) else _from_array(X)
+        return _from_frame(X, unit) if _is_frame(X) else _from_array(X)
     except DuplicateError:
         raise ParameterError("X", "have distinct column names", "repeated names") from None
 
 
 def read_columns(X: Any, schema: Schema) -> Columns:
     """Read names, types and shapes; values are not looked at. Raises on public facts only."""
-    names, values = raw_columns(X)
+    names, values = raw_columns(X, schema.unit)
     _check_names(names, schema)
     assert schema.bounds is not None and schema.categories is not None
     units, columns, kept = None, [], []
-    rows = len(values[0])
+    rows, flags = len(values[0]), _boolean_names(X)
     for name, column in zip(names, values, strict=True):
         if name == schema.unit:
             units = column
             continue
         kind, read = _kind(name, column, schema)
-        bounds = schema.bounds.get(name) or ((0.0, 1.0) if column.dtype.kind == "b" else None)
+        bounds = schema.bounds.get(name) or ((0.0, 1.0) if name in flags else None)
         categories = schema.categories.get(name)
         columns.append(
             Column(name, kind, bounds if kind == "number" else None, None if categories is None else tuple(categories))
@@ -208,14 +209,35 @@ def _is_frame(X: Any) -> bool:
     return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
 
 
-def _from_frame(X: Any) -> tuple[list[Key], list[Values]]:
+def _from_frame(X: Any, unit: Key | None = None) -> tuple[list[Key], list[Values]]:
     import narwhals.stable.v2 as nw
 
     frame = nw.from_native(X, eager_only=True)
     names = [name if isinstance(name, str) else int(name) for name in frame.columns]
     if not names or not len(frame):
         _raise_empty(len(frame), len(names))
-    return list(names), [_from_series(s, name) for s, name in zip(frame.iter_columns(), names, strict=True)]
+    columns = zip(frame.iter_columns(), names, strict=True)
+    return list(names), [_exact(s, name) if name == unit else _from_series(s, name) for s, name in columns]
+
+
+def _exact(series: Any, name: Any) -> Values:
+    """The column that names the unit. One null must not make floats of large integers: units would merge by rounding,
+    and a single record would decide which rows of all the others are kept.
+    """
+    if series.dtype.is_integer() and series.null_count():
+        return _objects(series.to_list())
+    return _from_series(series, name)
+
+
+def _boolean_names(X: Any) -> set[Key]:
+    """The columns whose type is boolean, whether or not a value is missing: a type is public, a null is not."""
+    if not _is_frame(X):
+        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+        return set(range(array.shape[1])) if array.dtype.kind == "b" else set()
+    import narwhals.stable.v2 as nw
+
+    kinds = nw.from_native(X, eager_only=True).schema
+    return {name if isinstance(name, str) else int(name) for name, kind in kinds.items() if kind == nw.Boolean}
 
 
 def _from_series(series: Any, name: Any) -> Values:
@@ -313,12 +335,16 @@ def _kind(name: Key, values: Values, schema: Schema) -> tuple[Kind, Values]:
 
 
 def _floats(name: Key, values: Values) -> Values:
-    """An object column as numbers; None is missing; a string is a public mistake (see the module's text)."""
+    """An object column as numbers; None and pandas.NA are missing; a string is a public mistake (see above)."""
     if values.dtype.kind in "US" or any(isinstance(value, str | bytes) for value in values):
         raise ParameterError(
             f"column {name!r}", "hold numbers", "text", f"Convert it, or declare Schema(categories={{{name!r}: [...]}})"
         )
-    return np.array([np.nan if value is None else _float(value) for value in values], dtype=np.float64)
+    return np.array([np.nan if _is_missing(value) else _float(value) for value in values], dtype=np.float64)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType"
 
 
 def _float(value: Any) -> float:

@@ -45,7 +45,10 @@ def train(
     model: Annotated[str, typer.Option("--model", "-m", metavar="FILE", help="Where the model goes.")],
     schema: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Public facts as JSON; what it does not say is learned privately."),
+        typer.Option(
+            metavar="FILE",
+            help="Public facts, as Schema.to_json() writes them; what it does not say is learned privately.",
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="classification or regression; read from the schema by default.")
@@ -64,7 +67,10 @@ def train(
     report: Annotated[str | None, typer.Option(metavar="FILE", help="Also write a report.")] = None,
     json: Json = False,
 ) -> None:
-    """Train a private model. The guarantee and the plan are shown, the model holds released numbers only."""
+    """Train a private model on a TABLE, a .csv or .parquet file.
+
+    The guarantee and the plan are shown, the model holds released numbers only.
+    """
     from ledgerwood import learners
 
     if journal is not None and budget is not None:
@@ -118,7 +124,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="One column per class.")] = False,
     json: Json = False,
 ) -> None:
-    """Predict with a model; its columns are found by name, others are left out."""
+    """Predict the rows of a .csv or .parquet TABLE; the columns of the model are found by name, others are left out."""
     import pandas as pd
 
     from ledgerwood import learners

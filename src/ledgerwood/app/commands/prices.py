@@ -59,7 +59,10 @@ def account(
     neighbours: Relation = "add_remove",
     json: Json = False,
 ) -> None:
-    """What epsilon for this noise? Price a list of releases by every accounting method."""
+    """What epsilon for this noise? Price releases by every accounting method.
+
+    A RELEASE is '[times] Mechanism name=value ...', or a .toml or .json file of them.
+    """
     listed, delta, neighbours = _read(releases, delta, neighbours)
     cost = listed.cost(neighbours)
     found = cost.account(delta)

@@ -71,7 +71,7 @@ def recipe_settings(recipe: str, **options: Any) -> Settings:
     """
     found = RECIPES.get(recipe) if isinstance(recipe, str) else None
     if found is None:
-        raise ParameterError("recipe", f"be one of {', '.join(RECIPES)}", recipe)
+        raise ParameterError("recipe", f"be one of {', '.join(RECIPES)}", recipe, "Estimators also take 'auto'")
     merged = {**found.options, **options}
     if options.get("accounting") == "paper":
         merged = {"ridge": 0.0, **merged}

@@ -1,0 +1,126 @@
+"""What one record's values must not decide: the plan, how other records are read, the text of an error, the number of
+runs of a search.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from toy_learners import ToyClassifier, ToyRegressor
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners import PrivateSearch, Schema, private_score
+from ledgerwood.learners.discovery import value_counts
+from ledgerwood.learners.engines import Partitions
+from ledgerwood.learners.labels import read_target
+from ledgerwood.learners.tables import read_columns, read_table
+from ledgerwood.learners.units import keep_rows
+
+N = 40
+Y = np.arange(N) % 2
+SPREAD = np.arange(N) / N
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_null_in_a_boolean_column_does_not_change_the_plan(kind: str) -> None:
+    def labels(first: Any) -> list[str]:
+        flags = [first, *[True, False] * (N // 2)][:N]
+        column = pd.Series(flags, dtype="boolean") if kind == "pandas" else pl.Series(flags, dtype=pl.Boolean)
+        X = (pd.DataFrame if kind == "pandas" else pl.DataFrame)({"flag": column, "x": SPREAD})
+        model = ToyClassifier(schema=Schema(bounds={"x": (0, 1)}, classes=[0, 1]), delta=1e-5)
+        return [release.label for release in model.plan(X, Y).releases()]
+
+    assert labels(None) == labels(True)
+    assert "bounds" not in labels(None)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_null_unit_does_not_merge_other_units(kind: str) -> None:
+    large = [2**60 + i for i in range(N - 1)]  # as floats these would be one or two numbers
+    schema = Schema(unit="who", bounds={"x": (0, 1)})
+
+    def kept(last: Any) -> int:
+        ids = [*large, last]
+        column = pd.Series(ids, dtype="Int64") if kind == "pandas" else pl.Series(ids, dtype=pl.Int64)
+        X = (pd.DataFrame if kind == "pandas" else pl.DataFrame)({"who": column, "x": SPREAD})
+        units = read_columns(X, schema).units
+        assert units is not None
+        return len(keep_rows(units, 1, b"key"))
+
+    assert kept(7) == kept(None) == N
+
+
+def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:
+    forms = []
+    for first in (True, 1, 1.0, np.float64(1.0)):
+        counts = value_counts(np.array([first, *[1] * 5, np.str_("a"), 2.5], dtype=object))
+        forms.append([(type(value), value, count) for value, count in counts.items()])
+    assert all(form == [(int, 1, 6), (str, "a", 1), (float, 2.5, 1)] for form in forms)
+
+
+def test_pandas_na_among_objects_is_missing() -> None:
+    X = pd.DataFrame({"x": pd.Series([0.5, pd.NA, None], dtype=object)})
+    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).cells[0]).tolist() == [False, True, True]
+
+
+def test_an_error_about_the_target_does_not_show_it() -> None:
+    target = np.array([*["1"] * (N - 1), "SECRET"], dtype=object)
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    with pytest.raises(ParameterError) as caught:
+        ToyRegressor(schema=schema).fit(SPREAD[:, None], target)
+    assert "SECRET" not in "".join(traceback.format_exception(caught.value, chain=True))
+    assert caught.value.__context__ is None
+
+
+def test_targets_in_parts_are_finite_or_raise_as_the_statement_says() -> None:
+    from ledgerwood.learners import PrivateBoostingRegressor
+
+    with pytest.raises(ParameterError, match="finite"):
+        read_target(np.array([0.5, np.nan]), (0.0, 1.0))
+    frame = pd.DataFrame({"x": SPREAD, "y": [np.nan, *SPREAD[1:]]})
+    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1))
+    model = PrivateBoostingRegressor(recipe="tr", n_trees=2, max_depth=2, delta=1e-5, schema=schema)
+    with pytest.raises(ParameterError, match="finite"):
+        model.fit(Partitions.of_frames([frame], target="y"))
+
+
+def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[Any] = []
+    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
+    loud = ToyClassifier(schema=schema, verbose=2, callbacks=[told.append])
+    search = PrivateSearch(loud, [{}], epsilon=2.0, delta=1e-5, runs=3).fit(SPREAD[:, None], Y)
+    assert told == []
+    assert capsys.readouterr() == ("", "")
+    assert search.best_params_ == {}
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_the_row_count_is_a_convention_wherever_a_neighbour_may_change_it(neighbours: str) -> None:
+    X = pd.DataFrame({"who": np.arange(N) // 2, "x": SPREAD})
+    schema = Schema(unit="who", neighbours=neighbours, bounds={"x": (0, 1)}, classes=[0, 1])
+    text = str(ToyClassifier(schema=schema).fit(X, Y).privacy_statement())
+    assert "By convention the number of rows" in text
+
+
+@pytest.mark.parametrize("distinct", [15, 16])  # of 30 rows: scikit-learn warns above half
+def test_no_warning_counts_the_labels(distinct: int) -> None:
+    schema = Schema(bounds={0: (0, 1)}, classes=list(range(20)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ToyClassifier(schema=schema, delta=1e-5).fit(SPREAD[:30, None], np.arange(30) % distinct)
+    assert [str(warning.message) for warning in told] == []
+
+
+@pytest.mark.parametrize("value", [None, np.nan, np.inf])
+def test_a_missing_target_does_not_stop_a_private_score(value: Any) -> None:
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    model = ToyRegressor(schema=schema).fit(SPREAD[:, None], SPREAD)
+    target = SPREAD.astype(object)
+    target[3] = value
+    assert 0 <= private_score(model, SPREAD[:, None], target, epsilon=1.0).value <= 1
