@@ -78,7 +78,7 @@ def strength_of(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 
     """Return n mu / k: rows times the mu at which Gaussian noise is (epsilon, delta)-private, for units of k rows.
 
     >>> round(strength_of(34189, 1.0, 1 / 34189))
-    9395
+    9814
     """
     from scipy.optimize import brentq
 
