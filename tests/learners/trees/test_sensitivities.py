@@ -5,14 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 from reference import pair
 
+from ledgerwood.learners.trees.boost import boost
+from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.leaves import laplace_values
+from ledgerwood.learners.trees.local import LocalAggregator
 from ledgerwood.learners.trees.losses import KAPPA_LOGISTIC, KAPPA_LOGISTIC_REPLACE, make_loss, probability_table
+from ledgerwood.learners.trees.noise import Selections
+from ledgerwood.learners.trees.plan import plan_boosting
+from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.seam import ONE, TABLE_HALF, TABLE_SIZE
 from ledgerwood.learners.trees.settings import Settings
 from ledgerwood.learners.trees.splits import exact_scores
@@ -193,3 +200,44 @@ def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, l2, neig
         assert abs(value(base + sign * g, n + 1) - value(base, n)) <= size
     else:
         assert abs(value(base + sign * g, n + 1) - value(base - sign * g, n + 1)) <= size
+
+
+class Ears:
+    """A door that hears what a training would release, and answers with the first candidate or with zeros."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, Any]] = []
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        self.heard.append((mechanism, np.asarray(value)))
+        is_choice = isinstance(mechanism, Selections)
+        return np.zeros(len(value), dtype=np.int64) if is_choice else np.zeros_like(np.asarray(value))
+
+
+def first_selection(x: np.ndarray, y: np.ndarray, structure: str, n_classes: int) -> tuple[Any, np.ndarray]:
+    loss = "logistic" if n_classes == 2 else "softmax"
+    chosen = recipe_settings(
+        "xgb", n_trees=1, max_depth=1, n_bins=16, l2=0.0, structure=structure, loss=loss, n_classes=n_classes
+    )
+    plan = plan_boosting(chosen, n_features=1, epsilon=1.0, delta=1e-6)
+    records, door = LocalAggregator([x.astype(np.float32)], y.astype(np.int32), n_threads=1), Ears()
+    domain = Domain(((0.0, 1.0),), (0,))
+    boost(chosen, domain, records, door, plan, rng=np.random.default_rng(0))
+    return door.heard[0]
+
+
+@pytest.mark.parametrize("structure", ["free", "symmetric"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_training_states_the_range_of_its_selections_and_a_record_nearly_attains_it(
+    structure: str, n_classes: int
+) -> None:
+    """One record of another class: alone on its side of one candidate, among n of the others' class by another."""
+    n = 4000
+    x, y = np.full(n, 0.05), np.zeros(n)
+    mechanism, before = first_selection(x, y, structure, n_classes)
+    _, after = first_selection(np.append(x, 0.5), np.append(y, 1), structure, n_classes)
+    moved = (after - before).ravel()
+    range_ = int(moved.max() - moved.min())
+    assert range_ <= mechanism.range_sensitivity
+    if n_classes == 2:  # softmax gradients of two classes are not opposite, so the bound of 8 is not attained
+        assert range_ >= 0.99 * mechanism.range_sensitivity
