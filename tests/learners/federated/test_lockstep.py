@@ -22,6 +22,7 @@ from ledgerwood.learners.tables import read_labels, read_table
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.local import LocalAggregator
+from ledgerwood.learners.trees.plan import plan_boosting
 
 Ints = NDArray[np.int64]
 SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1])
@@ -249,3 +250,13 @@ def test_wider_sums_take_forty_bits() -> None:
     assert FederatedTask(**{**vars_of(task), "rows": 10**8}).bits == 40
     with pytest.raises(ParameterError, match="40 bits"):
         _ = FederatedTask(**{**vars_of(task), "rows": 10**12}).bits
+
+
+def test_the_price_of_distributed_noise_is_the_documented_one() -> None:
+    task = FederatedTask(
+        Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1]), (0, 1), IDENTITIES, threshold=2, rows=50_000,
+        recipe="tr_cyc", options={"n_trees": 20, "batch": 10}, epsilon=1.0, delta=1e-6,
+    )  # fmt: skip
+    exact = plan_boosting("tr_cyc", n_features=2, n_trees=20, epsilon=1.0, delta=1e-6)
+    more = (task.plan["leaf"].scale or 0.0) / (exact["leaf"].scale or 1.0)
+    assert more == pytest.approx(1.073, abs=0.002)

@@ -103,7 +103,7 @@ class Loopback:
             f"insecure = true\n",
             encoding="utf-8",
         )
-        environment = {**os.environ, "FLWR_HOME": str(home), "NO_COLOR": "1"}
+        environment = {**_environment(), "FLWR_HOME": str(home), "NO_COLOR": "1"}
         done = subprocess.run(
             [_command("flwr"), "run", str(app), "loopback", "--stream"],
             env=environment, capture_output=True, text=True, timeout=timeout, check=False,
@@ -125,8 +125,15 @@ class Loopback:
         log = (self.folder / f"{name}.log").open("wb")
         with log:
             self.processes[name] = subprocess.Popen(
-                [_command(command), *arguments], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+                [_command(command), *arguments], env=_environment(), stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which Flower finds its own helpers, which it starts by name."""
+    here = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": os.pathsep.join((here, os.environ.get("PATH", "")))}
 
 
 def _command(name: str) -> str:
