@@ -42,7 +42,8 @@ _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
 _FEW_VALUES = 40  # of a field that is not cut into bins
 _MARGIN = 2.33  # standard errors between an estimate and its bound
-_CAUTIONS = (0.0, 1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
+_CAUTIONS = (1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
+_FEW_ROWS = 2_000  # with fewer to cut on, nothing but the boldest cut sees anything
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
@@ -146,7 +147,7 @@ def choose(
         cuts = _Cuts.of(score, cut1, cut2)
         margin = _margin(third, fresh)
         s1, s2 = scores_of(score, rank1), scores_of(score, rank2)
-        for caution in _CAUTIONS:
+        for caution in _CAUTIONS if third >= _FEW_ROWS else (0.0, *_CAUTIONS):
             rules = cuts.rules(score, promise, margin + caution, guesses=guesses)
             ranked += [_measure(rule, s1, s2, promise, fresh, caution) for rule in rules]
     ranked.sort(key=lambda candidate: candidate.promise, reverse=True)
