@@ -78,8 +78,11 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
         else (method, _priced(cost, method, delta_target, "epsilon"))
     )
     value, step = price.value, 1e-12
-    # ε and δ are found by different routes; make them agree on the safe side.
-    while math.isfinite(value) and delta(cost, value, method) > delta_target:
+    # ε and δ are found by different routes; make them agree on the safe side. A gap between the two, where it is small,
+    # says about how far to go: log δ falls by ten or more while ε doubles.
+    while math.isfinite(value) and (reached := delta(cost, value, method)) > delta_target:
+        if delta_target > 0:
+            step = max(step, min((math.log(reached) - math.log(delta_target)) / 10, 1e-7))
         value = value * (1 + step) + step * 1e-290
         step *= 8
     return name, Price(value, price.order)
