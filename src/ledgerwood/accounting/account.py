@@ -83,7 +83,8 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
     while math.isfinite(value) and (reached := delta(cost, value, method)) > delta_target:
         if delta_target > 0:
             step = max(step, min((math.log(reached) - math.log(delta_target)) / 10, 1e-7))
-        value = value * (1 + step) + step * 1e-290
+        further, pure = value * (1 + step) + step * 1e-290, cost.pure_epsilon()
+        value = pure if value < pure < further else further
         step *= 8
     return name, Price(value, price.order)
 
