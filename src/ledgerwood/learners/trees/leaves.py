@@ -40,6 +40,8 @@ class SumsLayout:
 
     def pack(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ``[..., outputs + 1]`` or ``[..., 2 outputs]`` of sums ``[outputs, ..., 2]``: a count is kept once."""
+        if len(sums) == 1:
+            return np.asarray(sums[0] * np.array([1, self.unit if self.channel == "count" else 1]))
         gradients = np.moveaxis(sums[..., 0], 0, -1)
         if self.channel == "count":
             return np.concatenate((gradients, self.unit * sums[0, ..., 1:]), axis=-1)
@@ -47,6 +49,8 @@ class SumsLayout:
 
     def unpack(self, noisy: NDArray[np.int64], outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return gradient sums and curvature (or counts), both ``[outputs, ...]``."""
+        if outputs == 1:
+            return noisy[None, ..., 0] / ONE, noisy[None, ..., 1] / self.per_unit
         gradients = np.moveaxis(noisy[..., :outputs], -1, 0) / ONE
         second = np.moveaxis(noisy[..., outputs:], -1, 0) / self.per_unit
         return gradients, np.broadcast_to(second, gradients.shape)
@@ -91,7 +95,7 @@ def weights_of(
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     if settings.shrink:
         kept = kept * _signal_share(settings.shrink, gradients, sigma)
-    return np.clip(kept, -settings.leaf_clip, settings.leaf_clip)
+    return np.minimum(np.maximum(kept, -settings.leaf_clip), settings.leaf_clip)
 
 
 def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | float) -> float:

@@ -105,15 +105,19 @@ class Edges:
     ----------
     counts
         For each feature how many codes it has, the one of missing cells included.
+    is_set
+        For each feature whether it has categories.
     """
 
     cuts: tuple[NDArray[np.float32], ...]
     categories: tuple[int, ...]
     counts: NDArray[np.int64] = field(init=False, repr=False)
+    is_set: NDArray[np.bool_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         codes = [(declared or len(cuts) + 1) + 1 for cuts, declared in zip(self.cuts, self.categories)]
         object.__setattr__(self, "counts", np.array(codes, dtype=np.int64))
+        object.__setattr__(self, "is_set", np.array(self.categories, dtype=np.int64) > 0)
 
     @property
     def n_features(self) -> int:

@@ -35,6 +35,11 @@ _DIRECT_LAPLACE, _COARSE_LAPLACE = 64, 5
 _POISSON_PART = 2**24  # largest mean of one table: about 80 000 entries
 _COARSE = 256  # steps of a lazy real per unit
 
+_EXPONENTIAL = exact.Shape(Geometric(Fraction(1, _COARSE), False), Fraction(0), Fraction(0), Fraction(1, _COARSE), None)
+_NORMAL = exact.Shape(
+    HalfGaussian(Fraction(_COARSE**2), False), Fraction(1, _COARSE**2), Fraction(1, 2 * _COARSE**2), Fraction(0), None
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Table:
@@ -149,19 +154,30 @@ class LazyReals:
         return self.longer[j]
 
 
-def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
+@lru_cache(maxsize=64)
+def _constants(shape: exact.Shape, word_bits: int) -> tuple[Any, ...]:
+    """Return the table and the numbers of a refined draw, as its kernel takes them."""
+    table, m = _table(shape.law, word_bits - 1), shape.fine_digits(word_bits)
+    return (
+        *(table.entries, table.guide, table.shift),
+        *(float(shape.product), float(shape.square), float(shape.linear)),
+        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - word_bits)),
+    )
+
+
+@lru_cache(maxsize=8)
+def _lazy_constants(normal: bool, word_bits: int) -> tuple[Any, ...]:
+    """Return those of the two shapes that every release draws from; to look them up by a hash of rationals is slow."""
+    return _constants(_NORMAL if normal else _EXPONENTIAL, word_bits)
+
+
+def _refined(shape: exact.Shape, constants: tuple[Any, ...], count: int, source: RandomSource) -> LazyReals:
     from ledgerwood.mechanisms.sampling import _kernels
 
-    table = _table(shape.law, source.word_bits - 1)
     negative, coarse = np.empty(count, dtype=np.bool_), np.empty(count, dtype=np.int64)
     fine = np.empty(count, dtype=np.uint64)
     m = shape.fine_digits(source.word_bits)
     reals = LazyReals(negative, coarse, fine, m, source)
-    constants: tuple[Any, ...] = (
-        *(table.entries, table.guide, table.shift),
-        *(float(shape.product), float(shape.square), float(shape.linear)),
-        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - source.word_bits)),
-    )
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
         done, used, status = _kernels.refined(negative, coarse, fine, done, words, *constants)
@@ -181,15 +197,12 @@ def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
 
 def exponential(count: int, source: RandomSource) -> LazyReals:
     """Standard exponential variables with a random sign: standard Laplace variables."""
-    r = Fraction(1, _COARSE)
-    return _refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None), count, source)
+    return _refined(_EXPONENTIAL, _lazy_constants(False, source.word_bits), count, source)
 
 
 def normal(count: int, source: RandomSource) -> LazyReals:
     """Standard normal variables."""
-    variance = Fraction(_COARSE**2)
-    shape = exact.Shape(HalfGaussian(variance, False), 1 / variance, 1 / (2 * variance), Fraction(0), None)
-    return _refined(shape, count, source)
+    return _refined(_NORMAL, _lazy_constants(True, source.word_bits), count, source)
 
 
 def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
@@ -204,7 +217,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> N
     m = _fine_bits(float(variance) ** 0.5, _COARSE_GAUSSIAN)
     v = variance / 4**m
     shape = exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
-    return _whole(_refined(shape, count, source), m)
+    return _whole(_refined(shape, _constants(shape, source.word_bits), count, source), m)
 
 
 def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
@@ -213,7 +226,8 @@ def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArr
         return _direct(Geometric(1 / scale, True), True, count, source)
     m = _fine_bits(float(scale), _COARSE_LAPLACE)
     r = 2**m / scale
-    return _whole(_refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m), count, source), m)
+    shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
+    return _whole(_refined(shape, _constants(shape, source.word_bits), count, source), m)
 
 
 def _fine_bits(scale: float, coarse_bits: int) -> int:
