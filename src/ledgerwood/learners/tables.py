@@ -21,6 +21,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import Column, Kind
 from ledgerwood.learners.labels import Labels, as_numbers, as_vector, read_labels, read_target
 from ledgerwood.learners.schema import Key, Schema
+from ledgerwood.learners.trees.threads import RowThreads
 
 __all__ = [
     "Columns",
@@ -79,7 +80,7 @@ class Columns:
     units: Values | None
     rows: int
 
-    def table(self, columns: Sequence[Column] | None = None) -> Table:
+    def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)
         cells: list[Values] = []
@@ -89,11 +90,14 @@ class Columns:
             number = column.kind == "number"
             cells.append(np.empty(len(values), dtype=np.float32) if number else _codes(values, column))
         numbers = [i for i, column in enumerate(known) if column.kind == "number"]
+
+        def read(_: None, lo: int, hi: int) -> None:
+            with np.errstate(invalid="ignore", over="ignore"):
+                for i in numbers:
+                    _read_numbers(self.values[i][lo:hi], known[i], cells[i][lo:hi])
+
         # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
-        for start in range(0, self.rows, _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
-            for i in numbers:
-                _read_numbers(self.values[i][block], known[i], cells[i][block])
+        RowThreads(n_threads).run(self.rows, lambda: None, read, _BLOCK_ROWS)
         return Table(known, tuple(cells), self.rows)
 
     def take(self, rows: NDArray[np.int64]) -> Columns:
@@ -364,13 +368,12 @@ def _read_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
     """Write numbers clipped to their bounds, in float32."""
     assert column.bounds is not None
     low, high = column.bounds
-    with np.errstate(invalid="ignore", over="ignore"):
-        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
-        inner = np.float32(low), np.float32(high)
-        if values.dtype != np.float32:
-            clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
-            values = clipped.astype(np.float32)
-        np.clip(values, *inner, out=out)
+    if values.dtype != np.float32:
+        values = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
+        values = values.astype(np.float32)
+    # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
+    np.maximum(values, np.float32(low), out=out)
+    np.minimum(out, np.float32(high), out=out)
 
 
 def _codes(values: Values, column: Column) -> NDArray[np.int32]:

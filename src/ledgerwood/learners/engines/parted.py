@@ -50,7 +50,7 @@ class PartedColumns(Columns):
 
     source: Partitions | None = None
 
-    def table(self, columns: Sequence[Column] | None = None) -> Table:
+    def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table without its values."""
         return PartedTable(tuple(columns or self.columns), (), self.rows, self.source)
 

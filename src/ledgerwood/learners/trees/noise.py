@@ -122,13 +122,10 @@ class Selections:
         return PermuteAndFlipMechanism(self.epsilon, parts * self.range_sensitivity, neighbours)
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no matrix of scores."""
-        mechanism = self._mechanism()
-        if isinstance(mechanism, ParallelExponentialMechanism):
-            mechanism.check(value)
-            return
-        for row in value:
-            mechanism.check(row)
+        """Refuse what is no matrix of integer scores."""
+        _check_sums(value)
+        if value.ndim != 2 or value.size == 0:
+            raise ParameterError("value", "have a row for each part and at least one candidate", value.shape)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
         """Return the chosen place in every row."""
