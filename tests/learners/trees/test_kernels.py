@@ -69,7 +69,8 @@ def random_task(rng: np.random.Generator, kind: str) -> Task:
     if kind == "squared":
         return Task("squared", clip=int(rng.integers(1, ONE + 1)), unit=int(rng.integers(0, ONE + 1)))
     curvature = rng.integers(0, ONE + 1, ONE + 1).astype(np.int32)
-    return Task("softmax", n_outputs=int(rng.integers(3, 6)), curvature=curvature)
+    norm = 0 if rng.random() < 0.5 else int(rng.integers(1, 2 * ONE))
+    return Task("softmax", n_outputs=int(rng.integers(3, 6)), curvature=curvature, norm=norm)
 
 
 def labels_of(rng: np.random.Generator, task: Task, n: int) -> NDArray[np.int32]:

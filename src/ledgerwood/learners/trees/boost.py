@@ -30,7 +30,7 @@ from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_
 from ledgerwood.learners.trees.losses import Loss
 from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled
 from ledgerwood.learners.trees.plan import check_plan, planned_cost
-from ledgerwood.learners.trees.seam import ONE, SCORE_BITS, Aggregator, Edges, Structure, Tree
+from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator, Edges, Structure, Tree
 from ledgerwood.learners.trees.settings import Loops, Settings
 from ledgerwood.learners.trees.splits import open_tree
 
@@ -189,7 +189,7 @@ class Training:
 
             def mechanism(cost: Any, layout: Any = layout, used: list[float] = used) -> Any:
                 made = noise(cost, layout.sensitivity)
-                used.append(made.sigma / ONE)
+                used.append(layout.noise(made.sigma))
                 return made
 
             def packed(query: Any = query, layout: SumsLayout = layout) -> NDArray[np.int64]:

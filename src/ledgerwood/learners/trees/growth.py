@@ -189,7 +189,7 @@ def _ask(training: Training, layout: SumsLayout, query: Any, width: int) -> tupl
 
     def mechanism(cost: Any) -> GaussianSums:
         made = GaussianSums(cost, size)
-        sigma.append(made.sigma / ONE)
+        sigma.append(layout.noise(made.sigma))
         return made
 
     return training.ask("split", mechanism, query), sigma[0]

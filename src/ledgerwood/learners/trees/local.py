@@ -141,7 +141,8 @@ class LocalAggregator:
         self._targets = self._labels
         if task.kind == "table":  # the label becomes the place where its half of the table begins
             self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)
-        self._rule = np.array([_KINDS[task.kind], task.clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
+        clip = task.norm if task.kind == "softmax" else task.clip
+        self._rule = np.array([_KINDS[task.kind], clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
         self._key = np.zeros(3, dtype=np.uint64)
         pairs = task.pairs.astype(np.int64)
         packed = (pairs[..., 0] << 16) | 0x8000 | pairs[..., 1]

@@ -84,6 +84,32 @@ def _drop_unsampled(key: _U64, numerator: int, first: int, size: int, pairs: _I3
 
 
 @_helper
+def _root(value: np.int64) -> np.int64:
+    """Return the integer square root of a number below 2**52."""
+    root = np.int64(np.sqrt(np.float64(value)))
+    if root * root > value:
+        root -= 1
+    return root
+
+
+@_helper
+def _shorten(norm: int, size: int, pairs: _I32) -> None:
+    """Shorten the pairs of records whose squares sum to more than norm**2, towards zero."""
+    most = np.int64(norm) * np.int64(norm)
+    for i in range(size):
+        square = np.int64(0)
+        for k in range(pairs.shape[0]):
+            g, h = np.int64(pairs[k, i]) >> 16, np.int64(pairs[k, i]) & 0x7FFF
+            square += g * g + h * h
+        if square > most:
+            for k in range(pairs.shape[0]):
+                g, h = np.int64(pairs[k, i]) >> 16, np.int64(pairs[k, i]) & 0x7FFF
+                short = _root(g * g * most // square)
+                g = short if g > 0 else -short
+                pairs[k, i] = np.int32((g << 16) | 0x8000 | _root(h * h * most // square))
+
+
+@_helper
 def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, curvature: _I32, pairs: _I32) -> None:
     outputs = scores.shape[0]
     for i in range(size):
@@ -128,6 +154,8 @@ def _gradients(
             pairs[0, i] = np.int32((min(max(g, -rule[1]), rule[1]) << 16) | 0x8000 | rule[2])
     else:
         _softmax(scores, labels, lo, size, exps, curvature, pairs)
+        if rule[1] > 0:
+            _shorten(rule[1], size, pairs)
     if rule[3] < 4294967296:
         _drop_unsampled(key, rule[3], rule[4] + lo, size, pairs)
 
