@@ -35,11 +35,6 @@ _DIRECT_LAPLACE, _COARSE_LAPLACE = 64, 5
 _POISSON_PART = 2**24  # largest mean of one table: about 80 000 entries
 _COARSE = 256  # steps of a lazy real per unit
 
-_EXPONENTIAL = exact.Shape(Geometric(Fraction(1, _COARSE), False), Fraction(0), Fraction(0), Fraction(1, _COARSE), None)
-_NORMAL = exact.Shape(
-    HalfGaussian(Fraction(_COARSE**2), False), Fraction(1, _COARSE**2), Fraction(1, 2 * _COARSE**2), Fraction(0), None
-)
-
 
 @dataclass(frozen=True, slots=True)
 class _Table:
@@ -166,9 +161,15 @@ def _constants(shape: exact.Shape, word_bits: int) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=8)
-def _lazy_constants(normal: bool, word_bits: int) -> tuple[Any, ...]:
-    """Return those of the two shapes that every release draws from; to look them up by a hash of rationals is slow."""
-    return _constants(_NORMAL if normal else _EXPONENTIAL, word_bits)
+def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.Shape, tuple[Any, ...]]:
+    """Return the shape of a lazy real with so many steps per unit, and its constants; hashing rationals is slow."""
+    if normal:
+        a = Fraction(1, steps**2)
+        shape = exact.Shape(HalfGaussian(1 / a, False), a, a / 2, Fraction(0), None)
+    else:
+        r = Fraction(1, steps)
+        shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None)
+    return shape, _constants(shape, word_bits)
 
 
 def _refined(shape: exact.Shape, constants: tuple[Any, ...], count: int, source: RandomSource) -> LazyReals:
@@ -197,12 +198,12 @@ def _refined(shape: exact.Shape, constants: tuple[Any, ...], count: int, source:
 
 def exponential(count: int, source: RandomSource) -> LazyReals:
     """Standard exponential variables with a random sign: standard Laplace variables."""
-    return _refined(_EXPONENTIAL, _lazy_constants(False, source.word_bits), count, source)
+    return _refined(*_lazy_shape(False, _COARSE, source.word_bits), count, source)
 
 
 def normal(count: int, source: RandomSource) -> LazyReals:
     """Standard normal variables."""
-    return _refined(_NORMAL, _lazy_constants(True, source.word_bits), count, source)
+    return _refined(*_lazy_shape(True, _COARSE, source.word_bits), count, source)
 
 
 def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
