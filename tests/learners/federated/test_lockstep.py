@@ -82,7 +82,7 @@ def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
     table, labels = read_table(X, SCHEMA), read_labels(y, SCHEMA.classes)
     aggregator = LocalAggregator(table.cells, integer_labels(labels, task.settings))
     rng = np.random.default_rng(int(task.seed, 16))
-    local = boost(task.settings, task.domain, aggregator, Exact(), task.loop_plan, rng=rng)
+    local = boost(task.settings, task.domain, aggregator, Exact(), task.loop_plan, rng=rng, balanced=False)
     assert same(now.forest, local)
     assert len(now.forest.trees) == task.settings.loops(3).trees
 

@@ -134,7 +134,8 @@ def step(task: FederatedTask, aggregator: Aggregator, answers: Sequence[Ints]) -
     keep: Callable[[Forest], None] = kept.append
     rng = np.random.default_rng(int(task.seed, 16))
     try:
-        forest = boost(task.settings, task.domain, _Gate(aggregator, door), door, task.loop_plan, rng=rng, keep=keep)
+        gate = _Gate(aggregator, door)
+        forest = boost(task.settings, task.domain, gate, door, task.loop_plan, rng=rng, keep=keep, balanced=False)
     except _Waiting:
         settings = task.settings
         empty = Forest((), (), (), settings.make_loss().n_outputs, settings.loss, settings.leaf == "average")

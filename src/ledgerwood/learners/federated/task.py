@@ -187,7 +187,7 @@ class FederatedTask:
         """Return the cost template of a label of the plan."""
         settings, loss = self.settings, self.settings.make_loss()
         loops = settings.loops(len(self.columns))
-        layout = layout_of(settings, loss, _UNBOUNDED)
+        layout = layout_of(settings, loss, _UNBOUNDED, balanced=False)
         cells = 2 * loss.n_outputs if layout.channel == "curvature" else loss.n_outputs + 1
         if label == "sketch":
             size = 1.0 if settings.candidates == "quantiles" else float(loss.curvature_sum(_UNBOUNDED))

@@ -63,8 +63,13 @@ class Training:
     bound: int = 0
     asked: int = 0
     costs: dict[str, Any] = field(default_factory=dict)
+    balanced: bool = True
 
     # ---- asking
+
+    def layout(self, *, laplace: bool = False) -> SumsLayout:
+        """Return how sums of gradients are released at the present scores."""
+        return layout_of(self.settings, self.loss, self.bound, laplace=laplace, balanced=self.balanced)
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
@@ -184,7 +189,7 @@ class Training:
             if s.leaf == "laplace":
                 found.append(self._laplace_tree(structure, query, factor))
                 continue
-            layout = layout_of(s, self.loss, self.bound, laplace=noise is LaplaceSums)
+            layout = self.layout(laplace=noise is LaplaceSums)
             used: list[float] = []
 
             def mechanism(cost: Any, layout: Any = layout, used: list[float] = used) -> Any:
@@ -247,6 +252,7 @@ def boost(
     *,
     rng: np.random.Generator | None = None,
     keep: Callable[[Forest], None] | None = None,
+    balanced: bool = True,
 ) -> Forest:
     """Train.
 
@@ -262,11 +268,15 @@ def boost(
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
     keep
         Called with the model after every round, so that an interrupted training leaves a smaller one.
+    balanced
+        Whether the curvature counts less in what is released while scores are small. False where noise is added
+        before the release, by parties who know one scale for all rounds.
     """
     check_plan(plan, settings, domain.n_features)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    training = Training(settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops)
+    loss = settings.make_loss()
+    training = Training(settings, domain, aggregator, door, plan, rng, loss, loops, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
     done = 0

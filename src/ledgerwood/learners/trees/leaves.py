@@ -64,12 +64,17 @@ class SumsLayout:
         return gradients, np.broadcast_to(second, gradients.shape)
 
 
-def layout_of(settings: Settings, loss: Loss, bound: int, *, laplace: bool = False) -> SumsLayout:
-    """Return the layout for scores within ``bound``."""
+def layout_of(
+    settings: Settings, loss: Loss, bound: int, *, laplace: bool = False, balanced: bool = True
+) -> SumsLayout:
+    """Return the layout for scores within ``bound``; ``balanced`` if the curvature may count less where they are small.
+
+    Parties that add their shares of the noise before they know the round's sensitivity need one scale for all rounds.
+    """
     newton = settings.leaf == "newton"
     channel: Channel = "curvature" if newton else "count"
     g = math.isqrt(loss.gradient_square(bound))
-    factors = loss.curvature_factor(bound) if newton and settings.tight else (1, 1)
+    factors = loss.curvature_factor(bound) if newton and settings.tight and balanced else (1, 1)
     if newton:
         unit = factors[1]
     elif not settings.tight:

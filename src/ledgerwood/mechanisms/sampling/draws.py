@@ -172,13 +172,16 @@ def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.Shape, 
     return shape, _constants(shape, word_bits)
 
 
-def _refined(shape: exact.Shape, constants: tuple[Any, ...], count: int, source: RandomSource) -> LazyReals:
+def _refined(
+    shape: exact.Shape, count: int, source: RandomSource, constants: tuple[Any, ...] | None = None
+) -> LazyReals:
     from ledgerwood.mechanisms.sampling import _kernels
 
     negative, coarse = np.empty(count, dtype=np.bool_), np.empty(count, dtype=np.int64)
     fine = np.empty(count, dtype=np.uint64)
     m = shape.fine_digits(source.word_bits)
     reals = LazyReals(negative, coarse, fine, m, source)
+    constants = constants or _constants(shape, source.word_bits)
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
         done, used, status = _kernels.refined(negative, coarse, fine, done, words, *constants)
@@ -198,12 +201,14 @@ def _refined(shape: exact.Shape, constants: tuple[Any, ...], count: int, source:
 
 def exponential(count: int, source: RandomSource) -> LazyReals:
     """Standard exponential variables with a random sign: standard Laplace variables."""
-    return _refined(*_lazy_shape(False, _COARSE, source.word_bits), count, source)
+    shape, constants = _lazy_shape(False, _COARSE, source.word_bits)
+    return _refined(shape, count, source, constants)
 
 
 def normal(count: int, source: RandomSource) -> LazyReals:
     """Standard normal variables."""
-    return _refined(*_lazy_shape(True, _COARSE, source.word_bits), count, source)
+    shape, constants = _lazy_shape(True, _COARSE, source.word_bits)
+    return _refined(shape, count, source, constants)
 
 
 def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
@@ -218,7 +223,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> N
     m = _fine_bits(float(variance) ** 0.5, _COARSE_GAUSSIAN)
     v = variance / 4**m
     shape = exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
-    return _whole(_refined(shape, _constants(shape, source.word_bits), count, source), m)
+    return _whole(_refined(shape, count, source), m)
 
 
 def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
@@ -228,7 +233,7 @@ def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArr
     m = _fine_bits(float(scale), _COARSE_LAPLACE)
     r = 2**m / scale
     shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
-    return _whole(_refined(shape, _constants(shape, source.word_bits), count, source), m)
+    return _whole(_refined(shape, count, source), m)
 
 
 def _fine_bits(scale: float, coarse_bits: int) -> int:
