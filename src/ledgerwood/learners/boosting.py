@@ -187,14 +187,26 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
 
     # ---- train
 
-    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+    def _aggregator(
+        self, table: Table, labels: Labels, settings: Settings, start_scores: NDArray[np.int32] | None
+    ) -> Aggregator:
         if isinstance(table, PartedTable):
             return table.aggregator(self.engine, labels, settings, self.n_threads)
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
+        return LocalAggregator(
+            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, start_scores=start_scores
+        )
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+    def _train(
+        self,
+        table: Table,
+        labels: Labels,
+        plan: Plan,
+        door: Door,
+        start_scores: NDArray[np.int32] | None = None,
+        start_bound: int = 0,
+    ) -> Mapping[str, Any]:
         assert door.facts is not None
         settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
@@ -209,11 +221,12 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, labels, settings),
+            self._aggregator(table, labels, settings, start_scores),
             door,
             plan,
             rng=door.generator(),
             keep=keep,
+            start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
 

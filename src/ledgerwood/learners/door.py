@@ -160,7 +160,7 @@ class Door:
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves."""
-        self.fitted = {**self.always, **fitted}
+        self.fitted = {**fitted, **self.always}
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""
