@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import BoostedAdaSSPRegressor, PrivateBoostingRegressor, PrivateRegressor, Schema, load
+from ledgerwood.learners import (
+    BoostedAdaSSPRegressor,
+    PrivateBoostingRegressor,
+    PrivateClassifier,
+    PrivateRegressor,
+    Schema,
+    load,
+)
 from ledgerwood.learners.linear_start import LARGEST_START, LinearStart, start_scores
 from ledgerwood.learners.tables import read_table
 from ledgerwood.learners.trees.local import LocalAggregator
@@ -48,7 +55,17 @@ def test_a_prediction_is_the_linear_score_and_the_trees() -> None:
     linear = np.clip(inside.linear.encoder_.scores(read_table(X, SCHEMA), model.weights_)[:, 0], -1, 1)
     whole = 1.5 + 1.5 * (np.rint(linear * 2**16) / 2**16 + model.forest_.scores(list(X.T.astype(np.float32)))[:, 0])
     assert np.allclose(model.predict(X), np.clip(whole, 0, 3), atol=1e-12)
-    assert np.array_equal(inside.predict(X), model.predict(X))
+
+
+def test_a_classifier_of_a_few_numbers_starts_from_a_line_too() -> None:
+    X, y = table()
+    schema = Schema(bounds=SCHEMA.bounds, classes=[0, 1])
+    model = PrivateClassifier(epsilon=3.0, delta=1e-5, schema=schema, random_state=0).fit(X, (y > 1.5).astype(int))
+    assert model.explain_choice().linear_share == 0.15 and model.score(X, (y > 1.5).astype(int)) > 0.8
+    raw = start_scores(model.encoder_, read_table(X, schema), model.weights_, "classification")[0] / 2**16
+    whole = raw + model.forest_.scores(list(X.T.astype(np.float32)))[:, 0]
+    assert np.allclose(model.decision_function(X), whole, atol=1e-12)
+    assert ((model.predict_proba(X)[:, 1] > 0.5) == (whole > 0)).all()
 
 
 def test_a_start_score_does_not_depend_on_where_a_record_stands() -> None:

@@ -8,7 +8,7 @@ would have over its noise. What each line is worth is measured in ``docs/explana
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,8 +20,10 @@ from ledgerwood.learners.trees.settings import Settings
 
 __all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees", "strength_of"]
 
-TREES_FROM = 400.0
-"""Below this strength a linear model classifies better than additive trees: ``benchmarks/auto``."""
+TREES_FROM = 25.0
+"""Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+START_FEATURES = 16
+"""Up to so many features, all of them numbers, a linear start costs little and often helps: ``benchmarks/auto``."""
 START_STRENGTH = 1500.0
 """Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 FEW_FEATURES = 4
@@ -105,20 +107,33 @@ def choice_of_learner(facts: PublicFacts) -> Choice:
     trees = choice_for(facts)
     strength = dict(trees.facts)["strength n mu"]
     if facts.task == "regression":
-        return _linear_then_trees(trees, strength)
-    if strength >= TREES_FROM or facts.n_features <= FEW_FEATURES:
-        return trees
-    why = f"strength {strength:.0f} is below {TREES_FROM:.0f}: one X'X serves all rounds, trees would be noise"
+        return _regression(trees, strength)
+    few = facts.n_features <= FEW_FEATURES
+    if not few and strength < TREES_FROM * facts.n_features:
+        return _linear(trees, strength / facts.n_features)
+    numbers = all(column.kind == "number" for column in facts.columns)
+    if not few and facts.n_features <= START_FEATURES and numbers and len(facts.classes or ()) == 2:
+        start = Reason("linear_share", 0.15, "of mu^2, for a linear start: a few numbers, and nothing else, are cheap")
+        linear = (("n_rounds", 10), ("gradient_clip", 0.5))
+        return replace(
+            trees, model=f"boosted AdaSSP, then {trees.model}", reasons=(start, *trees.reasons), linear=linear,
+            linear_share=start.value,
+        )  # fmt: skip
+    return trees
+
+
+def _linear(trees: Choice, strength: float) -> Choice:
+    why = f"strength per feature is {strength:.0f}, below {TREES_FROM:.0f}: one X'X serves all rounds"
     reasons = (
         Reason("bins", 8, "indicators of public bins, half of them dense near the lower bound"),
-        Reason("n_rounds", 10, f"gradients; {why}"),
+        Reason("n_rounds", 10, f"gradients; {why}, trees would be noise"),
         Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
     )
     linear = tuple((reason.name, reason.value) for reason in reasons)
     return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
 
 
-def _linear_then_trees(trees: Choice, strength: float) -> Choice:
+def _regression(trees: Choice, strength: float) -> Choice:
     """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
     assert trees.settings is not None
     share = 0.5 if strength < START_STRENGTH else 0.3

@@ -85,9 +85,13 @@ class LinearStart:
         low, high = self.linear.target_bounds_
         return np.asarray(np.clip((low + high) / 2 + self._scores(table) * ((high - low) / 2), low, high))
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the predicted number."""
-        return self._values(self.linear._table(X))
+    def _probabilities(self, table: Table) -> NDArray[np.float64]:
+        p = 1 / (1 + np.exp(-self._scores(table)))
+        return np.stack([1 - p, p], axis=1)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return raw scores: above 0 means the second class."""
+        return self._scores(self.linear._table(X))
 
 
 def _shared(plan: Plan, share: float) -> list[Release]:
