@@ -15,7 +15,8 @@ from ledgerwood.learners.trees.forest import Forest
 
 def forest_of(model: Any) -> Forest:
     """Return the trees of a fitted model that consists of trees alone."""
-    check_is_fitted(model, "receipt_")
+    if isinstance(model, TreeModelMixin):
+        check_is_fitted(model, "receipt_")
     forest = getattr(model, "forest_", None)
     if not isinstance(forest, Forest) or hasattr(model, "encoder_"):
         raise ParameterError(
