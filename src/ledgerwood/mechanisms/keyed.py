@@ -53,7 +53,7 @@ class KeyedSource:
     >>> first, again, other = (KeyedSource(key, release) for release in ("0", "0", "1"))
     >>> first.words(3).tolist() == again.words(3).tolist(), first.release_id == again.release_id
     (True, True)
-    >>> first.words(1)[0] == other.words(1)[0], first.release_id == other.release_id
+    >>> first.words(1).tolist() == other.words(1).tolist(), first.release_id == other.release_id
     (False, False)
     """
 
