@@ -90,7 +90,7 @@ def smallest_eigenvalue(gram: NDArray[np.int64], square: int) -> int:
     700
     """
     columns = gram.shape[0]
-    limit = _LARGEST_TRACE * square // columns**2
+    limit = _LARGEST_TRACE * square // int(columns) ** 2
     trace = sum(int(cell) for cell in np.diagonal(gram))
     exact = math.floor(float(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
     return max(0, min(exact, limit - trace))
