@@ -78,9 +78,13 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
         else (method, _priced(cost, method, delta_target, "epsilon"))
     )
     value, step = price.value, 1e-12
-    # ε and δ are found by different routes; make them agree on the safe side.
-    while math.isfinite(value) and delta(cost, value, method) > delta_target:
-        value = value * (1 + step) + step * 1e-290
+    # ε and δ are found by different routes; make them agree on the safe side. A gap between the two, where it is small,
+    # says about how far to go: log δ falls by ten or more while ε doubles.
+    while math.isfinite(value) and (reached := delta(cost, value, method)) > delta_target:
+        if delta_target > 0:
+            step = max(step, min((math.log(reached) - math.log(delta_target)) / 10, 1e-7))
+        further, pure = value * (1 + step) + step * 1e-290, cost.pure_epsilon()
+        value = pure if value < pure < further else further
         step *= 8
     return name, Price(value, price.order)
 
