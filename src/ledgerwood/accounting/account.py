@@ -14,7 +14,6 @@ from ledgerwood.errors import MethodUnavailable, ParameterError
 
 METHODS: dict[str, Method] = {method.name: method for method in (*CLOSED_FORMS, *CERTIFIED)}
 SMALLEST = 5e-324
-_ON_GRIDS = ("pld", "optimal")
 
 
 def _method(name: str) -> Method:
@@ -82,10 +81,16 @@ def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple
 
 
 def _agreed(cost: Cost, delta_target: float, name: str, price: Price) -> Price:
-    """The price at which the method's own δ is within the target: ε and δ are found by different routes."""
-    value, step = price.value, 1e-9 if name in _ON_GRIDS else 1e-12  # two grids differ by more than roundings do
-    while math.isfinite(value) and delta(cost, value, name) > delta_target:
-        value = value * (1 + step) + step * 1e-290
+    """The price at which the method's own δ is within the target: ε and δ are found by different routes.
+
+    A gap between the two, where it is small, says about how far to go: log δ falls by ten or more while ε doubles.
+    """
+    value, step = price.value, 1e-12
+    while math.isfinite(value) and (reached := delta(cost, value, name)) > delta_target:
+        if delta_target > 0:
+            step = max(step, min((math.log(reached) - math.log(delta_target)) / 10, 1e-7))
+        further, pure = value * (1 + step) + step * 1e-290, cost.pure_epsilon()
+        value = pure if value < pure < further else further
         step *= 8
     return Price(value, price.order)
 
