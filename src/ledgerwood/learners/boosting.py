@@ -14,8 +14,9 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.door import Door
-from ledgerwood.learners.engines.parted import PartedTable, read_parted
+from ledgerwood.learners.engines.parted import PartedColumns, PartedTable, read_parted
 from ledgerwood.learners.engines.partitions import as_partitions
+from ledgerwood.learners.engines.resting import RestingAggregator
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Columns, Labels, Table
@@ -185,6 +186,11 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         facts, shown = self._facts(given, target, schema)
         return given, target, facts, shown
 
+    def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
+        return (
+            given.digest(self.engine, key) if isinstance(given, PartedColumns) else super()._digest(given, target, key)
+        )
+
     # ---- train
 
     def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
@@ -206,10 +212,13 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         def keep(forest: Forest) -> None:
             door.keep({**fixed, "forest_": forest})
 
+        aggregator = RestingAggregator(
+            lambda: self._aggregator(table, labels, settings), len(table.columns), lambda: door.recalling
+        )
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, labels, settings),
+            aggregator,
             door,
             plan,
             rng=door.generator(),
