@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ledgerwood.accounting import gdp
+from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.trees.losses import LossName
@@ -90,16 +91,15 @@ def strength_of(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 
     >>> round(strength_of(34189, 1.0, 1 / 34189))
     9814
     """
-    from scipy.optimize import brentq
-
     if not 0 < delta < 1:
         raise ParameterError("delta", "lie in (0, 1) for the automatic choice: it adds Gaussian noise", delta)
     target = math.log(delta)
     low, high = 1e-12, 2 * math.sqrt(2 * epsilon) + 2 * epsilon + 16.0
     if gdp.log_delta(low, epsilon) >= target:
         return n_rows * low / rows_per_unit
-    root = brentq(lambda log_mu: gdp.log_delta(math.exp(log_mu), epsilon) - target, math.log(low), math.log(high))
-    return n_rows * math.exp(root) / rows_per_unit
+    gap = lambda log_mu: gdp.log_delta(math.exp(log_mu), epsilon) - target  # noqa: E731
+    log_mu = boundary(gap, good=math.log(low), bad=math.log(high), tolerance=1e-12)
+    return n_rows * math.exp(log_mu) / rows_per_unit
 
 
 def choice_of_learner(facts: PublicFacts) -> Choice:
