@@ -20,9 +20,9 @@ from pyarrow import flight
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError, ReleaseRefused
+from ledgerwood.learners.durable import owned, write_json
 
 from .certificates import Identity
-from .durable import owned, write_json
 from .frames import columns_of, rows_of
 from .messages import (
     LARGEST_REQUEST,
