@@ -15,8 +15,9 @@ from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.discovery import Unknown
 from ledgerwood.learners.door import Door
-from ledgerwood.learners.engines.parted import PartedTable, read_parted
+from ledgerwood.learners.engines.parted import PartedColumns, PartedTable, read_parted
 from ledgerwood.learners.engines.partitions import as_partitions
+from ledgerwood.learners.engines.resting import RestingAggregator
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Columns, Labels, Table
@@ -196,16 +197,33 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         facts, shown = self._facts(given, target, schema)
         return given, target, facts, shown
 
+    def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
+        return (
+            given.digest(self.engine, key) if isinstance(given, PartedColumns) else super()._digest(given, target, key)
+        )
+
     # ---- train
 
-    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+    def _aggregator(
+        self, table: Table, labels: Labels, settings: Settings, start_scores: NDArray[np.int32] | None
+    ) -> Aggregator:
         if isinstance(table, PartedTable):
             return table.aggregator(self.engine, labels, settings, self.n_threads)
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
+        return LocalAggregator(
+            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, start_scores=start_scores
+        )
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+    def _train(
+        self,
+        table: Table,
+        labels: Labels,
+        plan: Plan,
+        door: Door,
+        start_scores: NDArray[np.int32] | None = None,
+        start_bound: int = 0,
+    ) -> Mapping[str, Any]:
         assert door.facts is not None
         settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
@@ -217,15 +235,19 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         def keep(forest: Forest) -> None:
             door.keep({**fixed, "forest_": forest})
 
+        aggregator = RestingAggregator(
+            lambda: self._aggregator(table, labels, settings, start_scores), len(table.columns), lambda: door.recalling
+        )
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, labels, settings),
+            aggregator,
             door,
             plan,
             rng=door.generator(),
             keep=keep,
             rows_per_unit=door.rows_per_unit,
+            start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
 

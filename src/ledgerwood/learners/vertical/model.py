@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners.durable import write_durably
 
-from .durable import write_durably
 from .frames import columns_of
 from .splits import representatives, with_values
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pyarrow import flight
 
 from ledgerwood.errors import PartyRefused, PartyUnreachable, ProtocolError
+from ledgerwood.learners.durable import put_in_place, read_json, sync, write_json
 
 from .certificates import Identity
-from .durable import put_in_place, read_json, sync, write_json
 from .messages import MOST_SPLITS, VERSION, Request, WireColumn, from_json, pack_splits, to_json
 from .store import file_digest, map_columns
 

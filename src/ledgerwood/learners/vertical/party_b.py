@@ -18,9 +18,9 @@ from pyarrow import flight
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import LedgerwoodError, ParameterError, ProtocolError
+from ledgerwood.learners.durable import owned, write_json
 
 from .certificates import Identity
-from .durable import owned, write_json
 from .frames import columns_of, rows_of
 from .messages import (
     LARGEST_REQUEST,

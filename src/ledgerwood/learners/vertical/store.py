@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger, zero
 from ledgerwood.errors import ReleaseRefused
+from ledgerwood.learners.durable import put_in_place, read_json, sync, write_json
 
 from .columns import Column
-from .durable import put_in_place, read_json, sync, write_json
 from .messages import VERSION, WireColumn
 from .release import WITHHELD, TableRelease
 

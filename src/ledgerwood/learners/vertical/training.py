@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.errors import ParameterError, ProtocolError
+from ledgerwood.learners.durable import owned, read_json, write_durably, write_json
 
-from .durable import owned, read_json, write_durably, write_json
 from .frames import column_names, rows_of
 from .messages import WireColumn
 from .model import PartyColumns, VerticalModel, own_features
