@@ -14,7 +14,14 @@ from linear_designs import rows_of
 
 from ledgerwood.learners.linear.losses import LOSSES, loss_named
 from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE
-from ledgerwood.learners.linear.sensitivities import DIAGONAL, OFF_DIAGONAL, RowBound, packed, unpacked
+from ledgerwood.learners.linear.sensitivities import (
+    DIAGONAL,
+    OFF_DIAGONAL,
+    RowBound,
+    packed,
+    smallest_eigenvalue,
+    unpacked,
+)
 
 GRID = list(itertools.product(range(-3, 4), repeat=3))
 SQUARE = 9
@@ -114,8 +121,24 @@ def test_the_smallest_eigenvalue_moves_by_at_most_the_stated_amount(
 ) -> None:
     def smallest(data: list[tuple[int, ...]]) -> int:
         gram = sum((np.outer(row, row) for row in data), np.zeros((3, 3), dtype=np.int64))
-        return max(0, math.floor(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
+        return smallest_eigenvalue(gram, 3 * 4096**2)
 
     bound = RowBound(3 * 4096**2).eigenvalue()
     assert abs(smallest([*rows, x]) - smallest(rows)) <= bound
     assert abs(smallest([*rows, x]) - smallest([*rows, y])) <= bound
+
+
+def test_the_smallest_eigenvalue_is_safe_for_any_number_of_records() -> None:
+    """Around the trace from which floats could not be trusted: a record still moves it by no more than stated."""
+    columns = 64
+    square = columns * 4096**2
+    x = np.full((1, columns), 4096)
+    limit = 2**42 * square // columns**2
+    found = []
+    for trace in (limit // 2, limit - 2 * square, limit, limit + square, 4 * limit):
+        gram = np.eye(columns, dtype=np.int64) * (trace // columns)
+        before, after = smallest_eigenvalue(gram, square), smallest_eigenvalue(gram + x.T @ x, square)
+        assert abs(after - before) <= RowBound(square).eigenvalue()
+        found.append(before)
+    assert found[0] == pytest.approx(limit / 2 / columns)
+    assert found[1:] == [2 * square, 0, 0, 0]

@@ -13,7 +13,8 @@ from linear_designs import rows_of
 
 from ledgerwood.learners.linear import rows as rows_module
 from ledgerwood.learners.linear.losses import LOSSES, loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Partitions, fixed_point
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
+from ledgerwood.learners.linear.seam import SumOfParts
 
 cells = st.integers(-CELL_ONE, CELL_ONE)
 designs = hnp.arrays(np.int64, st.tuples(st.integers(0, 6), st.integers(1, 5)), elements=cells)
@@ -76,7 +77,7 @@ def test_partitions_threads_and_order_give_the_same_bits(loss: str, monkeypatch:
     whole = rows_of(design, labels, intercept=CELL_ONE)
     mixed = rng.permutation(500)
     parts = [rows_of(design[rows], labels[rows], intercept=CELL_ONE) for rows in np.array_split(mixed, 4)]
-    apart = Partitions(parts)
+    apart = SumOfParts(parts)
     assert apart.columns == whole.columns
     assert np.array_equal(apart.gram(), whole.gram())
     expected = whole.pull(loss_named(loss), weights, 70_000)

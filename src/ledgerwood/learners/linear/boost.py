@@ -20,15 +20,30 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.learners.linear.losses import Loss
-from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, LinearSums, fixed_point
-from ledgerwood.learners.linear.sensitivities import DIAGONAL, RowBound, packed, unpacked
+from ledgerwood.learners.linear.ridge import (
+    noise_aware_inverse,
+    noise_norm,
+    paper_inverse,
+    paper_ridge,
+    scalar_margin,
+)
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, fixed_point
+from ledgerwood.learners.linear.sensitivities import (
+    DIAGONAL,
+    OFF_DIAGONAL,
+    RowBound,
+    packed,
+    smallest_eigenvalue,
+    unpacked,
+)
 from ledgerwood.mechanisms import GaussianMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CROSS_PRODUCTS", "EIGENVALUE", "GRADIENTS", "Settings", "boost", "plan_linear"]
+    from ledgerwood.learners.linear.seam import LinearSums
+
+__all__ = ["CROSS_PRODUCTS", "EIGENVALUE", "GRADIENTS", "Question", "Settings", "boost", "plan_linear", "questions"]
 
 CROSS_PRODUCTS, EIGENVALUE, GRADIENTS = "cross products", "smallest eigenvalue", "gradients"
 
@@ -89,6 +104,40 @@ def plan_linear(settings: Settings, neighbours: str = "add_remove") -> Plan:
     return Plan(items, neighbours=neighbours)
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one label of the plan asks of the data: for those who add noise of their own, or count modulo something.
+
+    ``length`` numbers are asked ``times`` times; a record moves them by at most ``sensitivity`` (L2) in any round, and
+    adds at most ``largest`` to the absolute value of each.
+    """
+
+    label: str
+    times: int
+    length: int
+    sensitivity: float
+    largest: int
+
+
+def questions(settings: Settings, bound: RowBound, columns: int, outputs: int = 1) -> tuple[Question, ...]:
+    """Return the questions of a training in order, from public facts alone.
+
+    >>> from ledgerwood.learners.linear.losses import loss_named
+    >>> [(q.label, q.times, q.length) for q in questions(Settings(loss_named("squared"), 10), RowBound(3 * 2**24), 3)]
+    [('cross products', 1, 6), ('gradients', 10, 3)]
+    """
+    weight = 1 if settings.paper else OFF_DIAGONAL
+    triangle = columns * (columns + 1) // 2
+    clip = _steps(settings.clip)
+    found = [
+        Question(CROSS_PRODUCTS, 1, triangle, bound.gram(plain=settings.paper), weight * CELL_ONE**2),
+        Question(GRADIENTS, settings.rounds, outputs * columns, bound.pull(clip), clip * CELL_ONE),
+    ]
+    if settings.shares[2] > 0:
+        found.insert(1, Question(EIGENVALUE, 1, 1, bound.eigenvalue(), math.ceil(bound.eigenvalue())))
+    return tuple(found)
+
+
 def boost(
     sums: LinearSums,
     bound: RowBound,
@@ -110,7 +159,7 @@ def boost(
     for t in range(settings.rounds):
         clip = settings.clip * settings.clip_decay**t
         size = float(np.linalg.norm(weights, axis=1).max()) / 2.0**WEIGHT_BITS
-        limit = max(1, math.ceil(clip * GRADIENT_ONE))
+        limit = _steps(clip)
         if not settings.paper:
             limit = min(limit, settings.loss.gradient_bound(clip, norm, size * (1 + 2.0**-40), outputs))
         if limit not in mechanisms:
@@ -133,13 +182,17 @@ def _release_inverse(
     noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / CELL_ONE**2
     if not settings.paper:
         return noise_aware_inverse(noisy, noise, settings.ridge)
-    smallest_noise, smallest = 0.0, 0.0
     if any(release.label == EIGENVALUE for release in plan.releases()):
         mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
-        exact = max(0, math.floor(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
-        smallest = door.release(mechanism, exact, EIGENVALUE) / CELL_ONE**2
-        smallest_noise = mechanism.sigma / CELL_ONE**2
-    return paper_inverse(noisy, paper_ridge(sums.columns, noise, smallest, smallest_noise), noise)
+        smallest = door.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / CELL_ONE**2
+        margin = scalar_margin(mechanism.sigma / CELL_ONE**2)
+    else:  # read off the noisy matrix: it lies no further from the true one than the noise is large
+        smallest, margin = float(np.linalg.eigvalsh(noisy)[0]), noise_norm(sums.columns, noise)
+    return paper_inverse(noisy, paper_ridge(sums.columns, noise, smallest, margin), noise)
+
+
+def _steps(clip: float) -> int:
+    return max(1, math.ceil(clip * GRADIENT_ONE))
 
 
 def _mechanism(release: Release, sensitivity: float, neighbours: str) -> GaussianMechanism:

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from ledgerwood.errors import ParameterError
 if TYPE_CHECKING:
     from ledgerwood.learners.linear.losses import Loss
 
-__all__ = ["CELL_ONE", "GRADIENT_ONE", "MAX_COLUMNS", "WEIGHT_BITS", "LinearSums", "Partitions", "Rows", "fixed_point"]
+__all__ = ["CELL_ONE", "GRADIENT_ONE", "MAX_COLUMNS", "WEIGHT_BITS", "Rows", "fixed_point"]
 
 CELL_ONE = 2**12
 """The cell of a category that is present, and of a number at its upper bound."""
@@ -46,20 +46,6 @@ _WORTH_A_THREAD = 2**18
 """Cells below which a second thread costs more than it saves."""
 
 Ints = NDArray[np.int64]
-
-
-class LinearSums(Protocol):
-    """What a linear learner may ask of its data. Answers are exact sums over records; only mechanisms see them."""
-
-    @property
-    def columns(self) -> int:
-        """Number of columns, the intercept included."""
-
-    def gram(self) -> Ints:
-        """Return the sum of row times row, a symmetric matrix."""
-
-    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
-        """Return the sum of gradient times row for every output; ``clip`` bounds a record's gradients."""
 
 
 def fixed_point(weights: NDArray[np.float64]) -> Ints:
@@ -165,26 +151,6 @@ class Rows:
             return out
 
         return _in_threads(part, self.count, int(self.cells.size) * weights.shape[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Partitions:
-    """The same questions to several parts of the data: integer sums are added, so the answer has the same bits."""
-
-    parts: Sequence[LinearSums]
-
-    @property
-    def columns(self) -> int:
-        """Number of columns, the intercept included."""
-        return self.parts[0].columns
-
-    def gram(self) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.gram() for part in self.parts])
-
-    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.pull(loss, weights, clip) for part in self.parts])
 
 
 def _added(answers: list[Ints]) -> Ints:

@@ -252,6 +252,8 @@ def boost(
     *,
     rng: np.random.Generator | None = None,
     keep: Callable[[Forest], None] | None = None,
+    rows_per_unit: int = 1,
+    start_bound: int = 0,
     balanced: bool = True,
 ) -> Forest:
     """Train.
@@ -268,15 +270,19 @@ def boost(
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
     keep
         Called with the model after every round, so that an interrupted training leaves a smaller one.
+    rows_per_unit
+        The group size that the plan is priced for.
+    start_bound
+        The largest score that the aggregator may start from, in steps of 2**-16: a public fact.
     balanced
         Whether the curvature counts less in what is released while scores are small. False where noise is added
         before the release, by parties who know one scale for all rounds.
     """
-    check_plan(plan, settings, domain.n_features)
+    check_plan(plan, settings, domain.n_features, rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    loss = settings.make_loss()
-    training = Training(settings, domain, aggregator, door, plan, rng, loss, loops, balanced=balanced)
+    public = settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops
+    training = Training(*public, bound=start_bound, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
     done = 0
