@@ -270,9 +270,9 @@ class Losing:
     def digests(self, parts: Any, key: bytes) -> list[str]:
         return OutOfCoreEngine().digests(parts, key)
 
-    def aggregator(self, parts: Any) -> Any:
-        inner = OutOfCoreEngine().aggregator(parts)
-        ask, asked = inner._sum, []
+    def sums(self, records: Any) -> Any:
+        inner = OutOfCoreEngine().sums(records)
+        ask, asked = inner.ask, []
 
         def losing(*question: Any) -> Any:
             asked.append(1)
@@ -280,7 +280,7 @@ class Losing:
                 raise EngineLost("the scheduler is gone")
             return ask(*question)
 
-        inner._sum = losing  # type: ignore[method-assign]
+        inner.ask = losing  # type: ignore[method-assign]
         return inner
 
 
