@@ -41,11 +41,9 @@ def main() -> None:
     schema = Schema(bounds={f"x{i}": (0, 1) for i in range(6)}, classes=[0, 1])
     options: dict[str, Any] = {"recipe": "xgb", "n_trees": 10, "max_depth": 4, "epsilon": 1.0, "delta": 1e-6}
     options |= {"schema": schema, "random_state": 0}  # a seed: two trainings shall be comparable
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
-        Client(cluster) as client,
-    ):
+    processes = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    cluster = LocalCluster(**processes)  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory() as folder, cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
         write_parts(Path(folder))
         print(f"{ROWS} rows in {PARTS} Parquet files, {len(client.scheduler_info()['workers'])} worker processes")
 

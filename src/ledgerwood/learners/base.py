@@ -27,6 +27,8 @@ from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, o
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
+from ledgerwood.learners.frames import raw_columns, without_unit
+from ledgerwood.learners.labels import as_numbers, trainable
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -51,13 +53,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     callbacks: Any = None
     allow_leak: bool = False
     _task: ClassVar[Task]
-    _accounting_method: ClassVar[str | None] = None
 
     # ---- what a learner says
 
     def _plan(self, facts: PublicFacts) -> Plan:
         """Return what will be released, from public facts alone; calibrated or with shares."""
         raise NotImplementedError
+
+    def _accounting(self, facts: PublicFacts) -> str | None:
+        """Return the accounting method that calibrates the plan; None is the tightest certified one."""
+        return None
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
@@ -209,10 +214,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
         regression = self._task == "regression"
-        vector = tables.as_vector(y)
-        target = validate_data(self, y=tables.as_numbers(vector) if regression else vector, y_numeric=regression)
+        vector = trainable(y)
+        target = validate_data(self, y=as_numbers(vector) if regression else vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
-        validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
+        validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
@@ -248,7 +253,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _planned(self, facts: PublicFacts) -> Plan:
         plan = self._plan(facts)
         extra = discovery.releases(facts, total_share(plan) or 1.0)
-        return complete_plan(plan, facts, extra, self._accounting_method)
+        return complete_plan(plan, facts, extra, self._accounting(facts))
 
     def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
@@ -290,8 +295,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X at predict."""
         check_is_fitted(self, "receipt_")
         schema = self.schema if isinstance(self.schema, Schema) else Schema()
-        X = tables.without_unit(X, schema.unit, self.n_features_in_)
-        tables.raw_columns(X)
+        X = without_unit(X, schema.unit, self.n_features_in_)
+        raw_columns(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return tables.read_as(X, self.columns_)
 

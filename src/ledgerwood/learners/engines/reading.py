@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.checkpoint import digest_of
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.frames import raw_columns
 from ledgerwood.learners.schema import Atom, Key
-from ledgerwood.learners.tables import Labels, Table, raw_columns, read_as, read_labels, read_target
+from ledgerwood.learners.tables import Labels, Table, read_as, read_labels, read_target
 
 __all__ = ["part_digest", "read_part", "unit_column"]
 
