@@ -39,7 +39,8 @@ RNG = np.random.default_rng(3)
 N = 900
 FRAME = pd.DataFrame({"age": RNG.uniform(18, 90, N), "job": RNG.choice(["a", "b", "c"], N)})
 Y = ((FRAME["age"] > 50) ^ (FRAME["job"] == "a")).astype(int).to_numpy()
-SCHEMA = Schema(bounds={"age": (18, 90)}, categories={"job": ["a", "b", "c"]}, classes=[0, 1])
+FACTS: dict[str, Any] = {"bounds": {"age": (18, 90)}, "categories": {"job": ["a", "b", "c"]}, "classes": [0, 1]}
+SCHEMA = Schema(**FACTS)
 
 
 def small(**parameters: Any) -> PrivateBoostingClassifier:
@@ -115,6 +116,8 @@ def test_models_pickle_small_and_without_data() -> None:
     assert "differentially private" in str(back.privacy_statement())
 
 
+PERSONS = Schema(**FACTS, unit="person", max_rows_per_unit=2)
+WHO = FRAME.assign(person=np.arange(N) // 2)
 MESSAGES: list[tuple[str, Any, str]] = [
     ("no rows", lambda: small().fit(FRAME.iloc[:0], Y[:0]), "0 sample(s)"),
     ("one row and no delta", lambda: small(delta=None).fit(FRAME.iloc[:1], Y[:1]), "Set delta=1e-6"),
@@ -126,10 +129,16 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ("dates", lambda: small(schema=None).fit(FRAME.assign(age=pd.Timestamp(0)), Y), "a date to a number of days"),
     ("an undeclared label", lambda: small().fit(FRAME, Y + 1), "Declare every label value"),
     ("a missing label", lambda: small().fit(FRAME, np.where(Y == 1, np.nan, 0.0)), "contains NaN"),
+    ("a missing flag", lambda: small().fit(FRAME, pd.array([None, *(Y[1:] == 1)], dtype="boolean")), "contains NaN"),
+    ("dates as labels", lambda: small().fit(FRAME, np.full(N, "2020", dtype="datetime64[D]")), "a date to a number"),
+    ("the name of the labels", lambda: small().fit(FRAME, "job"), "y=X['job']"),
     ("a continuous label", lambda: small(schema=None).fit(FRAME, Y + 0.5 * RNG.random(N)), "Unknown label type"),
     ("epsilon zero", lambda: small(epsilon=0.0).fit(FRAME, Y), "epsilon must be a positive finite number"),
     ("delta one", lambda: small(delta=1.0).fit(FRAME, Y), "delta must lie in [0, 1)"),
     ("no trees", lambda: small(n_trees=0).fit(FRAME, Y), "n_trees must be a whole number of at least 1"),
+    ("sampled rows of persons", lambda: small(recipe="tr_cyc", rows=0.1, schema=PERSONS).fit(WHO, Y), "Set rows=1"),
+    ("pure epsilons of learned bounds", lambda: small(recipe="sarus", accounting="paper", schema=None).fit(FRAME, Y),
+     "Declare them in the schema"),
     ("too deep", lambda: small(max_depth=99).fit(FRAME, Y), "max_depth"),
     ("an unknown recipe", lambda: small(recipe="magic").fit(FRAME, Y), "recipe"),
     ("a schema of another kind", lambda: small(schema={"age": (0, 1)}).fit(FRAME, Y), "schema must be a Schema"),
@@ -138,7 +147,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ("no ledger", lambda: small().fit(FRAME, Y, ledger=1.0), "ledger must be a ledgerwood.accounting.Ledger"),
     ("a poor ledger", lambda: small().fit(FRAME, Y, ledger=Ledger(0.1, 1e-5)), "the fit was not begun"),
     ("not fitted", lambda: small().predict(FRAME), "not fitted yet"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "run", "text"), MESSAGES, ids=[case[0] for case in MESSAGES])
@@ -146,6 +155,26 @@ def test_messages_say_what_is_wrong_and_what_to_do(name: str, run: Any, text: st
     with pytest.raises((LedgerwoodError, ValueError, TypeError)) as caught:
         run()
     assert text in str(caught.value)
+
+
+def test_no_message_about_labels_shows_one() -> None:
+    for model in (small(schema=None), PrivateBoostingRegressor()):
+        with pytest.raises(ValueError, match="Complex data not supported") as caught:
+            model.fit(FRAME, Y * 1234567.0 + 0j)
+        assert "1234567" not in str(caught.value)
+
+
+def test_the_papers_accounting_is_kept_where_facts_are_learned_or_units_have_rows() -> None:
+    for schema, frame in ((Schema(classes=[0, 1]), FRAME), (PERSONS, WHO)):
+        plan = small(recipe="xgb", accounting="paper", schema=schema).plan(frame, Y)
+        assert plan.cost.epsilon(1e-4, "rdp") <= 1.0, "calibrated by Theorem 1, as P0 does"
+        assert plan.cost.epsilon(1e-4) < 0.95
+
+
+def test_a_unit_may_have_many_rows() -> None:
+    schema = Schema(**FACTS, unit="person", max_rows_per_unit=100)
+    model = small(recipe="xgb", schema=schema).fit(FRAME.assign(person=np.arange(N) // 100), Y)
+    assert model.plan_["leaf"].scale == pytest.approx(100 * small(recipe="xgb").plan(FRAME, Y)["leaf"].scale, rel=0.05)
 
 
 def test_errors_are_the_kinds_that_scikit_learn_expects() -> None:

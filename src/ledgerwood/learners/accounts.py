@@ -14,6 +14,10 @@ from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Fact, PrivacyStatement, Receipt
 
 _ASSUMED = "read from what was given and assumed public"
+_KEYED = (
+    "Noise was a stream cipher's output under a key of the operating system's generator, kept in a checkpoint and "
+    "removed when the fit was done."
+)
 _searches = {"fits": 0, "epsilon": 0.0}
 
 
@@ -29,6 +33,7 @@ def statement_for(
     *,
     charged: Ledger | None,
     stopped: bool,
+    keyed: bool = False,
 ) -> PrivacyStatement:
     """Return the statement of a fit."""
     assert plan.epsilon is not None and plan.delta is not None
@@ -44,7 +49,7 @@ def statement_for(
         planned=sum(run.times for run in plan.runs()),
         public=tuple(_public(schema, facts, shown, leaks)),
         learned=tuple(_learned(facts, columns, plan)),
-        conventions=tuple(_conventions(schema, facts, estimator)),
+        conventions=(*_conventions(schema, facts, estimator), *((_KEYED,) if keyed else ())),
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ledgerwood._version import __version__
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.tree_model import forest_of
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.seam import SCORE_BITS, Edges, Tree
 
@@ -52,9 +53,7 @@ def to_xgboost(model: Any, path: str | os.PathLike[str]) -> None:
 
 def xgboost_document(model: Any) -> dict[str, Any]:
     """Return the document that :func:`to_xgboost` writes."""
-    forest = getattr(model, "forest_", None)
-    if not isinstance(forest, Forest):
-        raise ParameterError("model", "be a fitted model of trees", type(model).__name__)
+    forest = forest_of(model)
     statement = model.privacy_statement()
     objective, base, factor = _objective(model, forest)
     columns: tuple[Column, ...] = model.columns_

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.engines.replay import Log, Op, Question, Records, apply
+from ledgerwood.learners.engines.replay import Log, Op, Question, Records, apply, part_digest
 from ledgerwood.learners.trees.local import LocalAggregator
 from ledgerwood.learners.trees.seam import Channel, Edges, PartialTree, Sample, Structure, Task, Tree
 
@@ -69,10 +69,26 @@ class DaskEngine:
 
     def aggregator(self, parts: Sequence[Records]) -> DaskAggregator:
         """Return the aggregator of some parts on this cluster."""
+        return DaskAggregator(self._checked(), parts, self.threads_per_task)
+
+    def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
+        """Return a keyed digest of each part, taken by the workers."""
+        client = self._checked()
+        try:
+            futures = [client.submit(part_digest, part, key, pure=False) for part in parts]
+            return [str(digest) for digest in client.gather(futures)]
+        except Exception as error:
+            if _is_ours(error):
+                raise
+            raise EngineLost(
+                "the cluster was lost before anything was released. Fit again with a new client"
+            ) from error
+
+    def _checked(self) -> Any:
         if self.client is None:
             raise ParameterError("engine", "have a client: DaskEngine(client)", None)
         _check_workers(self.client)
-        return DaskAggregator(self.client, parts, self.threads_per_task)
+        return self.client
 
 
 class DaskAggregator:

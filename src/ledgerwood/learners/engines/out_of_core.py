@@ -10,18 +10,34 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.engines.replay import Records
+from ledgerwood.learners.engines.replay import Records, part_digest
 from ledgerwood.learners.trees.local import LocalAggregator
 from ledgerwood.learners.trees.seam import Channel, Edges, PartialTree, Sample, Structure, Task, Tree
 
-__all__ = ["OutOfCoreAggregator"]
+__all__ = ["OutOfCoreAggregator", "OutOfCoreEngine"]
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OutOfCoreEngine:
+    """Trains on this machine, part by part."""
+
+    n_threads: int | None = None
+
+    def aggregator(self, parts: Sequence[Records]) -> OutOfCoreAggregator:
+        """Return the aggregator of some parts."""
+        return OutOfCoreAggregator(parts, n_threads=self.n_threads)
+
+    def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
+        """Return a keyed digest of each part."""
+        return [part_digest(part, key) for part in parts]
 
 
 class _Files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,7 @@ class PartedTable(Table):
                 Records(part, first, self.columns, self.source.target, settings, labels.classes, labels.bounds)
             )
             first += part.rows
-        if engine in (None, "out_of_core"):
-            from ledgerwood.learners.engines.out_of_core import OutOfCoreAggregator
-
-            return OutOfCoreAggregator(parts, n_threads=n_threads)
-        if not hasattr(engine, "aggregator"):
-            raise ParameterError("engine", 'be "out_of_core" or DaskEngine(client)', engine)
-        found: Aggregator = engine.aggregator(parts)
+        found: Aggregator = engine_of(engine, n_threads).aggregator(parts)
         return found
 
 
@@ -50,9 +45,26 @@ class PartedColumns(Columns):
 
     source: Partitions | None = None
 
+    def digest(self, engine: Any, key: bytes) -> str:
+        """Return a keyed digest of all parts, taken where the engine has them."""
+        assert self.source is not None
+        digests = engine_of(engine, None).digests(self.source.parts, key)
+        return hashlib.blake2b("".join(digests).encode(), key=key, digest_size=32).hexdigest()
+
     def table(self, columns: Sequence[Column] | None = None) -> Table:
         """Return the table without its values."""
         return PartedTable(tuple(columns or self.columns), (), self.rows, self.source)
+
+
+def engine_of(engine: Any, n_threads: int | None) -> Any:
+    """Return the engine that a parameter names."""
+    if engine in (None, "out_of_core"):
+        from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
+
+        return OutOfCoreEngine(n_threads)
+    if not hasattr(engine, "aggregator"):
+        raise ParameterError("engine", 'be "out_of_core" or DaskEngine(client)', engine)
+    return engine
 
 
 def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> PartedColumns:

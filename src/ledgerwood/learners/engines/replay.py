@@ -15,13 +15,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.checkpoint import digest_of
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.frames import raw_columns
 from ledgerwood.learners.schema import Atom
 from ledgerwood.learners.tables import Labels, read_as, read_labels, read_target
 from ledgerwood.learners.trees.local import LocalAggregator
+from ledgerwood.learners.trees.seam import Aggregator
 from ledgerwood.learners.trees.settings import Settings
 
-__all__ = ["Log", "Op", "Question", "Records", "apply"]
+__all__ = ["Log", "Op", "Question", "Records", "apply", "part_digest"]
 
 Op: TypeAlias = tuple[str, Any]
 Question: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -58,6 +61,11 @@ class Records:
         return LocalAggregator(cells, labels, n_threads=n_threads, first_record=self.first_record)
 
 
+def part_digest(part: Any, key: bytes) -> str:
+    """Return a keyed digest of all cells of a part."""
+    return digest_of(raw_columns(part.load())[1], key)
+
+
 @dataclass
 class Log:
     """What an aggregator was told so far, in order."""
@@ -71,7 +79,7 @@ class Log:
         self.ops.append((name, argument))
 
 
-def apply(aggregator: LocalAggregator, ops: Sequence[Op]) -> None:
+def apply(aggregator: Aggregator, ops: Sequence[Op]) -> None:
     """Tell an aggregator the entries of a log."""
     for name, argument in ops:
         getattr(aggregator, name)(argument)
