@@ -72,7 +72,8 @@ def grown(starts: NDArray[np.uint64], columns: NDArray[np.uint16], cells: NDArra
     rows, listed = np.empty(cells.size, dtype=np.uint32), np.empty_like(cells)
     _kernels.by_column(starts, columns, cells, begins, rows, listed)
     codes = np.zeros((_GROUPS, starts.size - 1), dtype=np.uint16)
-    parents, names, added = (np.zeros(_GROUPS * MOST, dtype=kind) for kind in (np.uint16, np.uint16, np.int16))
+    parents, names = np.zeros((2, _GROUPS * MOST), dtype=np.uint16)
+    added = np.zeros(_GROUPS * MOST, dtype=np.int16)
     groups, patterns, loose = _kernels.group(begins, rows, listed, codes, parents, names, added, MOST)
     kept = loose[columns]
     ends = np.concatenate([[0], np.cumsum(kept)])[starts.astype(np.int64)].astype(np.uint64)

@@ -148,11 +148,13 @@ class Rows:
             columns, sums = out[:, : self.width], out[:, self.width :]
             starts = form.loose_starts[begin : end + 1]
             rows = (form.codes[begin:end], starts, form.loose_columns, form.loose_cells, self.intercept)
+            given: tuple[Any, ...]
             if len(weights) == 1:
-                own = labels[begin:end], self.coded
-                _kernels.pull_one(*rows, *own, scores[0], weights[0], *rule, sums[0], columns[0])
+                given = (*rows, labels[begin:end], self.coded, scores[0], weights[0], *rule, sums[0], columns[0])
+                _kernels.pull_one(*given)
             else:
-                _kernels.pull(*rows, labels[begin:end], scores, weights, *rule, sums, columns)
+                given = (*rows, labels[begin:end], scores, weights, *rule, sums, columns)
+                _kernels.pull(*given)
             return out
 
         found = _in_threads(part, self.count, form.work * weights.shape[0])
