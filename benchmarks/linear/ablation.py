@@ -70,6 +70,9 @@ def apart(epsilon: float) -> float:
     return Gaussian(mu=math.sqrt(2) * mu).epsilon(DELTA)
 
 
+KEPT = {"gradient_clip": 0.5, "step_size": "curvature"}
+"""What ``accounting="paper"`` would change besides."""
+
 COMMON: dict[str, tuple[dict[str, Any], Change]] = {
     "default": ({}, nullcontext),
     "calibrated apart, 1 : 1": ({"shares": (1.0, 1.0, 0.0)}, nullcontext),
@@ -77,7 +80,7 @@ COMMON: dict[str, tuple[dict[str, Any], Change]] = {
     "no projection": ({}, lambda: inverted(lambda values, size: values + size)),
     "mirrored instead of projected": ({}, lambda: inverted(lambda values, size: np.abs(values) + size)),
     "paper's ridge, eigenvalue read off": ({}, papers_ridge),
-    "paper's ridge, eigenvalue released": ({"accounting": "paper", "shares": (0.5, 1.0, 0.5)}, nullcontext),
+    "paper's ridge, eigenvalue released": ({"accounting": "paper", "shares": (0.5, 1.0, 0.5), **KEPT}, nullcontext),
     "ridge 1/4": ({"ridge": 0.25}, nullcontext),
     "ridge 1/2": ({"ridge": 0.5}, nullcontext),
     "ridge 2": ({"ridge": 2.0}, nullcontext),
@@ -116,6 +119,8 @@ def measure(case: Case, variant: str, options: dict[str, Any], change: Change, e
         own["bins"] = 8
     X, y = case.X.iloc[train], case.y[train]
     options = dict(options)
+    if options.get("step_size") == "curvature":
+        options["step_size"] = 1.0 if numbers else 4.0
     if isinstance(options.get("n_rounds"), float):
         usual = kind(epsilon=epsilon, **own).plan(X, y)[boost.GRADIENTS].times
         options["n_rounds"] = max(1, round(options["n_rounds"] * usual))

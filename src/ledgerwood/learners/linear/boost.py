@@ -163,14 +163,15 @@ def boost(
     gram = sums.gram()
     inverse = _release_inverse(gram, bound, settings, plan, door)
     weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
+    released = weights / 2.0**WEIGHT_BITS
     moments: Ints | None = None
     norm, loss = bound.norm / CELL_ONE, settings.loss
     mechanisms: dict[tuple[int, bool], GaussianMechanism] = {}
     for t in range(settings.rounds):
         limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
         if not settings.paper:
-            size = float(np.linalg.norm(weights, axis=1).max()) / 2.0**WEIGHT_BITS
-            largest = loss.gradient_bound(norm, size * (1 + 2.0**-40), outputs)
+            size = math.sqrt(float(np.square(released).sum(axis=1).max())) * (1 + 2.0**-40)
+            largest = loss.gradient_bound(norm, size, outputs)
             limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
         if unclipped:  # nothing is clipped, so the round needs no pass
             if moments is None:
@@ -183,10 +184,11 @@ def boost(
             mechanisms[limit, unclipped] = _mechanism(plan[GRADIENTS], sensitivity, bound.neighbours)
         noisy = door.release(mechanisms[limit, unclipped], pulled, GRADIENTS)
         step = (noisy / (CELL_ONE * GRADIENT_ONE)) @ inverse
-        weights = fixed_point(weights / 2.0**WEIGHT_BITS + settings.step_size * step)
+        weights = fixed_point(released + settings.step_size * step)
+        released = weights / 2.0**WEIGHT_BITS
         if after_round is not None:
-            after_round(weights / 2.0**WEIGHT_BITS)
-    return weights / 2.0**WEIGHT_BITS
+            after_round(released)
+    return released
 
 
 def _release_inverse(gram: Ints, bound: RowBound, settings: Settings, plan: Plan, door: Door) -> NDArray[np.float64]:

@@ -60,9 +60,8 @@ def fixed_point(weights: NDArray[np.float64]) -> Ints:
     >>> fixed_point(np.array([[0.5, 1e9]])).tolist()
     [[524288, 1073741824]]
     """
-    limit = _LARGEST_WEIGHT / 2.0**WEIGHT_BITS
-    known = np.where(np.isnan(weights), 0.0, weights)
-    return np.rint(np.clip(known, -limit, limit) * 2.0**WEIGHT_BITS).astype(np.int64)
+    steps = np.nan_to_num(weights * 2.0**WEIGHT_BITS, nan=0.0)
+    return np.rint(np.minimum(np.maximum(steps, -_LARGEST_WEIGHT), _LARGEST_WEIGHT)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
