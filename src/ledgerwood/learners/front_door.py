@@ -84,10 +84,6 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         found: Plan = self._learner(choice_of_learner(facts))._plan(facts)
         return found
 
-    def _accounting(self, facts: PublicFacts) -> str | None:
-        found: str | None = self._learner(choice_of_learner(facts))._accounting(facts)
-        return found
-
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         assert door.facts is not None
         choice = choice_of_learner(door.facts)
