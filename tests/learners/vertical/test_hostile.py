@@ -288,6 +288,17 @@ def test_another_learner_or_other_labels_are_trained_anew_on_the_same_columns(tm
     assert (tmp_path / "a/b/columns.bin").stat().st_mtime_ns == received
 
 
+def test_the_same_training_again_asks_nobody(tmp_path: Path) -> None:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    unseeded = GradientBoostingClassifier(n_estimators=3, subsample=0.5)
+    with serving(tmp_path / "b") as (_, location):
+        asker = client(location, tmp_path / "a/b")
+        first = train_vertical(unseeded, LABELS, [asker], tmp_path / "a")
+    again = train_vertical(unseeded, LABELS, [asker], tmp_path / "a")  # fitted by now, and the server is gone
+    assert np.array_equal(again.predict(None, {"b": TABLE}), first.predict(None, {"b": TABLE}))
+
+
 def test_a_model_that_single_precision_would_confuse_is_not_exported(tmp_path: Path) -> None:
     import xgboost
 
