@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners import discovery, tables
-from ledgerwood.learners.accounts import statement_for, warn_if_untracked
+from ledgerwood.learners.accounts import statement_for
+from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
@@ -120,6 +121,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
+        if (search := chosen_by_a_search()) is not None:
+            leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
         rng = source_for(self.random_state)
