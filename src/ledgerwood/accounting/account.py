@@ -40,25 +40,23 @@ def _priced(cost: Cost, name: str, argument: float, what: str) -> Price:
     return method.epsilon(cost, argument) if what == "epsilon" else method.log_delta(cost, argument)
 
 
-def _tightest(cost: Cost, argument: float, what: str) -> tuple[str, Price]:
-    best: tuple[str, Price] | None = None
+def _ranked(cost: Cost, argument: float, what: str) -> list[tuple[str, Price]]:
+    """The prices by the methods that can be the tightest, least first."""
+    found: list[tuple[str, Price]] = []
     reasons = []
     for name in _candidates(cost):
         try:
-            price = _priced(cost, name, argument, what)
+            found.append((name, _priced(cost, name, argument, what)))
         except MethodUnavailable as error:
             reasons.append(str(error))
-            continue
-        if best is None or price.value < best[1].value:
-            best = name, price
-    if best is None:
+    if not found:
         raise MethodUnavailable("optimal", "; ".join(reasons))
-    return best
+    return sorted(found, key=lambda one: one[1].value)
 
 
 def delta(cost: Cost, epsilon: float, method: str | None = None) -> float:
     """δ at ε: an upper bound, never 0 where the truth is positive."""
-    price = _tightest(cost, epsilon, "delta")[1] if method is None else _priced(cost, method, epsilon, "delta")
+    price = _ranked(cost, epsilon, "delta")[0][1] if method is None else _priced(cost, method, epsilon, "delta")
     mass = cost.infinite_mass()
     if epsilon >= cost.pure_epsilon():
         return mass
@@ -72,17 +70,29 @@ def epsilon(cost: Cost, delta_target: float, method: str | None = None) -> float
 
 
 def _price_epsilon(cost: Cost, delta_target: float, method: str | None) -> tuple[str, Price]:
-    name, price = (
-        _tightest(cost, delta_target, "epsilon")
-        if method is None
-        else (method, _priced(cost, method, delta_target, "epsilon"))
-    )
+    if method is not None:
+        return method, _agreed(cost, delta_target, method, _priced(cost, method, delta_target, "epsilon"))
+    (name, price), *others = _ranked(cost, delta_target, "epsilon")
+    price = _agreed(cost, delta_target, name, price)
+    for other, raw in others:
+        if raw.value < price.value and (found := _agreed(cost, delta_target, other, raw)).value < price.value:
+            name, price = other, found
+    return name, price
+
+
+def _agreed(cost: Cost, delta_target: float, name: str, price: Price) -> Price:
+    """The price at which the method's own δ is within the target: ε and δ are found by different routes.
+
+    A gap between the two, where it is small, says about how far to go: log δ falls by ten or more while ε doubles.
+    """
     value, step = price.value, 1e-12
-    # ε and δ are found by different routes; make them agree on the safe side.
-    while math.isfinite(value) and delta(cost, value, method) > delta_target:
-        value = value * (1 + step) + step * 1e-290
+    while math.isfinite(value) and (reached := delta(cost, value, name)) > delta_target:
+        if delta_target > 0:
+            step = max(step, min((math.log(reached) - math.log(delta_target)) / 10, 1e-7))
+        further, pure = value * (1 + step) + step * 1e-290, cost.pure_epsilon()
+        value = pure if value < pure < further else further
         step *= 8
-    return name, Price(value, price.order)
+    return Price(value, price.order)
 
 
 @dataclass(frozen=True, slots=True)

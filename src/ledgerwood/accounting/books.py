@@ -48,7 +48,8 @@ class Entry(NamedTuple):
     """One line of a journal.
 
     ``kind`` is ``"release"``, ``"parallel"`` (a block begins), ``"end"`` (it ends), ``"split"``, ``"merge"``,
-    ``"closed"`` or ``"torn"``. ``block`` and ``part`` place a release in a parallel block.
+    ``"closed"`` or ``"torn"``. ``block`` and ``part`` place a release in a parallel block. ``id`` names a release
+    whose noise is a function of that name: the same release may then be made again, for nothing.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Entry(NamedTuple):
     block: int | None = None
     part: int | str | None = None
     data: Mapping[str, Any] | None = None
+    id: str | None = None
 
 
 class Amount(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -32,9 +33,15 @@ def set_fields(cost: Atom, neighbours: str, /, **values: Any) -> None:
         object.__setattr__(cost, name, value)
 
 
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    return nodes, weights
+
+
 def _composite_legendre(pieces: int) -> tuple[Array, Array]:
     """Composite 20-point Gauss–Legendre nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(20)
+    nodes, weights = _legendre()
     starts = np.arange(pieces)[:, None]
     return ((starts + (nodes + 1) / 2) / pieces).ravel(), np.tile(weights / 2 / pieces, pieces)
 

@@ -28,7 +28,7 @@ from ledgerwood.accounting.records import (
     opening,
     to_record,
 )
-from ledgerwood.errors import LedgerClosed, ParameterError
+from ledgerwood.errors import LedgerClosed, ParameterError, ReleaseRefused
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
@@ -164,6 +164,7 @@ class Ledger:
         self._journal = journal
         self._header = header
         self._entries: list[Entry] = []
+        self._named: dict[str, tuple[int, Entry]] = {}
         self._mutex = threading.RLock()
         self._process = os.getpid()
         self._entering = False
@@ -184,7 +185,9 @@ class Ledger:
             A public name for the journal; with a plan, the plan's label.
         rng
             A seeded generator for tests. The release is then recorded as not private, unless ``rng.private`` is True
-            (a source of true randomness).
+            (a source of true randomness). A source with a ``release_id`` names the release: its words are a secret
+            function of that name, so that making the release again shows nothing new. If the name is on record, with
+            this label and this cost, nothing is charged (``docs/theory/replay.md``).
 
         Raises
         ------
@@ -311,6 +314,11 @@ class Ledger:
         return None if self._journal is None else self._journal.path
 
     @property
+    def id(self) -> str:
+        """A name that no other ledger has, the same whenever its journal is opened."""
+        return str(self._header["id"])
+
+    @property
     def neighbours(self) -> str:
         """The relation that every cost must speak of."""
         return self._books.neighbours
@@ -408,6 +416,8 @@ class Ledger:
     def _enter(self, entry: Entry) -> int:
         if self._entering:
             raise LedgerClosed(_INTERRUPTED)
+        if entry.id is not None and entry.id in self._named:
+            return self._again(entry)
         self._entering = True
         try:
             posting = self._books.review(entry)
@@ -416,14 +426,29 @@ class Ledger:
         finally:
             self._entering = False
 
+    def _again(self, entry: Entry) -> int:
+        """Return the number of a release that is on record under this name; refuse another one under its name."""
+        number, found = self._named[entry.id or ""]
+        if found != entry:
+            raise ReleaseRefused(
+                f"{entry.label!r} has the name of the release {found.label!r} on record, and is another one: its noise "
+                "would be the same; nothing was released"
+            )
+        return number
+
+    def _post(self, number: int, posting: Posting) -> None:
+        self._books.post(posting)
+        self._entries.append(posting.entry)
+        if posting.entry.id is not None:
+            self._named[posting.entry.id] = number, posting.entry
+
     def _commit(self, posting: Posting) -> int:
         number = self._books.next_number
         record = None if self._journal is None else to_record(posting.entry)
         try:
             if self._journal is not None and record is not None:
                 self._journal.append(record)
-            self._books.post(posting)
-            self._entries.append(posting.entry)
+            self._post(number, posting)
         except BaseException:  # an interrupt too: from here on file and memory may differ, or memory be half changed
             if self._journal is not None:
                 self._journal.broken = True
@@ -433,9 +458,7 @@ class Ledger:
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
-            entry = from_record(record)
-            self._books.post(self._books.review(entry))
-            self._entries.append(entry)
+            self._post(self._books.next_number, self._books.review(from_record(record)))
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
         header = {
@@ -494,7 +517,7 @@ def _asked(mechanism: Mechanism[Value, Result], value: Value, label: str, rng: A
     if check is not None:
         check(value)
     private = rng is None or getattr(rng, "private", False) is True
-    return Entry("release", _checked_label(label), mechanism.cost, private)
+    return Entry("release", _checked_label(label), mechanism.cost, private, id=getattr(rng, "release_id", None))
 
 
 def _checked_label(label: str) -> str:

@@ -99,19 +99,21 @@ def to_record(entry: Entry) -> Record:
         record["cost"] = serialize.to_dict(entry.cost)
     if entry.cost is not None or not entry.private:
         record["private"] = entry.private
-    for name in ("block", "part", "data"):
+    for name in ("block", "part", "data", "id"):
         if (value := getattr(entry, name)) is not None:
             record[name] = value
     return record
 
 
-_FIELDS = {"n", "at", "kind", "label", "cost", "private", "block", "part", "data", "bytes"}
+_FIELDS = {"n", "at", "kind", "label", "cost", "private", "block", "part", "data", "id", "bytes"}
 
 
 def from_record(record: Record) -> Entry:
     """Read what :func:`to_record` wrote."""
     if record.get("kind") not in KINDS or not record.keys() <= _FIELDS:
         raise FormatError(f"record {record.get('n')} of the journal has a form this library does not know")
+    if not isinstance(record.get("id", ""), str):
+        raise FormatError(f"record {record.get('n')} of the journal has an id that is no text")
     cost = record.get("cost")
     return Entry(
         record["kind"],
@@ -121,4 +123,5 @@ def from_record(record: Record) -> Entry:
         record.get("block"),
         record.get("part"),
         {"bytes": record["bytes"]} if "bytes" in record else record.get("data"),
+        record.get("id"),
     )

@@ -1,20 +1,20 @@
-"""From a fit to its statement, and the warning when many fits share no ledger."""
+"""From a fit to its statement."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 from ledgerwood.accounting import Ledger, Plan
-from ledgerwood.errors import UntrackedFits
 from ledgerwood.learners import discovery
 from ledgerwood.learners.facts import Column, PublicFacts
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Fact, PrivacyStatement, Receipt
 
 _ASSUMED = "read from what was given and assumed public"
-_searches = {"fits": 0, "epsilon": 0.0}
+_KEYED = (
+    "Noise was a stream cipher's output under a key of the operating system's generator, kept in a checkpoint and "
+    "removed when the fit was done."
+)
 
 
 def statement_for(
@@ -29,6 +29,7 @@ def statement_for(
     *,
     charged: Ledger | None,
     stopped: bool,
+    keyed: bool = False,
 ) -> PrivacyStatement:
     """Return the statement of a fit."""
     assert plan.epsilon is not None and plan.delta is not None
@@ -44,7 +45,7 @@ def statement_for(
         planned=sum(run.times for run in plan.runs()),
         public=tuple(_public(schema, facts, shown, leaks)),
         learned=tuple(_learned(facts, columns, plan)),
-        conventions=tuple(_conventions(schema, facts, estimator)),
+        conventions=(*_conventions(schema, facts, estimator), *((_KEYED,) if keyed else ())),
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
@@ -119,24 +120,3 @@ def _conventions(schema: Schema, facts: PublicFacts, estimator: Any) -> list[str
 
 def _interval(bounds: tuple[float, float] | None) -> str:
     return "unknown" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
-
-
-def warn_if_untracked(name: str, plan: Plan) -> None:
-    """Warn, at each doubling, when cross-validation or a search fits models that no ledger adds up."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_fit_and_score":
-        frame = frame.f_back
-    if frame is None:
-        return
-    _searches["fits"] += 1
-    _searches["epsilon"] += plan.epsilon or 0.0
-    fits = int(_searches["fits"])
-    if fits >= 2 and fits & (fits - 1) == 0:
-        warnings.warn(
-            f"{fits} fits of {name} and others in this process were part of a search or a cross-validation without a "
-            f"ledger: each alone is private as it states, all {fits} together cost up to epsilon="
-            f"{_searches['epsilon']:.6g}. Pass one ledger to every fit (params={{'ledger': ledger}}), or use "
-            "PrivateSearch",
-            UntrackedFits,
-            stacklevel=2,
-        )

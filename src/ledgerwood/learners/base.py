@@ -22,9 +22,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners import discovery, tables
-from ledgerwood.learners.accounts import statement_for, warn_if_untracked
+from ledgerwood.learners.accounts import statement_for
+from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
+from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
+from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
+from ledgerwood.learners.frames import raw_columns, without_unit
+from ledgerwood.learners.labels import as_numbers, trainable
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -49,13 +54,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     callbacks: Any = None
     allow_leak: bool = False
     _task: ClassVar[Task]
-    _accounting_method: ClassVar[str | None] = None
 
     # ---- what a learner says
 
     def _plan(self, facts: PublicFacts) -> Plan:
         """Return what will be released, from public facts alone; calibrated or with shares."""
         raise NotImplementedError
+
+    def _accounting(self, facts: PublicFacts) -> str | None:
+        """Return the accounting method that calibrates the plan; None is the tightest certified one."""
+        return None
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
@@ -66,7 +74,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- fit
 
-    def fit(self, X: Any, y: Any = None, *, ledger: Ledger | None = None, **refused: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ledger: Ledger | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **refused: Any,
+    ) -> Self:
         """Train privately.
 
         Parameters
@@ -75,13 +91,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A table (numpy, pandas, polars, Arrow) and its labels.
         ledger
             A ledger that pays for every release of the plan. Without one the fit opens its own.
+        checkpoint
+            A folder of this fit. If the process dies, the same call resumes it, spends nothing twice and gives the same
+            model. Until the fit is done the folder is as sensitive as the data (:mod:`ledgerwood.learners.checkpoint`).
         """
         for name in refused:
-            reason = REFUSED.get(name, "fit takes X, y and ledger")
+            reason = REFUSED.get(name, "fit takes X, y, ledger and checkpoint")
             raise TypeError(f"{type(self).__name__}.fit does not take {name!r}: {reason}")
         self._forget()
         try:
-            self._fit(X, y, ledger)
+            self._fit(X, y, ledger, checkpoint)
         except KeyboardInterrupt:  # leaves the smaller model if one was kept, else nothing
             if not hasattr(self, "receipt_"):
                 self._forget()
@@ -101,16 +120,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts: PublicFacts = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
         return facts
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None) -> None:
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
+        if (search := chosen_by_a_search()) is not None:
+            leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
-        journal, charge = self._ledgers(plan, ledger)
         rng = source_for(self.random_state)
-        with watching(self.verbose, self.callbacks) as callbacks:
+        if checkpoint is not None and rng is not None:
+            raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
+        with (
+            opened(
+                checkpoint,
+                lambda: fingerprint(self, facts, plan, ledger),
+                lambda key: self._digest(given, target, key),
+            ) as saved,
+            watching(self.verbose, self.callbacks) as callbacks,
+        ):
+            journal, charge = self._ledgers(plan, ledger, saved)
             door = Door(
                 journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__, facts=facts,
+                name=type(self).__name__, facts=facts, checkpoint=saved,
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False
@@ -120,7 +150,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 receipt = Receipt.of(journal)
                 statement = statement_for(
                     self, schema, facts, columns, shown, plan, receipt, leaks,
-                    charged=ledger, stopped=stopped,
+                    charged=ledger, stopped=stopped, keyed=saved is not None,
                 )  # fmt: skip
                 shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
                 if self._task == "regression":
@@ -133,7 +163,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 given, target = self._within_units(given, target, schema, door)
                 columns, target_bounds = discovery.learn(given, target, facts, plan, door)
                 labels = self._labels(target, facts, target_bounds)
-                fitted = self._train(given.table(columns), labels, plan, door)
+                fitted = self._train(
+                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, door
+                )
             except (Stopped, KeyboardInterrupt) as stop:
                 stopped = True
                 if door.fitted is not None:
@@ -147,6 +179,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     ) from None
             else:
                 settle(fitted)
+            if saved is not None:
+                saved.finish(self)
 
     def privacy_statement(self) -> PrivacyStatement:
         """Return the guarantee of the fitted model: ``str()`` is the text, ``to_dict()`` the record."""
@@ -185,10 +219,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
         regression = self._task == "regression"
-        vector = tables.as_vector(y)
-        target = validate_data(self, y=tables.as_numbers(vector) if regression else vector, y_numeric=regression)
+        vector = trainable(y)
+        target = validate_data(self, y=as_numbers(vector) if regression else vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
-        validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
+        validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
@@ -217,13 +251,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         assert target_bounds is not None
         return tables.read_target(target, target_bounds)
 
+    def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
+        """Return a keyed digest of the data, by which a checkpoint knows them again."""
+        return digest_of([*given.values, given.units, target], key)
+
     def _planned(self, facts: PublicFacts) -> Plan:
         plan = self._plan(facts)
         extra = discovery.releases(facts, total_share(plan) or 1.0)
-        return complete_plan(plan, facts, extra, self._accounting_method)
+        return complete_plan(plan, facts, extra, self._accounting(facts))
 
-    def _ledgers(self, plan: Plan, ledger: Ledger | None) -> tuple[Ledger, Ledger | None]:
+    def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
+        resumed = saved is not None and saved.resumed
         if ledger is None:
             warn_if_untracked(type(self).__name__, plan)
             return Ledger(plan=plan), None
@@ -231,7 +270,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)
         if ledger.plan is not None:
             fresh = Ledger(plan=plan)
-            if ledger.plan != fresh.plan or ledger.journal():
+            if ledger.plan != fresh.plan or not all(saved and saved.owns(entry.id) for entry in ledger.journal()):
                 raise ParameterError(
                     "ledger", "follow this fit's plan from its beginning, or have a filter", "<another plan>",
                     "Open it with Ledger(plan=estimator.plan(X, y)), or with Ledger(epsilon=..., delta=...)",
@@ -240,7 +279,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if ledger.neighbours != plan.neighbours:
             raise ParameterError("ledger", f"speak of the schema's neighbours {plan.neighbours!r}", ledger.neighbours)
         left = ledger.remaining()
-        if not plan.fits(left):
+        if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
             raise BudgetExceeded(
                 type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
                 limit=left.epsilon,
@@ -261,8 +300,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X at predict."""
         check_is_fitted(self, "receipt_")
         schema = self.schema if isinstance(self.schema, Schema) else Schema()
-        X = tables.without_unit(X, schema.unit, self.n_features_in_)
-        tables.raw_columns(X)
+        X = without_unit(X, schema.unit, self.n_features_in_)
+        raw_columns(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return tables.read_as(X, self.columns_)
 
@@ -282,6 +321,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of ``classes_``."""
         table = self._table(X)
@@ -289,6 +329,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
             return np.ones((len(table), 1))
         return np.asarray(self._probabilities(table), dtype=np.float64)
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class."""
         best = np.argmax(self.predict_proba(X), axis=1)
@@ -319,6 +360,7 @@ class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     def _values(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted number."""
         return np.asarray(self._values(self._table(X)), dtype=np.float64)

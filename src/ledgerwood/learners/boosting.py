@@ -12,18 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.auto import Choice, choice_for
-from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+from ledgerwood.learners.base import PrivateClassifierBase, PrivateRegressorBase
+from ledgerwood.learners.discovery import Unknown
 from ledgerwood.learners.door import Door
-from ledgerwood.learners.engines.parted import PartedTable, read_parted
-from ledgerwood.learners.engines.partitions import as_partitions
+from ledgerwood.learners.engines.estimator import PartedEstimator
+from ledgerwood.learners.engines.parted import PartedTable
+from ledgerwood.learners.engines.predicting import by_parts
+from ledgerwood.learners.engines.resting import RestingAggregator
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Columns, Labels, Table
+from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.plan import outline, plan_boosting
+from ledgerwood.learners.trees.plan import accounting_method, outline, plan_boosting
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator
 from ledgerwood.learners.trees.settings import Settings
@@ -38,7 +41,7 @@ _COMPONENTS = (
 )  # fmt: skip
 
 
-class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
+class _PrivateBoosting(TreeModelMixin, PartedEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
 
     def __init__(
@@ -158,8 +161,18 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             return found
         return choice_for(self.public_facts(X, y))
 
+    def _accounting(self, facts: PublicFacts) -> str | None:
+        method = accounting_method(self._settings_for(facts))
+        if method == "pure" and Unknown.of(facts):
+            rule = "be 'tight' where bounds or categories are learned: the paper adds pure epsilons, they have none"
+            raise ParameterError("accounting", rule, "paper", "Declare them in the schema")
+        return method
+
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
+        if settings.rows < 1 and facts.rows_per_unit > 1:
+            rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
+            raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
         if (
             facts.rows_per_unit == 1
             and all(column.is_known for column in facts.columns)
@@ -168,33 +181,34 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
         return outline(settings, facts.n_features)
 
-    # ---- tables in parts
-
-    def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
-        source = as_partitions(X, y)
-        if source is None:
-            if self.engine is not None:
-                hint = "Give a Parquet folder, a Dask frame or Partitions.of_frames([...], target=...)"
-                raise ParameterError("engine", "be None for a table in memory", self.engine, hint)
-            return super()._read(X, y, schema)
-        given = read_parted(source, schema, classification=self._task == "classification")
-        self.n_features_in_ = len(given.columns)
-        self.feature_names_in_ = np.array([column.name for column in given.columns], dtype=object)
-        # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
-        target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
-
     # ---- train
 
-    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+    def _aggregator(
+        self, table: Table, labels: Labels, settings: Settings, start_scores: NDArray[np.int32] | None
+    ) -> Aggregator:
         if isinstance(table, PartedTable):
-            return table.aggregator(self.engine, labels, settings, self.n_threads)
+            from ledgerwood.learners.engines.sums import TreeParts, TreeRecords
+
+            about = settings, labels.classes, labels.bounds
+            records = [
+                TreeRecords(p, first, table.columns, table.target, *about, kept) for p, first, kept in table.parts()
+            ]
+            return TreeParts(self._engine.sums(records), len(table.columns))
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
+        return LocalAggregator(
+            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, start_scores=start_scores
+        )
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+    def _train(
+        self,
+        table: Table,
+        labels: Labels,
+        plan: Plan,
+        door: Door,
+        start_scores: NDArray[np.int32] | None = None,
+        start_bound: int = 0,
+    ) -> Mapping[str, Any]:
         assert door.facts is not None
         settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
@@ -206,14 +220,19 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
         def keep(forest: Forest) -> None:
             door.keep({**fixed, "forest_": forest})
 
+        aggregator = RestingAggregator(
+            lambda: self._aggregator(table, labels, settings, start_scores), len(table.columns), lambda: door.recalling
+        )
         forest = boost(
             settings,
             domain_of(table),
-            self._aggregator(table, labels, settings),
+            aggregator,
             door,
             plan,
             rng=door.generator(),
             keep=keep,
+            rows_per_unit=door.rows_per_unit,
+            start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
 
@@ -238,10 +257,10 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
     engine
-        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame,
-        :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by part, or
-        :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the name of
-        the target column, and the schema declares every column.
+        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame or
+        array, :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by
+        part, or :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the
+        name of the target column (a Dask array beside a Dask array), and the schema declares every column.
     random_state
         For tests only: a seeded fit is reproducible and not private.
     verbose, callbacks, allow_leak
@@ -272,6 +291,7 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         return self.forest_.probabilities(table.cells)
 
+    @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
         table = self._table(X)  # says so if the model is not fitted

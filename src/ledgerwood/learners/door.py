@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.learners.checkpoint import Checkpoint, Kept
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
@@ -106,6 +107,8 @@ class Door:
         Called with :class:`Progress` after each release; one that returns True stops the training.
     facts
         The public facts that the plan was made from.
+    checkpoint
+        Where results are kept, and where they are recalled from in a run that is resumed; its key makes the noise.
 
     Examples
     --------
@@ -128,11 +131,13 @@ class Door:
         callbacks: Sequence[Callback] = (),
         name: str = "model",
         facts: PublicFacts | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
         self.rows_per_unit = rows_per_unit
         self.facts = facts
+        self._checkpoint, self._choices = checkpoint, 0
         self._callbacks = tuple(callbacks)
         plan = ledger.plan
         self.total = 0 if plan is None else sum(run.times for run in plan.runs())
@@ -146,25 +151,38 @@ class Door:
         """Whether the noise cannot be reproduced."""
         return self.rng is None or self.rng.private
 
+    @property
+    def recalling(self) -> bool:
+        """Whether this round's releases are all on record: the training may offer any sums of the right shape."""
+        return self._checkpoint is not None and self._checkpoint.recalling
+
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Release an exact value by a mechanism, under a label of the plan."""
-        k = self.rows_per_unit
+        k, rng = self.rows_per_unit, self.rng
         if k > 1 and getattr(mechanism, "rows_per_unit", 1) != k:
             mechanism = Grouped(mechanism, k)
+        if self._checkpoint is not None:
+            mechanism = Kept(mechanism, self._checkpoint, self.done)
+            rng = self._checkpoint.source(str(self.done))
         if self._charge is not None:
             mechanism = _Charged(mechanism, self._charge, f"{self._name}: {label}")
-        result = self._ledger.release(mechanism, value, label=label, rng=self.rng)
+        result = self._ledger.release(mechanism, value, label=label, rng=rng)
         self.done += 1
         self._tell(label)
         return result
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
-        """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves."""
-        self.fitted = {**self.always, **fitted}
+        """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves. A round ends here."""
+        if self._checkpoint is not None:
+            self._checkpoint.begin_round()
+        self.fitted = {**fitted, **self.always}
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""
         source = SystemSource() if self.rng is None else self.rng
+        if self._checkpoint is not None:
+            source = self._checkpoint.source(f"choices {self._choices}")
+            self._choices += 1
         return np.random.default_rng([int(word) for word in source.words(4)])
 
     def _tell(self, label: str) -> None:

@@ -14,6 +14,9 @@ from ledgerwood.learners.schema import Atom
 
 Values = NDArray[Any]
 
+_FEW = 8
+"""So many classes are found by a comparison with each, quicker than by a search."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -38,6 +41,24 @@ def as_vector(y: Any) -> Any:
 
     found = nw.from_native(y, series_only=True, pass_through=True)
     return found.to_numpy() if isinstance(found, nw.Series) else y
+
+
+def trainable(y: Any) -> Any:
+    """Return y as an array to learn from, or raise: what is no label here has no value shown in its error."""
+    if isinstance(y, str):
+        raise ParameterError("y", "be the labels", y, f"A table in memory has them in a column: y=X[{y!r}]")
+    if y is None:
+        return None
+    vector = as_vector(y)
+    array = np.asarray(vector)
+    if array.dtype.kind == "c":  # scikit-learn's own message shows the values
+        raise ValueError("Complex data not supported: y must hold real numbers or labels")
+    if array.dtype.kind in "mMV":
+        hint = "Convert it before: a date to a number of days"
+        raise ParameterError("y", "hold numbers, booleans or text", str(array.dtype), hint)
+    if array.dtype.kind == "O" and any(value is None or type(value).__name__ == "NAType" for value in array.ravel()):
+        raise ValueError("Input y contains NaN: a label is missing. Drop these rows, or give them a label of their own")
+    return vector
 
 
 def as_numbers(y: Any) -> Any:
@@ -79,8 +100,13 @@ def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
     if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
         known = np.array([float(value) for value in classes])
         if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
-            order = np.argsort(known, kind="stable")
             numbers = y.astype(np.float64)
+            if len(known) <= _FEW:
+                codes = np.full(len(numbers), -1, dtype=np.int64)
+                for code, value in reversed(list(enumerate(known))):
+                    np.putmask(codes, numbers == value, code)
+                return codes
+            order = np.argsort(known, kind="stable")
             at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
             return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
     code = {value: i for i, value in enumerate(classes)}

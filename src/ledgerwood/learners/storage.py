@@ -37,6 +37,7 @@ MOST_BYTES = 1 << 30
 ENTRY_POINTS = "ledgerwood.learners"
 _DTYPES = {f"<{kind}" for kind in ("i4", "i8", "f4", "f8")} | {"|u1", "|b1"}
 _LEFT_OUT = {"callbacks", "random_state", "verbose"}
+_WHERE = {"engine"}  # where a model was trained is no part of it
 
 
 def _values() -> dict[str, type[Any]]:
@@ -81,23 +82,30 @@ def save(model: PrivateEstimator, path: str | os.PathLike[str]) -> None:
 def _document(model: PrivateEstimator) -> dict[str, Any]:
     if not hasattr(model, "receipt_"):
         raise ParameterError("model", "be fitted before it is saved", type(model).__name__)
-    name = next((name for name, kind in learners().items() if kind is type(model)), None)
-    if name is None:
-        raise ParameterError(
-            "model", f"be a learner of this library or of the entry points {ENTRY_POINTS!r}", type(model).__name__
-        )
-    parameters = {k: v for k, v in model.get_params(deep=False).items() if k not in _LEFT_OUT}
+    name = name_of(model)
+    parameters = {k: v for k, v in model.get_params(deep=False).items() if k not in _LEFT_OUT | _WHERE}
     fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
     return {
         "format": FORMAT,
         "version": VERSION,
         "learner": name,
-        "parameters": {k: _encode(v) for k, v in parameters.items()},
-        "fitted": {k: _encode(v) for k, v in fitted.items()},
+        "parameters": {k: encode(v) for k, v in parameters.items()},
+        "fitted": {k: encode(v) for k, v in fitted.items()},
     }
 
 
-def _encode(value: Any) -> Any:
+def name_of(model: PrivateEstimator) -> str:
+    """Return the name that a model's file gives its learner."""
+    name = next((name for name, kind in learners().items() if kind is type(model)), None)
+    if name is None:
+        raise ParameterError(
+            "model", f"be a learner of this library or of the entry points {ENTRY_POINTS!r}", type(model).__name__
+        )
+    return name
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON values; :func:`decode` reads them."""
     if isinstance(value, np.generic):
         value = value.item()
     match value:
@@ -106,11 +114,11 @@ def _encode(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else {"$float": repr(value)}
         case list():
-            return [_encode(item) for item in value]
+            return [encode(item) for item in value]
         case tuple():
-            return {"$tuple": [_encode(item) for item in value]}
+            return {"$tuple": [encode(item) for item in value]}
         case dict():
-            return {"$dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
+            return {"$dict": [[encode(k), encode(v)] for k, v in value.items()]}
         case Schema():
             return {"$schema": json.loads(value.to_json())}
         case Plan():
@@ -121,7 +129,7 @@ def _encode(value: Any) -> Any:
             return _encode_array(value)
     kind = type(value)
     if dataclasses.is_dataclass(kind) and _values().get(kind.__name__) is kind:
-        fields = {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
+        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
         return {"$value": [kind.__name__, fields]}
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
 
@@ -167,29 +175,30 @@ def _model(document: Any) -> PrivateEstimator:
     allowed = set(kind().get_params(deep=False)) - _LEFT_OUT
     if not set(parameters) <= allowed:
         raise FormatError(f"unknown parameters of {document['learner']}: {sorted(set(parameters) - allowed)[:5]}")
-    model = kind(**{name: _decode(value) for name, value in parameters.items()})
+    model = kind(**{name: decode(value) for name, value in parameters.items()})
     for name, value in fitted.items():
         if not name.isidentifier() or name.startswith("_") or not name.endswith("_") or hasattr(kind, name):
             raise FormatError(f"{name[:40]!r} is no fitted attribute")
-        setattr(model, name, _decode(value))
+        setattr(model, name, decode(value))
     from ledgerwood.learners.storage_checks import check_model
 
     check_model(model)
     return model
 
 
-def _decode(value: Any) -> Any:
+def decode(value: Any) -> Any:
+    """Read what :func:`encode` wrote; nothing else is made."""
     match value:
         case None | bool() | int() | float() | str():
             return value
         case list():
-            return [_decode(item) for item in value]
+            return [decode(item) for item in value]
         case {"$float": "nan" | "inf" | "-inf" as text, **rest} if not rest:
             return float(text)
         case {"$tuple": list(items), **rest} if not rest:
-            return tuple(_decode(item) for item in items)
+            return tuple(decode(item) for item in items)
         case {"$dict": list(items), **rest} if not rest:
-            return {_decode(k): _decode(v) for k, v in items}
+            return {decode(k): decode(v) for k, v in items}
         case {"$schema": dict(body), **rest} if not rest:
             return Schema.from_json(json.dumps(body))
         case {"$plan": dict(body), **rest} if not rest:
@@ -233,7 +242,7 @@ def _decode_value(name: str, fields: dict[str, Any]) -> Any:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
     if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
         raise FormatError(f"a {name} has other fields")
-    decoded = {key: _decode(value) for key, value in fields.items()}
+    decoded = {key: decode(value) for key, value in fields.items()}
     hints = typing.get_type_hints(kind, localns={"Column": Column})
     for key, value in decoded.items():
         if not _fits(value, hints[key]):

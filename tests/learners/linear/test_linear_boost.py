@@ -10,10 +10,18 @@ from hypothesis.extra import numpy as hnp
 from linear_designs import ExactDoor, LedgerDoor, rows_of
 
 from ledgerwood.accounting import Plan
-from ledgerwood.learners.linear.boost import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, Settings, boost, plan_linear
-from ledgerwood.learners.linear.losses import LOSSES, loss_named
+from ledgerwood.learners.linear.boost import (
+    CROSS_PRODUCTS,
+    EIGENVALUE,
+    GRADIENTS,
+    Settings,
+    boost,
+    plan_linear,
+    questions,
+)
+from ledgerwood.learners.linear.losses import LOSSES, Loss, loss_named
 from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Rows
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Ints, Rows
 from ledgerwood.learners.linear.sensitivities import DIAGONAL, RowBound
 from ledgerwood.mechanisms import SeededSource
 
@@ -61,6 +69,40 @@ def test_squared_boosting_without_noise_converges_to_least_squares() -> None:
     reference = np.linalg.lstsq(X, y, rcond=None)[0]
     weights = exact_fit(rows, Settings(loss_named("squared"), rounds=50, clip=2.0))
     assert np.allclose(weights[0], reference, atol=1e-4)
+
+
+class CountedRows:
+    """Rows that count how often they are passed over for gradients."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.passes, self.columns, self.gram = rows, 0, rows.columns, rows.gram
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        self.passes += 1
+        return self.rows.pull(loss, weights, clip)
+
+
+def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
+    design, labels = problem()
+    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    wanted = Settings(loss_named("squared"), rounds=20, clip=16.0)
+    plan, door = calibrated(wanted, epsilon=1e6), ExactDoor()
+    weights = boost(rows, bound_of(rows.rows), wanted, plan, door)
+    assert rows.passes == 1
+    X, y = with_intercept(design), 2.0 * labels - 1
+    assert np.allclose(weights[0], np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-4)
+    sizes = [mechanism.sensitivity / CELL_ONE / GRADIENT_ONE for _, mechanism, _ in door.seen[1:]]
+    assert sizes[0] == pytest.approx(2.0)  # norm 2, residuals of at most 1
+    before = np.linalg.solve(X.T @ X, X.T @ y)  # the weights after the first round, but for the ridge
+    assert sizes[1] == pytest.approx(2 * (1 + 2 * np.linalg.norm(before)), rel=0.01)
+
+
+def test_residuals_that_may_be_clipped_need_a_pass_each_round() -> None:
+    design, labels = problem()
+    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    wanted = Settings(loss_named("squared"), rounds=5, clip=1.0)
+    boost(rows, bound_of(rows.rows), wanted, calibrated(wanted), ExactDoor())
+    assert rows.passes == 5  # the first round's X'y, and four
 
 
 def newton(X: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -194,3 +236,35 @@ def test_the_papers_ridge_shrinks_with_the_smallest_eigenvalue() -> None:
     assert ridges[0] == ridges[1] > ridges[2] > ridges[3] == 0.0
     gram = np.diag([2.0, 3.0])
     assert np.allclose(paper_inverse(gram, 1.0, 1e-3), np.diag([1 / 3, 1 / 4]))
+
+
+def test_without_its_release_the_smallest_eigenvalue_is_read_off_the_noisy_matrix() -> None:
+    design, labels = problem(rows=3000)
+    rows = rows_of(design, labels, intercept=CELL_ONE)
+    wanted = Settings(loss_named("squared"), rounds=2, shares=(1.0, 1.0, 0.0), paper=True)
+    door = ExactDoor()
+    weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), door)
+    assert [label for label, _, _ in door.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
+    # 3000 rows have a smallest eigenvalue far above the noise: no ridge is needed, so two exact rounds are two steps
+    X, y = with_intercept(design), 2.0 * labels - 1
+    first = np.linalg.solve(X.T @ X, X.T @ y)
+    clipped = np.clip(y - X @ first, -1, 1)
+    assert np.allclose(weights[0], first + np.linalg.solve(X.T @ X, X.T @ clipped), atol=1e-4)
+
+
+@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_questions_say_what_is_asked(paper: bool, outputs: int) -> None:
+    design, labels = problem(rows=1)
+    rows = rows_of(design, labels, intercept=CELL_ONE)
+    shares = (1.0, 1.0, 0.5 if paper else 0.0)
+    wanted = Settings(loss_named("squared"), rounds=4, shares=shares, clip=1.5, clip_decay=0.9, paper=paper)
+    door = ExactDoor()
+    boost(rows, bound_of(rows), wanted, calibrated(wanted), door, outputs)
+    asked = questions(wanted, bound_of(rows), rows.columns, outputs)
+    assert [label for label, _, _ in door.seen] == [q.label for q in asked for _ in range(q.times)]
+    for label, mechanism, value in door.seen:
+        question = next(q for q in asked if q.label == label)
+        assert np.size(value) == question.length
+        assert mechanism.sensitivity <= question.sensitivity * (1 + 1e-12)
+        assert np.abs(value).max() <= question.largest  # of a single record

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners import Column, PublicFacts, Schema
+from ledgerwood.learners.engines.partitions import FramePart
 from ledgerwood.learners.linear import (
     AdaSSPRegressor,
     BoostedAdaSSPClassifier,
@@ -29,8 +30,9 @@ from ledgerwood.learners.linear.defaults import automatic_rounds
 from ledgerwood.learners.linear.encoding import Encoder, bin_edges
 from ledgerwood.learners.linear.losses import loss_named
 from ledgerwood.learners.linear.rows import CELL_ONE
+from ledgerwood.learners.linear.seam import LinearRecords, SumOfParts, encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
-from ledgerwood.learners.tables import read_table
+from ledgerwood.learners.tables import read_labels, read_table
 
 SCHEMA = Schema(
     bounds={"age": (0, 100), "hours": (0, 80)}, categories={"job": ["a", "b", "c"]}, classes=["no", "yes"], rows=2000
@@ -253,3 +255,28 @@ def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
     boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, door)
     sizes = [mechanism.sensitivity for label, mechanism, _ in door.seen if label == "gradients"]
     assert np.allclose(np.array(sizes[1:]) / sizes[:-1], 0.5, rtol=1e-4)
+
+
+# ---- parts
+
+
+def test_parts_read_by_workers_give_the_bits_of_the_whole_table() -> None:
+    X, y = people(300)
+    encoder = Encoder(read_table(X, SCHEMA).columns, bins=5)
+    frame = X.assign(answer=y)
+    parts = [
+        pickle.loads(pickle.dumps(LinearRecords(FramePart(piece), encoder, "answer", classes=("no", "yes")))).open()
+        for piece in (frame[:100], frame[100:101], frame[101:])
+    ]
+    whole = encoded_rows(encoder, read_table(X, SCHEMA), read_labels(y, ("no", "yes")))
+    weights = np.random.default_rng(0).integers(-(2**20), 2**20, (1, encoder.width))
+    together = SumOfParts(parts)
+    assert together.columns == whole.columns
+    assert np.array_equal(together.gram(), whole.gram())
+    loss = loss_named("logistic")
+    assert np.array_equal(together.pull(loss, weights, 2**15), whole.pull(loss, weights, 2**15))
+
+
+def test_a_regression_takes_no_other_loss() -> None:
+    with pytest.raises(ParameterError, match="squared"):
+        BoostedAdaSSPRegressor(loss="hinge", delta=1e-6).plan(np.zeros((3, 1)), np.zeros(3))

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.facts import PublicFacts
+    from ledgerwood.learners.facts import PublicFacts, Task
 
-__all__ = ["automatic_clip", "automatic_rounds", "automatic_shares"]
+__all__ = ["automatic_clip", "automatic_loss", "automatic_rounds", "automatic_shares"]
 
 _STEPS = ((60.0, 5), (300.0, 10), (3000.0, 20), (math.inf, 40))
 
@@ -22,6 +22,11 @@ def automatic_rounds(facts: PublicFacts) -> int:
     strength = facts.rows * facts.epsilon / (1 + facts.n_features)
     rounds = next(count for limit, count in _STEPS if strength < limit)
     return rounds if facts.task == "classification" else min(rounds, 10)
+
+
+def automatic_loss(task: Task) -> str:
+    """Return the loss: the logistic one for classes, the squared one for a number."""
+    return "logistic" if task == "classification" else "squared"
 
 
 def automatic_shares(rounds: int) -> tuple[float, float, float]:

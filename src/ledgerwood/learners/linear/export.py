@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.errors import FormatError
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.linear.models import _LinearModel
+    from ledgerwood.learners.linear.base import LinearModel
 
 __all__ = ["coefficients", "to_json", "to_sklearn"]
 
 FORMAT, VERSION = "ledgerwood.linear", 1
 
 
-def coefficients(model: _LinearModel) -> tuple[NDArray[np.float64], Any]:
+def coefficients(model: LinearModel) -> tuple[NDArray[np.float64], Any]:
     """Return coefficients and intercepts in the shapes of scikit-learn: a vector and a number for a regression."""
     if "weights_" not in vars(model):  # a property must raise AttributeError for hasattr to say no
         raise AttributeError(f"this {type(model).__name__} is not fitted yet")
@@ -31,7 +31,7 @@ def coefficients(model: _LinearModel) -> tuple[NDArray[np.float64], Any]:
     return slopes[0] * half, float(constants[0] * half + bounds[0] + half)
 
 
-def to_json(model: _LinearModel) -> str:
+def to_json(model: LinearModel) -> str:
     """Return released numbers and public facts, nothing else."""
     check_is_fitted(model, "receipt_")
     slopes, constants = coefficients(model)
@@ -41,7 +41,7 @@ def to_json(model: _LinearModel) -> str:
         "format": FORMAT,
         "version": VERSION,
         "task": "regression" if classes is None else "classification",
-        "loss": model.loss,
+        "loss": model._loss_name,
         "classes": None if classes is None else classes.tolist(),
         "target_bounds": None if bounds is None else list(bounds),
         "columns": model.encoder_.parts(),

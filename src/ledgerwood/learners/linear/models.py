@@ -1,168 +1,27 @@
-"""The three estimators over one base: what they differ in is a loss, a number of rounds, and how a score is read."""
+"""The three estimators: what they differ in is a loss, a number of rounds, and how a score is read."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.errors import ParameterError
-from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
-from ledgerwood.learners.linear import export
-from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_linear
-from ledgerwood.learners.linear.defaults import automatic_clip, automatic_rounds, automatic_shares
-from ledgerwood.learners.linear.encoding import Encoder
-from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import GRADIENT_ONE, Ints
-from ledgerwood.learners.linear.sensitivities import RowBound
+from ledgerwood.learners.base import PrivateClassifierBase, PrivateRegressorBase
+from ledgerwood.learners.engines.predicting import by_parts
+from ledgerwood.learners.linear.base import LinearModel, Shares
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan
-    from ledgerwood.learners.door import Door
-    from ledgerwood.learners.facts import PublicFacts
     from ledgerwood.learners.schema import Schema
-    from ledgerwood.learners.tables import Labels, Table
+    from ledgerwood.learners.tables import Table
 
 __all__ = ["AdaSSPRegressor", "BoostedAdaSSPClassifier", "BoostedAdaSSPRegressor"]
 
-Shares = tuple[float, float, float] | str
 
-
-class _LinearModel(PrivateEstimator):
-    """Plan, training and export of a private linear model; parameters that a subclass leaves out have these values."""
-
-    loss: str = "squared"
-    n_rounds: int | str = 1
-    step_size: float | str = "auto"
-    gradient_clip: float | str = "auto"
-    clip_decay: float = 1.0
-    ridge: float = 1.0
-    shares: Shares = "auto"
-    bins: int | None = None
-    row_norm: float | None = None
-    fit_intercept: bool = True
-    accounting: str = "tight"
-
-    weights_: NDArray[np.float64]
-    encoder_: Encoder
-
-    # ---- what PrivateEstimator asks
-
-    def _plan(self, facts: PublicFacts) -> Plan:
-        rounds = self.n_rounds
-        if rounds == "auto":
-            rounds = automatic_rounds(facts)
-        return plan_linear(self._settings(_whole("n_rounds", rounds), facts.n_outputs), facts.neighbours)
-
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
-        encoder = Encoder(table.columns, self.bins, self.fit_intercept, self.row_norm)
-        targets, coded = self._targets(labels)
-        rows = encoder.encode(table, targets, coded=coded)
-        bound = RowBound(encoder.square_bound, str(plan.neighbours))
-        known = {"encoder_": encoder, **self._scale(labels)}
-
-        def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
-            return {"weights_": weights, **known}
-
-        outputs = self._outputs(labels)
-        weights = boost(
-            rows, bound, self._settings(plan[GRADIENTS].times, outputs), plan, door, outputs,
-            after_round=lambda so_far: door.keep(fitted(so_far)),
-        )  # fmt: skip
-        return fitted(weights)
-
-    # ---- what the three differ in
-
-    def _targets(self, labels: Labels) -> tuple[Ints, bool]:
-        raise NotImplementedError
-
-    def _outputs(self, labels: Labels) -> int:
-        return 1
-
-    def _scale(self, labels: Labels) -> dict[str, Any]:
-        return {}
-
-    # ---- reading the fitted model
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the columns of :meth:`design`, per unit of a number and per indicator; one row per output."""
-        return export.coefficients(self)[0]
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercepts that belong to ``coef_``."""
-        return export.coefficients(self)[1]
-
-    def design(self, X: Any) -> NDArray[np.float64]:
-        """Return the matrix that ``coef_`` multiplies: clipped numbers, indicators of categories or bins."""
-        table = self._table(X)
-        return self.encoder_.design(table)
-
-    def to_json(self) -> str:
-        """Return the model as plain JSON: released numbers and public facts; see :func:`to_sklearn`."""
-        return export.to_json(self)
-
-    # ---- parameters
-
-    def _settings(self, rounds: int, outputs: int) -> Settings:
-        loss = loss_named(self.loss)
-        if self.accounting not in ("tight", "paper"):
-            raise ParameterError("accounting", "be 'tight' or 'paper'", self.accounting)
-        paper = self.accounting == "paper"
-        step = self.step_size
-        if step == "auto":
-            step = 1.0 if paper else 1 / loss.curvature
-        clip = self.gradient_clip
-        if clip == "auto":
-            coded = self._task == "classification"
-            clip = (
-                math.sqrt(outputs) if paper else automatic_clip(loss.name, coded=coded, rounds=rounds, outputs=outputs)
-            )
-        bins = self.bins
-        if bins is not None and not 2 <= _whole("bins", bins) <= 128:
-            raise ParameterError("bins", "lie in 2 .. 128, or be None", bins)
-        if self.row_norm is not None:
-            _positive("row_norm", self.row_norm)
-        return Settings(
-            loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
-            _positive("gradient_clip", clip, 16.0), _positive("clip_decay", self.clip_decay, 1.0),
-            _positive("ridge", self.ridge), paper,
-        )  # fmt: skip
-
-    def _resolved_shares(self, paper: bool, rounds: int) -> tuple[float, float, float]:
-        if isinstance(self.shares, str):
-            if self.shares != "auto":
-                raise ParameterError("shares", "be three numbers a : b : c, or 'auto'", self.shares)
-            return (1.0, 1.0, 1.0) if paper else automatic_shares(rounds)
-        try:
-            a, b, c = (float(share) for share in self.shares)
-        except (TypeError, ValueError):
-            raise ParameterError("shares", "be three numbers a : b : c, or 'auto'", self.shares) from None
-        if not (0 < a < math.inf and 0 < b < math.inf and 0 <= c < math.inf) or (c > 0 and not paper):
-            raise ParameterError(
-                "shares", "be positive, the last one 0 unless accounting='paper'", self.shares,
-                "Only the paper's ridge uses the smallest eigenvalue",
-            )  # fmt: skip
-        return a, b, c
-
-
-class _LinearRegressor(PrivateRegressorBase, _LinearModel):
+class _Regressor(PrivateRegressorBase, LinearModel):
     """A linear model of a number between public bounds, learned on the scale -1 .. 1."""
 
     target_bounds_: tuple[float, float]
-
-    def _targets(self, labels: Labels) -> tuple[Ints, bool]:
-        low, high = self._scale(labels)["target_bounds_"]
-        unit = np.clip((labels.values - low) / (high - low) * 2 - 1, -1.0, 1.0)
-        return np.rint(unit * GRADIENT_ONE).astype(np.int64), False
-
-    def _scale(self, labels: Labels) -> dict[str, Any]:
-        assert labels.bounds is not None
-        return {"target_bounds_": labels.bounds}
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         low, high = self.target_bounds_
@@ -170,7 +29,7 @@ class _LinearRegressor(PrivateRegressorBase, _LinearModel):
         return np.clip(low + (high - low) * (scores + 1) / 2, low, high)
 
 
-class AdaSSPRegressor(_LinearRegressor):
+class AdaSSPRegressor(_Regressor):
     """Private ridge regression from noisy sufficient statistics: X'X and X'y, each released once.
 
     Parameters
@@ -188,7 +47,10 @@ class AdaSSPRegressor(_LinearRegressor):
     fit_intercept : bool
         Whether to learn a constant.
     accounting : "tight" or "paper"
-        ``"paper"``: AdaSSP as published, with its own ridge and the equal split.
+        ``"paper"``: AdaSSP as published, with its own ridge and the equal split. With c = 0 the smallest eigenvalue
+        is read off the noisy X'X instead of being released.
+    engine
+        For tables in parts, as in :class:`~ledgerwood.learners.PrivateBoostingClassifier`.
     schema, random_state, verbose, callbacks, allow_leak
         As for every private estimator.
 
@@ -216,6 +78,7 @@ class AdaSSPRegressor(_LinearRegressor):
         fit_intercept: bool = True,
         accounting: str = "tight",
         schema: Schema | str | None = None,
+        engine: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -224,13 +87,44 @@ class AdaSSPRegressor(_LinearRegressor):
         _keep(self, locals())
 
 
-class BoostedAdaSSPRegressor(_LinearRegressor):
+class _Boosted(LinearModel):
+    """The parameters of a boosted linear model."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        loss: str = "auto",
+        n_rounds: int | str = "auto",
+        step_size: float | str = "auto",
+        gradient_clip: float | str = "auto",
+        clip_decay: float = 1.0,
+        ridge: float = 1.0,
+        shares: Shares = "auto",
+        bins: int | None = None,
+        row_norm: float | None = None,
+        fit_intercept: bool = True,
+        accounting: str = "tight",
+        schema: Schema | str | None = None,
+        engine: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        allow_leak: bool = False,
+    ) -> None:
+        _keep(self, locals())
+
+
+class BoostedAdaSSPRegressor(_Boosted, _Regressor):
     """Private linear regression by boosting: X'X once, then residuals times rows in every round.
 
     A round corrects what the noise on X'X made of the last one: use it where that noise matters.
 
     Parameters
     ----------
+    loss : "auto" or "squared"
+        Residuals: the squared loss.
     n_rounds : int or "auto"
         How often the residuals are released.
     step_size : float or "auto"
@@ -239,7 +133,7 @@ class BoostedAdaSSPRegressor(_LinearRegressor):
         Residuals are clipped to ``gradient_clip * clip_decay**t`` in round t, in units of half the target's range.
     clip_decay : float
         How the clip shrinks from round to round.
-    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
+    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 
     Examples
@@ -254,37 +148,14 @@ class BoostedAdaSSPRegressor(_LinearRegressor):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        n_rounds: int | str = "auto",
-        step_size: float | str = "auto",
-        gradient_clip: float | str = "auto",
-        clip_decay: float = 1.0,
-        ridge: float = 1.0,
-        shares: Shares = "auto",
-        bins: int | None = None,
-        row_norm: float | None = None,
-        fit_intercept: bool = True,
-        accounting: str = "tight",
-        schema: Schema | str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-        allow_leak: bool = False,
-    ) -> None:
-        _keep(self, locals())
 
-
-class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
+class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
     """Private linear classification by boosting (P4): X'X once, then gradients times rows in every round.
 
     Parameters
     ----------
-    loss : "logistic", "squared" or "hinge"
-        One score for two classes; one against the rest for more.
+    loss : "auto", "logistic", "squared" or "hinge"
+        One score for two classes; one against the rest for more. "auto" is logistic.
     n_rounds : int or "auto"
         How often gradients are released. One logistic round is logistic regression by its quadratic approximation at
         zero: private sufficient statistics.
@@ -296,7 +167,7 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
         the logistic loss and two classes, which is where every gradient starts, and 1 otherwise.
     clip_decay : float
         How the clip shrinks from round to round (P4, section 4).
-    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
+    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 
     Examples
@@ -311,37 +182,7 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        loss: str = "logistic",
-        n_rounds: int | str = "auto",
-        step_size: float | str = "auto",
-        gradient_clip: float | str = "auto",
-        clip_decay: float = 1.0,
-        ridge: float = 1.0,
-        shares: Shares = "auto",
-        bins: int | None = None,
-        row_norm: float | None = None,
-        fit_intercept: bool = True,
-        accounting: str = "tight",
-        schema: Schema | str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-        allow_leak: bool = False,
-    ) -> None:
-        _keep(self, locals())
-
-    def _targets(self, labels: Labels) -> tuple[Ints, bool]:
-        return labels.values.astype(np.int64), True
-
-    def _outputs(self, labels: Labels) -> int:
-        classes = len(labels.classes or ())
-        return classes if classes > 2 else 1
-
+    @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores: above 0 means the second of two classes; one column for each of more."""
         table = self._table(X)
@@ -351,7 +192,7 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         scores = self.encoder_.scores(table, self.weights_)
         # A squared or hinge score aims at -1 and 1: read as a probability it is ordered, not calibrated.
-        if self.loss == "logistic":
+        if self._loss_name == "logistic":
             each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
         else:
             each = np.clip((scores + 1) / 2, 0.0, 1.0)
@@ -361,22 +202,8 @@ class BoostedAdaSSPClassifier(PrivateClassifierBase, _LinearModel):
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
 
 
-def _keep(model: _LinearModel, given: dict[str, Any]) -> None:
+def _keep(model: LinearModel, given: dict[str, Any]) -> None:
     """Store the arguments of a constructor untouched, as scikit-learn wants them."""
     for name, value in given.items():
         if name != "self":
             setattr(model, name, value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(name, "be a whole number of at least 1", value)
-    return int(value)
-
-
-def _positive(name: str, value: Any, most: float = math.inf) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value <= most or value == math.inf:
-        limit = "" if most == math.inf else f" of at most {most:g}"
-        raise ParameterError(name, f"be a positive finite number{limit}", value)
-    return float(value)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["noise_aware_inverse", "paper_inverse", "paper_ridge"]
+__all__ = ["noise_aware_inverse", "noise_norm", "paper_inverse", "paper_ridge", "scalar_margin"]
 
 Matrix = NDArray[np.float64]
 
@@ -30,13 +30,23 @@ def noise_aware_inverse(gram: Matrix, noise: float, ridge: float) -> Matrix:
     return np.asarray((vectors / lifted) @ vectors.T)
 
 
-def paper_ridge(columns: int, noise: float, smallest: float, smallest_noise: float, failure: float = 0.05) -> float:
-    """AdaSSP's ridge: what the noise needs (with probability 1 - failure), less what the data already has.
+def paper_ridge(columns: int, noise: float, smallest: float, margin: float, failure: float = 0.05) -> float:
+    """AdaSSP's ridge: what the noise needs (with probability 1 - failure), less what the data surely has already.
 
-    ``smallest`` is the released smallest eigenvalue, lowered first by a quantile of its own noise.
+    ``smallest`` is a noisy smallest eigenvalue, ``margin`` how far below it the true one may lie.
     """
-    present = max(0.0, smallest - smallest_noise * math.sqrt(math.log(6 / failure)))
-    return max(0.0, noise * math.sqrt(columns * math.log(2 * columns**2 / failure)) - present)
+    present = max(0.0, smallest - margin)
+    return max(0.0, noise_norm(columns, noise, failure) - present)
+
+
+def noise_norm(columns: int, noise: float, failure: float = 0.05) -> float:
+    """AdaSSP's bound on the norm of the noise on X'X, which holds with probability 1 - failure."""
+    return noise * math.sqrt(columns * math.log(2 * columns**2 / failure))
+
+
+def scalar_margin(noise: float, failure: float = 0.05) -> float:
+    """AdaSSP's margin below a released number."""
+    return noise * math.sqrt(math.log(6 / failure))
 
 
 def paper_inverse(gram: Matrix, ridge: float, noise: float) -> Matrix:

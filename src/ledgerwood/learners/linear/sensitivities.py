@@ -17,8 +17,17 @@ apart.
 
 **Smallest eigenvalue.** By Weyl, adding xx' lifts it by 0 .. R^2, and replacing shifts it by at most R^2. It is
 computed in floats: LAPACK's symmetric solver returns the eigenvalues of A + E with
-:math:`\lVert E \rVert \le p^2 2^{-51} \lVert A \rVert` (a generous bound), and :math:`\lVert A \rVert \le n R^2`, so a
-margin of :math:`2^{-8} R^2` covers two evaluations for :math:`p^2 n \le 2^{42}`.
+:math:`\lVert E \rVert \le p^2 2^{-51} \lVert A \rVert` (a generous bound, the conversion to floats included). What is
+released is therefore :math:`f = \max(0, \min(\lfloor \hat\lambda \rfloor, T - \operatorname{tr} A))` with the public
+:math:`T = \lfloor 2^{42} R^2 / p^2 \rfloor`, for any number of records:
+
+* If both neighbours have a trace of at most T, then :math:`\lVert A \rVert \le \operatorname{tr} A \le T` makes each
+  :math:`\hat\lambda` exact to :math:`2^{-9} R^2`. The trace is an exact integer that a record moves by at most
+  :math:`R^2`. The least of two such functions moves by no more than either: by :math:`R^2 (1 + 2^{-8}) + 1`.
+* If one has a larger trace, its f is 0, and that of the other is at most :math:`T - \operatorname{tr} A < R^2`.
+
+Since :math:`p \lambda \le \operatorname{tr} A`, the second term does nothing up to a trace of :math:`T p / (p + 1)`:
+for 2^28 rows and a hundred columns.
 """
 
 from __future__ import annotations
@@ -30,10 +39,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DIAGONAL", "OFF_DIAGONAL", "RowBound", "packed", "unpacked"]
+__all__ = ["DIAGONAL", "OFF_DIAGONAL", "RowBound", "packed", "smallest_eigenvalue", "unpacked"]
 
 DIAGONAL, OFF_DIAGONAL = 169, 239
 _EIGENVALUE_MARGIN = Fraction(1, 2**8)
+_LARGEST_TRACE = 2**42
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +69,35 @@ class RowBound:
         squares = (self.square * (1 if plain else DIAGONAL)) ** 2
         return _root_above(Fraction(squares * (2 if self._replaces else 1)))
 
-    def pull(self, clip: int) -> float:
-        """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``."""
+    def pull(self, clip: int, *, rounded: int = 0) -> float:
+        """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``.
+
+        ``rounded`` numbers are rounded after they were summed: each of them may move by one more.
+        """
         squares = clip**2 * self.square
-        return _root_above(Fraction(squares * (4 if self._replaces else 1)))
+        exact = _root_above(Fraction(squares * (4 if self._replaces else 1)))
+        return _above(Fraction(exact) + Fraction(_root_above(Fraction(rounded))))
 
     def eigenvalue(self) -> float:
-        """Sensitivity of the smallest eigenvalue of X'X, as computed."""
-        return float(self.square * (1 + _EIGENVALUE_MARGIN))
+        """Sensitivity of :func:`smallest_eigenvalue`."""
+        return _above(self.square * (1 + _EIGENVALUE_MARGIN) + 1)
 
     @property
     def _replaces(self) -> bool:
         return self.neighbours == "replace_one"
+
+
+def smallest_eigenvalue(gram: NDArray[np.int64], square: int) -> int:
+    """The smallest eigenvalue of X'X for rows of squared norm at most ``square``, in a form whose sensitivity is known.
+
+    >>> smallest_eigenvalue(np.diag([700, 900]), square=100)
+    700
+    """
+    columns = gram.shape[0]
+    limit = _LARGEST_TRACE * square // int(columns) ** 2
+    trace = sum(int(cell) for cell in np.diagonal(gram))
+    exact = math.floor(float(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
+    return max(0, min(exact, limit - trace))
 
 
 def packed(gram: NDArray[np.int64], *, plain: bool = False) -> NDArray[np.int64]:
@@ -97,6 +124,11 @@ def unpacked(vector: NDArray[np.int64], columns: int, *, plain: bool = False) ->
 def _weights(columns: int) -> NDArray[np.int64]:
     rows, places = np.triu_indices(columns)
     return np.where(rows == places, DIAGONAL, OFF_DIAGONAL)
+
+
+def _above(value: Fraction) -> float:
+    found = float(value)
+    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
 
 
 def _root_above(square: Fraction) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 from ledgerwood.errors import FormatError, ParameterError
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Replace the file at once: after a crash it is the old one or the new one, whole."""
     draft = path.with_name(path.name + ".new")
-    with open(draft, "wb") as file:
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
         file.write(data)
         sync(file)
     put_in_place(draft, path)
@@ -37,9 +37,9 @@ def sync(file: Any) -> None:
     os.fsync(file.fileno())
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, mode: int = 0o666) -> None:
     """Like `write_durably`."""
-    write_durably(path, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
+    write_durably(path, json.dumps(value, separators=(",", ":"), allow_nan=False).encode(), mode)
 
 
 def read_json(path: Path) -> Any:
@@ -55,8 +55,8 @@ def read_json(path: Path) -> Any:
 
 
 @contextlib.contextmanager
-def owned(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; another that asks for it is refused."""
+def owned(folder: Path, name: str = "state") -> Iterator[None]:
+    """Hold a folder for this process; another that asks for it is refused, by the parameter's name."""
     import fcntl
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -65,7 +65,7 @@ def owned(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ParameterError("state", "be a folder that no other process is using", folder.name) from None
+            raise ParameterError(name, "be a folder that no other process is using", folder.name) from None
         yield
     finally:
         os.close(handle)
