@@ -37,7 +37,8 @@ __all__ = ["Candidate", "choose", "different", "low_bit_scores", "propose"]
 Floats = NDArray[np.float64]
 
 _QUICK = 20_000  # rows per input for the first comparison of scores
-_LEARN = 60_000  # rows per input that scores are learned from before they are compared
+_LEARN = 60_000  # rows per input that scores of many fields are learned from before they are compared
+_FEW_FIELDS = 6
 _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
 _FEW_VALUES = 40  # of a field that is not cut into bins
@@ -70,9 +71,10 @@ class Candidate:
 
 def propose(first: Encoded, second: Encoded, *, plain: bool = True, classifiers: bool = True) -> list[Score]:
     """The ensemble of scores, learned from the given rows: of single fields and whole outputs, and of many fields."""
-    first, second = (rows.part(0, _LEARN) for rows in (first, second))
     numbers = np.concatenate([first.numbers, second.numbers])
     varying = [j for j, column in enumerate(numbers.T) if _varies(column)]
+    if len(varying) > _FEW_FIELDS:
+        first, second = (rows.part(0, _LEARN) for rows in (first, second))
     whole = Atoms.fit(None, first, second)
     scores = _few_fields(first, second, varying) + ([] if whole is None else [whole]) if plain else []
     if classifiers and len(varying) >= 2:
