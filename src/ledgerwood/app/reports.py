@@ -139,9 +139,8 @@ def _audit(audit: AuditReport | None) -> str:
 
 
 def _reproduce(model: Any) -> str:
-    given = {
-        k: v for k, v in model.get_params(deep=False).items() if v is not None and k not in ("schema", "callbacks")
-    }
+    left_out = ("schema", "callbacks", "verbose")
+    given = {k: v for k, v in model.get_params(deep=False).items() if v is not None and k not in left_out}
     arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
     code = f"from ledgerwood.learners import {type(model).__name__}\n\nmodel = {type(model).__name__}({arguments})"
     schema = getattr(model, "schema", None)
