@@ -79,7 +79,7 @@ def test_train_uses_the_front_door_a_linear_model_or_a_recipe(tmp_path: Path) ->
     ):
         found = json.loads(here(*base, *extra, "--json", cwd=tmp_path))
         assert found["learner"] == learner == type(load(tmp_path / "m.json")).__name__
-        assert (found["choice"] is not None) == (learner == "PrivateClassifier")
+        assert (found["choice"] is not None) == ("--recipe" not in extra)
     assert "linear model has none" in here(*base, "--recipe", "linear", "--trees", "3", cwd=tmp_path, code=2)
 
 
