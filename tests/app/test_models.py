@@ -137,6 +137,15 @@ def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     assert "format" in here("report", "m.json", "--audit", "schema.json", cwd=tmp_path, code=2)
 
 
+def test_the_report_of_a_linear_model_shows_its_coefficients(tmp_path: Path) -> None:
+    adult(tmp_path)
+    words = ["train", "adult.csv", "--target", "income", "--schema", "schema.toml", "--model", "m.json"]
+    here(*words, "--recipe", "linear", "--report", "r.html", cwd=tmp_path)
+    text = (tmp_path / "r.html").read_text()
+    assert Reader(text).open == []
+    assert "The largest coefficients" in text and "no pictures" not in text
+
+
 class Reader(HTMLParser):
     """Collects tags and attributes, and fails on anything left open."""
 

@@ -115,6 +115,10 @@ def _guarantee(model: Any) -> str:
 
 def _model(model: Any) -> str:
     parts = []
+    if hasattr(model, "choice_"):
+        parts.append(f"<pre>{_text(model.choice_)}</pre>")
+    if hasattr(model, "encoder_"):
+        parts.append(_coefficients(model.fitted_learner() if hasattr(model, "fitted_learner") else model))
     if hasattr(model, "forest_"):
         trees = len(model.forest_.trees)
         parts.append(f"<p>{trees} trees; everything shown here is made of released numbers.</p>")
@@ -130,6 +134,19 @@ def _model(model: Any) -> str:
             with contextlib.suppress(ParameterError):  # shapes are for additive models
                 parts.append(_figure(draw, caption))
     return "".join(parts) or "<p>This model has no pictures of its own.</p>"
+
+
+def _coefficients(model: Any) -> str:
+    """The largest coefficients of a linear model, as a table and a picture."""
+    import numpy as np
+
+    found = np.atleast_2d(model.coef_)
+    largest = np.argsort(-np.abs(found).max(axis=0), kind="stable")[:12].tolist()
+    names = [model.encoder_.names[i] for i in largest]
+    outputs = ["Coefficient"] if len(found) == 1 else [f"Coefficient for {label}" for label in model.classes_]
+    rows = [(name, *(f"{found[k, i]:.3g}" for k in range(len(found)))) for name, i in zip(names, largest)]
+    picture = _figure(lambda: plots.bars(names, found[0, largest].tolist(), "coefficient"), "The largest coefficients")
+    return _table(["Column of the design", *outputs], rows) + (picture if len(found) == 1 else "")
 
 
 def _audit(audit: AuditReport | None) -> str:
