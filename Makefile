@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated demo-opboost test slow lint types docs dist bench clean
+.PHONY: demo demo-federated demo-opboost test slow lint types docs dist bench papers papers-quick clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,6 +47,12 @@ dist: $(STAMP)  ## wheel and sdist, installed in a clean environment
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.accounting
+
+papers-quick: $(STAMP)  ## one split of the papers' experiments, thinned: make papers-quick DATA=DIR
+	$(BIN)/python -m benchmarks.papers --quick $(if $(DATA),--data $(DATA))
+
+papers: $(STAMP)  ## the papers' experiments as published; resumable, days on two cores
+	$(BIN)/python -m benchmarks.papers $(if $(DATA),--data $(DATA))
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

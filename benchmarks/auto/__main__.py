@@ -34,9 +34,8 @@ def learner_of(job: Job, regression: bool, delta: float, schema: Any) -> Any:
     if not options:
         return (lw.PrivateRegressor if regression else lw.PrivateClassifier)(**common, n_threads=1)
     if options["recipe"] == "linear":
-        if regression:
-            return lw.BoostedAdaSSPRegressor(bins=8, n_rounds=3, gradient_clip=0.5, **common)
-        return lw.BoostedAdaSSPClassifier(bins=8, gradient_clip=0.5, **common)
+        kind = lw.BoostedAdaSSPRegressor if regression else lw.BoostedAdaSSPClassifier
+        return kind(bins=options.get("bins"), **common)
     made = lw.PrivateBoostingRegressor if regression else lw.PrivateBoostingClassifier
     return made(**common, **options, n_threads=1)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 REPORTED = ("adult", "bank", "credit2", "credit1")
 REGRESSION = ("abalone", "california", "powerplant")
+CLASSIFICATION = (*REPORTED, "california_binary", "higgs_18k", "covtype_binary", "a9a", "pendigits")
 BUDGETS = (0.1, 0.5, 1.0)
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -24,14 +25,18 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "half interactions": {"recipe": "auto", "interactions": 0.5},
     "100 trees": {"recipe": "auto", "n_trees": 100},
     "depth 4": {"recipe": "auto", "max_depth": 4},
-    "linear": {"recipe": "linear"},
+    "linear": {"recipe": "linear", "bins": 8},
+    "linear, plain": {"recipe": "linear"},
 }
 PAPERS = (
     "xgb", "xgb_cyc", "xgb_ada", "tr", "tr_cyc", "tr_ada", "tr_ada_cyc", "dp_ebm", "dp_ebm_newton", "dp_rf",
     "feverless", "pr", "tr_ih_ebm", "tr_ih_ebm_batched", "sarus",
 )  # fmt: skip
 LEARNERS |= {name: {"recipe": name} for name in PAPERS}
-ABLATION = tuple(name for name in LEARNERS if name not in (*PAPERS, "front door", "linear"))
+ABLATION = (
+    "front door",
+    *(name for name in LEARNERS if name not in (*PAPERS, "front door", "linear", "linear, plain")),
+)
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,15 @@ def jobs(part: str) -> Iterator[Job]:
                 for split in range(8):
                     for problem in REPORTED:
                         yield from (Job(problem, "front door", epsilon, split, run) for epsilon in BUDGETS)
+        case "auto":
+            for split in range(8):
+                for problem in REPORTED:
+                    yield from (Job(problem, "auto", epsilon, split, 0) for epsilon in BUDGETS)
         case "regression":
-            for split in range(4):
+            for split in range(6):
                 for problem in REGRESSION:
                     for epsilon in BUDGETS:
-                        for learner in ("front door", "linear", "tr_cyc", "tr", "tr_ada", "xgb", "xgb_ada"):
+                        for learner in ("front door", "auto", "linear", "linear, plain", *PAPERS):
                             yield Job(problem, learner, epsilon, split, 0)
         case "simulated":
             for split in range(3):
@@ -72,13 +81,14 @@ def jobs(part: str) -> Iterator[Job]:
                         for learner in ("front door", "xgb", "xgb_cyc", "xgb_ada", "tr", "tr_cyc"):
                             yield Job(problem, learner, epsilon, split, 0)
         case "papers":
-            for split in range(2):
-                for problem in ("adult", "bank", "credit2"):
-                    for epsilon in (1.0, 0.1):
-                        yield from (Job(problem, learner, epsilon, split, 0) for learner in PAPERS)
+            for split in range(4):
+                for problem in CLASSIFICATION:
+                    for epsilon in BUDGETS:
+                        for learner in ("front door", "linear", *PAPERS):
+                            yield Job(problem, learner, epsilon, split, 0)
         case "ablation":
             for split in range(4):
-                for problem in ("adult", "bank", "credit2", "california_binary"):
+                for problem in (*REPORTED, "california_binary", "higgs_18k", "covtype_binary", *REGRESSION):
                     for epsilon in (0.1, 1.0):
                         yield from (Job(problem, learner, epsilon, split, 0) for learner in ABLATION)
         case "curves":
@@ -88,16 +98,10 @@ def jobs(part: str) -> Iterator[Job]:
                         for epsilon in (0.05, 0.1, 0.5, 1.0, 4.0):
                             for learner in ("front door", "auto", "linear"):
                                 yield Job(problem, learner, epsilon, split, 0, rows)
-        case "others":
-            for split in range(2):
-                for problem in ("a9a", "higgs_18k", "covtype_binary", "california_binary", "pendigits"):
-                    for epsilon in (0.1, 1.0):
-                        for learner in ("front door", "tr_cyc", "tr", "xgb_ada", "linear"):
-                            yield Job(problem, learner, epsilon, split, 0)
         case "xgboost":
             for split in range(4):
-                for problem in (*REPORTED, *REGRESSION, "simulated1", "simulated2", "california_binary", "higgs_18k"):
+                for problem in (*CLASSIFICATION, *REGRESSION, "simulated1", "simulated2"):
                     yield Job(problem, "xgboost", 0.0, split, 0)
 
 
-PARTS = ("main", "regression", "simulated", "papers", "ablation", "curves", "others", "xgboost")
+PARTS = ("main", "auto", "regression", "simulated", "xgboost", "papers", "ablation", "curves")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 from terminal import run
 
 from ledgerwood.app.cli import main
+from ledgerwood.app.opboost_config import column_names, read_table
 from ledgerwood.app.opboost_demo import make_tables, write_lender, write_party
+from ledgerwood.learners.vertical import OrderPreservingTransformer
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,12 @@ def test_keys_and_secrets_are_readable_by_their_owner_only(federation: Path) -> 
         ("{ bounds = [0, 50000] }", "{ bounds = [0, 50000], levels = 3 }", "domain.debt must be"),
         ('token = "token"', 'token = "certificate.pem"', "hexadecimal"),
         ('key = "key.pem"', 'key = "nothing.pem"', "nothing.pem"),
+        ('data = "features.parquet"', 'data = "none.parquet"', "none.parquet"),
+        ('id = "customer"', 'id = "client"', "data must have exactly"),
+        ("debt = { bounds = [0, 50000] }\n", "", "['debt']"),
+        ("epsilon = 4.0", "epsilon = 4.0\nbudget = 'all'", "must"),
+        ("[domain]", "[[domain]]", "must be a table"),
+        ('name = "bank"', 'name = "../bank"', "letters, digits"),
     ],
 )
 def test_a_wrong_configuration_of_a_feature_party_is_one_line(
@@ -70,6 +79,10 @@ def test_a_wrong_configuration_of_a_feature_party_is_one_line(
         ('kind = "xgboost"', 'kind = "perceptron"', "kind must be"),
         ('kind = "xgboost"', 'kind = "xgboost"\ntask = "ranking"', "task must be"),
         ("location =", "place =", "lacks ['location']"),
+        ("[[party]]", "[party]", "[[party]]"),
+        ("[learner]", "[[learner]]", "must be a table"),
+        ("max_depth = 3", "depth = 3\nkind = 'sklearn'", "is no TOML"),
+        ('kind = "xgboost"\nn_estimators', 'kind = "sklearn"\nmax_trees', "max_trees"),
     ],
 )
 def test_a_wrong_configuration_of_the_label_party_is_one_line(
@@ -80,3 +93,24 @@ def test_a_wrong_configuration_of_the_label_party_is_one_line(
     wrong = federation / "lender" / "wrong.toml"
     wrong.write_text(text.replace(old, new, 1))
     assert message in complaint(capsys, "opboost", "train", "-c", str(wrong))
+
+
+def test_names_of_parties_are_no_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "plain names" in complaint(capsys, "opboost", "certificates", str(tmp_path / "f"), "bank", "../lender")
+    assert not (tmp_path / "f").exists()
+
+
+def test_one_record_of_a_csv_file_does_not_change_how_the_others_are_read(tmp_path: Path) -> None:
+    text = "id,zip,kind,income\n7,01,1,10\n8,02,2,20.5\n"
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.csv").write_text(text + "nine,2020-01-01,x,\n")
+    domain = {"zip": ["01", "02"], "kind": [1, 2], "income": (0, 100)}
+    made = OrderPreservingTransformer(domain=domain).declare(list(domain))
+    tables = [read_table(tmp_path / name, "id", guess_types=False) for name in ("a.csv", "b.csv")]
+    assert [ids[:2] for _, ids in tables] == [["7", "8"]] * 2
+    plain, other = (made.snap(table) for table, _ in tables)
+    assert np.array_equal(plain, other[:2])
+    assert plain[:, :6].tolist() == [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0]]
+    assert column_names(tmp_path / "a.csv") == ["id", "zip", "kind", "income"]
+    guessed, ids = read_table(tmp_path / "a.csv", "id", guess_types=True)
+    assert guessed["income"].to_pylist() == [10.0, 20.5] and ids == ["7", "8"]

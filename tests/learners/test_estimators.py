@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
@@ -26,7 +27,7 @@ from ledgerwood.learners import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     Schema,
-    accounts,
+    callers,
 )
 
 CHECKED = [
@@ -39,7 +40,8 @@ RNG = np.random.default_rng(3)
 N = 900
 FRAME = pd.DataFrame({"age": RNG.uniform(18, 90, N), "job": RNG.choice(["a", "b", "c"], N)})
 Y = ((FRAME["age"] > 50) ^ (FRAME["job"] == "a")).astype(int).to_numpy()
-SCHEMA = Schema(bounds={"age": (18, 90)}, categories={"job": ["a", "b", "c"]}, classes=[0, 1])
+FACTS: dict[str, Any] = {"bounds": {"age": (18, 90)}, "categories": {"job": ["a", "b", "c"]}, "classes": [0, 1]}
+SCHEMA = Schema(**FACTS)
 
 
 def small(**parameters: Any) -> PrivateBoostingClassifier:
@@ -101,11 +103,38 @@ def test_searches_and_ledgers() -> None:
     search = GridSearchCV(small(), {"max_depth": [1, 2]}, cv=2, scoring="roc_auc").fit(FRAME, Y, ledger=ledger)
     fits = 2 * 2 + 1
     assert len(ledger.journal()) == fits * len(search.best_estimator_.receipt_)
-    accounts._searches.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
-    with pytest.warns(UntrackedFits):
+    callers._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
+    with pytest.warns(UntrackedFits) as caught:
         cross_val_score(small(), FRAME, Y, cv=4, scoring="roc_auc")
+    assert [str(warning.message).partition(" of ")[0] for warning in caught] == [
+        "scikit-learn asked for 2 fits",
+        "scikit-learn asked for 4 fits",
+    ]
+    assert "all 4 together cost up to epsilon=4" in str(caught[-1].message)
     with pytest.raises((TypeError, pickle.PicklingError), match=r"cannot be copied|pickle"):
         cross_val_score(small(), FRAME, Y, cv=2, n_jobs=2, params={"ledger": ledger}, error_score="raise")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_search_of_scikit_learn_says_its_total_and_that_its_choice_is_not_private(jobs: int) -> None:
+    """Its candidates are scored on exact rows, so the settings of the best one are data; with two processes, too."""
+    callers._untracked.update(fits=0, epsilon=0.0)
+    search = GridSearchCV(make_pipeline(small()), {"privateboostingclassifier__epsilon": [1.0, 2.0]}, cv=2, n_jobs=jobs)
+    with pytest.warns(UntrackedFits) as caught:
+        search.fit(FRAME, Y)
+    best = search.best_estimator_[-1]
+    assert "5 fits of PrivateBoostingClassifier and others" in str(caught[-1].message)
+    assert f"epsilon={6 + best.epsilon:g}" in str(caught[-1].message)
+    statement = best.privacy_statement()
+    assert not statement.private
+    assert "SETTINGS CHOSEN BY GRIDSEARCHCV ON EXACT SCORES" in str(statement).replace("\n", " ")
+    assert small().fit(FRAME, Y).privacy_statement().private
+
+
+def test_ensembles_are_counted_too() -> None:
+    callers._untracked.update(fits=0, epsilon=0.0)
+    with pytest.warns(UntrackedFits, match="2 fits"):
+        VotingClassifier([("a", small()), ("b", small())]).fit(FRAME, Y)
 
 
 def test_models_pickle_small_and_without_data() -> None:
@@ -115,6 +144,8 @@ def test_models_pickle_small_and_without_data() -> None:
     assert "differentially private" in str(back.privacy_statement())
 
 
+PERSONS = Schema(**FACTS, unit="person", max_rows_per_unit=2)
+WHO = FRAME.assign(person=np.arange(N) // 2)
 MESSAGES: list[tuple[str, Any, str]] = [
     ("no rows", lambda: small().fit(FRAME.iloc[:0], Y[:0]), "0 sample(s)"),
     ("one row and no delta", lambda: small(delta=None).fit(FRAME.iloc[:1], Y[:1]), "Set delta=1e-6"),
@@ -126,10 +157,16 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ("dates", lambda: small(schema=None).fit(FRAME.assign(age=pd.Timestamp(0)), Y), "a date to a number of days"),
     ("an undeclared label", lambda: small().fit(FRAME, Y + 1), "Declare every label value"),
     ("a missing label", lambda: small().fit(FRAME, np.where(Y == 1, np.nan, 0.0)), "contains NaN"),
+    ("a missing flag", lambda: small().fit(FRAME, pd.array([None, *(Y[1:] == 1)], dtype="boolean")), "contains NaN"),
+    ("dates as labels", lambda: small().fit(FRAME, np.full(N, "2020", dtype="datetime64[D]")), "a date to a number"),
+    ("the name of the labels", lambda: small().fit(FRAME, "job"), "y=X['job']"),
     ("a continuous label", lambda: small(schema=None).fit(FRAME, Y + 0.5 * RNG.random(N)), "Unknown label type"),
     ("epsilon zero", lambda: small(epsilon=0.0).fit(FRAME, Y), "epsilon must be a positive finite number"),
     ("delta one", lambda: small(delta=1.0).fit(FRAME, Y), "delta must lie in [0, 1)"),
     ("no trees", lambda: small(n_trees=0).fit(FRAME, Y), "n_trees must be a whole number of at least 1"),
+    ("sampled rows of persons", lambda: small(recipe="tr_cyc", rows=0.1, schema=PERSONS).fit(WHO, Y), "Set rows=1"),
+    ("pure epsilons of learned bounds", lambda: small(recipe="sarus", accounting="paper", schema=None).fit(FRAME, Y),
+     "Declare them in the schema"),
     ("too deep", lambda: small(max_depth=99).fit(FRAME, Y), "max_depth"),
     ("an unknown recipe", lambda: small(recipe="magic").fit(FRAME, Y), "recipe"),
     ("a schema of another kind", lambda: small(schema={"age": (0, 1)}).fit(FRAME, Y), "schema must be a Schema"),
@@ -138,7 +175,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ("no ledger", lambda: small().fit(FRAME, Y, ledger=1.0), "ledger must be a ledgerwood.accounting.Ledger"),
     ("a poor ledger", lambda: small().fit(FRAME, Y, ledger=Ledger(0.1, 1e-5)), "the fit was not begun"),
     ("not fitted", lambda: small().predict(FRAME), "not fitted yet"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "run", "text"), MESSAGES, ids=[case[0] for case in MESSAGES])
@@ -146,6 +183,26 @@ def test_messages_say_what_is_wrong_and_what_to_do(name: str, run: Any, text: st
     with pytest.raises((LedgerwoodError, ValueError, TypeError)) as caught:
         run()
     assert text in str(caught.value)
+
+
+def test_no_message_about_labels_shows_one() -> None:
+    for model in (small(schema=None), PrivateBoostingRegressor()):
+        with pytest.raises(ValueError, match="Complex data not supported") as caught:
+            model.fit(FRAME, Y * 1234567.0 + 0j)
+        assert "1234567" not in str(caught.value)
+
+
+def test_the_papers_accounting_is_kept_where_facts_are_learned_or_units_have_rows() -> None:
+    for schema, frame in ((Schema(classes=[0, 1]), FRAME), (PERSONS, WHO)):
+        plan = small(recipe="xgb", accounting="paper", schema=schema).plan(frame, Y)
+        assert plan.cost.epsilon(1e-4, "rdp") <= 1.0, "calibrated by Theorem 1, as P0 does"
+        assert plan.cost.epsilon(1e-4) < 0.95
+
+
+def test_a_unit_may_have_many_rows() -> None:
+    schema = Schema(**FACTS, unit="person", max_rows_per_unit=100)
+    model = small(recipe="xgb", schema=schema).fit(FRAME.assign(person=np.arange(N) // 100), Y)
+    assert model.plan_["leaf"].scale == pytest.approx(100 * small(recipe="xgb").plan(FRAME, Y)["leaf"].scale, rel=0.05)
 
 
 def test_errors_are_the_kinds_that_scikit_learn_expects() -> None:

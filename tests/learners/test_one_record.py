@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ledgerwood.learners.discovery import value_counts
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.labels import read_target
 from ledgerwood.learners.tables import read_columns, read_table
-from ledgerwood.learners.units import keep_rows
+from ledgerwood.learners.units import keep_rows, unit_names
 
 N = 40
 Y = np.arange(N) % 2
@@ -124,3 +125,27 @@ def test_a_missing_target_does_not_stop_a_private_score(value: Any) -> None:
     target = SPREAD.astype(object)
     target[3] = value
     assert 0 <= private_score(model, SPREAD[:, None], target, epsilon=1.0).value <= 1
+
+
+def test_a_missing_unit_renames_nobody() -> None:
+    """Classic pandas makes floats of integers when one is missing: the rows kept of all the others stay the same."""
+    whole = np.arange(300) % 40
+    with_gap = np.r_[whole.astype(np.float64), np.nan]
+    mixed = np.array([*whole[:100].tolist(), *map(float, whole[100:])], dtype=object)
+    kept = keep_rows(whole, 3, b"key").tolist()
+    assert keep_rows(with_gap, 3, b"key").tolist() == [*kept, 300]
+    assert keep_rows(mixed, 3, b"key").tolist() == kept
+
+
+def test_all_kinds_of_missing_are_one_unit_and_no_text_is() -> None:
+    missing = np.array([None, float("nan"), pd.NA, pd.NaT, np.nan], dtype=object)
+    assert len(keep_rows(missing, 1, b"key")) == 1
+    assert len(keep_rows(np.array(["None", "nan", "<NA>", "NaT", None], dtype=object), 1, b"key")) == 5
+
+
+def test_units_of_any_kind_are_named_without_an_error() -> None:
+    strange = [3, 3.0, "3", True, 1, float("inf"), 2**80, Decimal("sNaN"), (1, 2), [1], {}, np.zeros(2), 1j, b"x"]
+    units = np.empty(len(strange), dtype=object)
+    units[:] = strange
+    assert len(unit_names(units)) == len(strange)
+    assert len(set(unit_names(units[:3]))) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import Schema
-from ledgerwood.learners.tables import as_vector, read_columns, read_labels, read_table
+from ledgerwood.learners import Column, Schema
+from ledgerwood.learners.labels import as_vector
+from ledgerwood.learners.tables import read_as, read_columns, read_labels, read_table
 
+arrow = pd.ArrowDtype
 SCHEMA = Schema(bounds={"age": (0, 100), "paid": (0, 1)}, categories={"sex": ["f", "m"]})
 DATA = {"age": [20, 120, None], "sex": ["m", None, "x"], "paid": [True, False, True]}
 
@@ -92,7 +96,18 @@ WRONG: list[tuple[str, Any, Schema, type[Exception], str]] = [
     ("text categories for numbers", [[1.0]], Schema(categories={0: ["1"]}), ParameterError, "be numbers"),
     ("nothing but the unit", pd.DataFrame({"p": [1]}), Schema(unit="p"), ParameterError, "at least one feature"),
     ("a name twice", pd.DataFrame([[1, 2]], columns=["a", "a"]), Schema(), ParameterError, "distinct column names"),
-    ("a dictionary in a cell", np.array([[{}]], dtype=object), Schema(), TypeError, "argument must be"),
+    ("a name that is no text", pd.DataFrame({("a", 1): [1], ("a", 2): [1]}), Schema(), ParameterError, "df.columns ="),
+    ("a fractional name", pd.DataFrame({1.5: [1], 1.2: [1]}), Schema(), ParameterError, "df.columns ="),
+    ("a sparse column", pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0])}), Schema(), TypeError, "to_dense()"),
+    ("periods", pd.DataFrame({"a": pd.period_range("2020", periods=2)}), Schema(), ParameterError, "a date to"),
+    ("lists", pl.DataFrame({"a": [[1], [2]]}), Schema(), ParameterError, "a list to several columns"),
+    ("an array of dates", np.array([["2020"]], dtype="datetime64[D]"), Schema(), ParameterError, "a date to a number"),
+    ("a lazy frame", pl.LazyFrame({"a": [1]}), Schema(), ParameterError, "X.collect()"),
+    ("one column", pd.Series([1.0]), Schema(), ValueError, "X.to_frame()"),
+    ("a dictionary", {"a": [1.0]}, Schema(), ParameterError, "pandas.DataFrame(X)"),
+    ("a batch", pa.record_batch({"a": [1.0]}), Schema(), ParameterError, "pyarrow.Table.from_batches([X])"),
+    ("rows of different lengths", [[1, 2], [3]], Schema(), ValueError, "its rows have different lengths"),
+    ("nothing", None, Schema(), ValueError, "X must be a table"),
 ]  # fmt: skip
 
 
@@ -103,6 +118,30 @@ def test_wrong_public_facts_say_how_to_fix_them(
     with pytest.raises(error) as caught:
         read_columns(X, schema)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [{}, [1], None, pd.NA, Decimal("sNaN"), date(2020, 1, 1), 1j], ids=repr)
+def test_what_is_no_number_is_missing(value: Any) -> None:
+    X = np.empty((2, 1), dtype=object)
+    X[:, 0] = [0.5, value]
+    np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 1)})).cells[0], [0.5, np.nan])
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table, lambda data: pa.table(data).to_pandas(types_mapper=arrow)])
+def test_a_column_of_nulls_is_missing(make: Any) -> None:
+    table = read_columns(make({"a": [1.0, 2.0], "b": [None, None]}), Schema()).table(
+        [Column("a", "number", (0.0, 2.0)), Column("b", "category", None, ("x",))]
+    )
+    assert table.cells[1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [1, 2]])
+def test_predict_wants_the_columns_of_the_fit(names: list[Any]) -> None:
+    columns = [Column(name, "number", (0.0, 1.0)) for name in names]
+    frame = pd.DataFrame([[0.0, 1.0]], columns=names)
+    assert [cells.tolist() for cells in read_as(frame, columns).cells] == [[0.0], [1.0]]
+    with pytest.raises(ParameterError, match="have the columns of the fit, in their order"):
+        read_as(frame[names[::-1]], columns)
 
 
 def test_an_undeclared_label_is_refused_without_being_quoted() -> None:

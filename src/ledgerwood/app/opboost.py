@@ -35,8 +35,10 @@ def serve(file: Config) -> None:
     token, key = config.secrets_of(settings)
     identity = config.identity(settings)
 
+    config.check_columns(settings)
+
     def table() -> tuple[Any, Any]:
-        return config.read_table(settings.path("data"), settings.text("id"))
+        return config.read_table(settings.path("data"), settings.text("id"), guess_types=False)
 
     _log_to_stderr()
     party = FeatureParty(settings.text("name"), transformer, table, settings.path("state"), key=key, budget=budget)
@@ -57,20 +59,17 @@ def train(file: Config) -> None:
     from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
 
     settings = config.Settings.read(file, {"data", "id", "label", "state", "tls", "secrets", "learner", "party"})
-    table, ids = config.read_table(settings.path("data"), settings.text("id"))
+    table, ids = config.read_table(settings.path("data"), settings.text("id"), guess_types=True)
     label = settings.text("label")
     if label not in table.column_names:
         raise ParameterError("label", "name a column of the data", label)
     y, own = table[label].to_numpy(), table.drop_columns([label])
     token, key = config.secrets_of(settings)
     identity, state, digest = config.identity(settings), settings.path("state"), id_digest(ids, key)
-    clients = []
-    for number, party in enumerate(settings.content["party"]):
-        inner = config.Settings(party, file)
-        inner.expect({"location"})
-        clients.append(
-            FeatureClient(inner.text("location"), identity, token, len(ids), digest, state / f"party-{number}")
-        )
+    clients = [
+        FeatureClient(party.text("location"), identity, token, len(ids), digest, state / f"party-{number}")
+        for number, party in enumerate(settings.tables("party", {"location"}))
+    ]
     learner = config.learner(settings)
     _log_to_stderr()
     model = train_vertical(learner, y, clients, state, X=own if own.num_columns else None)
@@ -91,6 +90,9 @@ def certificates(
     """Make an authority, and for each party a certificate, the shared token and the shared key of the ids."""
     from ledgerwood.learners.vertical import Authority
 
+    for party in parties:
+        if not party or Path(party).name != party:
+            raise ParameterError("parties", "be plain names, of which folders are made", party)
     authority = Authority("opboost")
     shared = {"token": secrets.token_hex(32), "ids.key": secrets.token_hex(32)}
     for party in parties:

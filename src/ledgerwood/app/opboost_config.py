@@ -39,6 +39,7 @@ Party A::
 
 from __future__ import annotations
 
+import csv
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +78,24 @@ class Settings:
             what = f"lacks {sorted(missing)}" if missing else f"has the unknown entries {sorted(unknown)}"
             raise FormatError(f"{self.file.name!r} {what}")
 
-    def table(self, name: str, required: set[str], optional: frozenset[str] = frozenset()) -> Settings:
-        """An inner table."""
+    def table(self, name: str, required: set[str], optional: frozenset[str] | None = frozenset()) -> Settings:
+        """An inner table; whatever entries if ``optional`` is None."""
         content = self.content.get(name, {})
         if not isinstance(content, dict):
             raise FormatError(f"{name!r} in {self.file.name!r} must be a table")
         inner = Settings(content, self.file)
-        inner.expect(required, optional)
+        inner.expect(required, frozenset(content) if optional is None else optional)
         return inner
+
+    def tables(self, name: str, required: set[str]) -> list[Settings]:
+        """Inner tables that may repeat: ``[[name]]``."""
+        content = self.content.get(name, [])
+        if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+            raise FormatError(f"{name!r} in {self.file.name!r} must be tables, each under [[{name}]]")
+        several = [Settings(each, self.file) for each in content]
+        for each in several:
+            each.expect(required)
+        return several
 
     def text(self, name: str) -> str:
         """A string."""
@@ -128,7 +139,7 @@ def transformer(settings: Settings) -> tuple[Any, float | None]:
 
     chosen = settings.table("desensitise", set(), _TRANSFORMER | {"budget"}).content
     domain: dict[str, Any] = {}
-    for name, declared in settings.table("domain", set(), frozenset(settings.content["domain"])).content.items():
+    for name, declared in settings.table("domain", set(), None).content.items():
         match declared:
             case {"bounds": [lower, upper]} if len(declared) == 1:
                 domain[name] = (lower, upper)
@@ -142,7 +153,7 @@ def transformer(settings: Settings) -> tuple[Any, float | None]:
 
 def learner(settings: Settings) -> Any:
     """The unfitted learner of a party A's file; entries besides kind and task are its parameters."""
-    content = dict(settings.content["learner"])
+    content = settings.table("learner", set(), None).content.copy()
     kind, task = content.pop("kind", "xgboost"), content.pop("task", "classification")
     if task not in ("classification", "regression"):
         raise ParameterError("task", "be 'classification' or 'regression'", task)
@@ -160,15 +171,50 @@ def learner(settings: Settings) -> Any:
         from sklearn import ensemble
 
         made = ensemble.HistGradientBoostingClassifier if classifies else ensemble.HistGradientBoostingRegressor
+        if unknown := sorted(set(content) - set(made().get_params())):
+            raise ParameterError("learner", f"have parameters of {made.__name__} only", unknown)
         return made(**{"random_state": 0, **content})
     raise ParameterError("kind", "be 'xgboost', 'lightgbm' or 'sklearn'", kind)
 
 
-def read_table(path: Path, id_column: str) -> tuple[Any, Any]:
-    """A table of columns and the ids of its rows."""
-    from pyarrow import csv, parquet
+def read_table(path: Path, id_column: str, *, guess_types: bool) -> tuple[Any, Any]:
+    """The columns of a file and the ids of its rows.
 
-    table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+    A CSV file has no types. Guessing them looks at all rows, so that one record's cell would decide how the cells of
+    all others are read: party B must not, and gets texts, each read on its own.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    if path.suffix == ".csv":
+        types = dict.fromkeys([id_column] if guess_types else column_names(path), pa.string())
+        options = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        table = arrow_csv.read_csv(path, convert_options=options)
+    else:
+        table = parquet.read_table(path)
     if id_column not in table.column_names:
         raise ParameterError("id", "name a column of the data", id_column)
     return table.drop_columns([id_column]), table[id_column].to_pylist()
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of a file's columns; no row is read."""
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return next(csv.reader(file), [])
+    from pyarrow import parquet
+
+    return list(parquet.read_schema(path).names)
+
+
+def check_columns(settings: Settings) -> None:
+    """A feature party's file must have its ids and the declared columns, and nothing else: told before it serves."""
+    names = column_names(settings.path("data"))
+    declared = {settings.text("id"), *settings.content["domain"]}
+    if len(names) != len(set(names)) or set(names) != declared:
+        wrong = sorted(set(names) ^ declared) or sorted(name for name in set(names) if names.count(name) > 1)
+        raise ParameterError(
+            "data", "have exactly the column of ids and the declared columns", wrong,
+            "Declare each one's bounds or categories under [domain], or leave it out of the file.",
+        )  # fmt: skip

@@ -8,7 +8,7 @@ would have over its noise. What each line is worth is measured in ``docs/explana
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,8 +21,12 @@ from ledgerwood.learners.trees.settings import Settings
 
 __all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees", "strength_of"]
 
-TREES_FROM = 400.0
-"""Below this strength a linear model classifies better than additive trees: ``benchmarks/auto``."""
+TREES_FROM = 25.0
+"""Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+START_FEATURES = 16
+"""Up to so many features, all of them numbers, a linear start costs little and often helps: ``benchmarks/auto``."""
+START_STRENGTH = 1500.0
+"""Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 FEW_FEATURES = 4
 """Up to so many features every tree is a grid of several: it sees what no linear model can."""
 
@@ -50,12 +54,18 @@ class Choice:
         The public facts that the rule looked at.
     reasons
         One for each setting that the rule decides.
+    linear
+        The settings of the linear part; None if there is none.
+    linear_share
+        The part of the squared Gaussian parameter that the linear part takes.
     """
 
     model: str
     settings: Settings | None
     facts: tuple[tuple[str, Any], ...]
     reasons: tuple[Reason, ...]
+    linear: tuple[tuple[str, Any], ...] | None = None
+    linear_share: float = 0.0
 
     @property
     def options(self) -> tuple[tuple[str, Any], ...]:
@@ -93,18 +103,53 @@ def strength_of(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 
 
 
 def choice_of_learner(facts: PublicFacts) -> Choice:
-    """Return the choice of the front door: trees, or a linear model where the strength is too small for them."""
+    """Return the choice of the front door: trees, a linear model, or trees that start from a linear model."""
     trees = choice_for(facts)
     strength = dict(trees.facts)["strength n mu"]
-    if facts.task == "regression" or strength >= TREES_FROM or facts.n_features <= FEW_FEATURES:
-        return trees
-    why = f"strength {strength:.0f} is below {TREES_FROM:.0f}: one X'X serves all rounds, trees would be noise"
+    if facts.task == "regression":
+        return _regression(trees, strength)
+    few = facts.n_features <= FEW_FEATURES
+    if not few and strength < TREES_FROM * facts.n_features:
+        return _linear(trees, strength / facts.n_features)
+    numbers = all(column.kind == "number" for column in facts.columns)
+    if not few and facts.n_features <= START_FEATURES and numbers and len(facts.classes or ()) == 2:
+        start = Reason("linear_share", 0.15, "of mu^2, for a linear start: a few numbers, and nothing else, are cheap")
+        linear = (("n_rounds", 10), ("gradient_clip", 0.5))
+        return replace(
+            trees, model=f"boosted AdaSSP, then {trees.model}", reasons=(start, *trees.reasons), linear=linear,
+            linear_share=start.value,
+        )  # fmt: skip
+    return trees
+
+
+def _linear(trees: Choice, strength: float) -> Choice:
+    why = f"strength per feature is {strength:.0f}, below {TREES_FROM:.0f}: one X'X serves all rounds"
     reasons = (
         Reason("bins", 8, "indicators of public bins, half of them dense near the lower bound"),
-        Reason("n_rounds", 10, f"gradients; {why}"),
+        Reason("n_rounds", 10, f"gradients; {why}, trees would be noise"),
         Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
     )
-    return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons)
+    linear = tuple((reason.name, reason.value) for reason in reasons)
+    return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
+
+
+def _regression(trees: Choice, strength: float) -> Choice:
+    """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
+    assert trees.settings is not None
+    share = 0.5 if strength < START_STRENGTH else 0.3
+    less = "below" if share == 0.5 else "at least"
+    changed = {
+        "gradient_clip": Reason("gradient_clip", 0.2, "of half the target's range: residuals of the linear part"),
+        "ridge": Reason("ridge", 18.0, "times the noise, in every leaf's denominator: what is left to learn is small"),
+    }
+    reasons = (
+        Reason(
+            "linear_share", share, f"of mu^2 for a linear model to start from; strength is {less} {START_STRENGTH:.0f}"
+        ),
+        *(changed.get(reason.name, reason) for reason in trees.reasons),
+    )
+    settings = trees.settings.with_options(**{name: reason.value for name, reason in changed.items()})
+    return Choice(f"boosted AdaSSP, then {trees.model}", settings, trees.facts, reasons, (), share)
 
 
 def choice_for(facts: PublicFacts) -> Choice:

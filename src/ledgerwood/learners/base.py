@@ -22,10 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners import discovery, tables
-from ledgerwood.learners.accounts import statement_for, warn_if_untracked
+from ledgerwood.learners.accounts import statement_for
+from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
+from ledgerwood.learners.frames import raw_columns, without_unit
+from ledgerwood.learners.labels import as_numbers, trainable
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -50,13 +53,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     callbacks: Any = None
     allow_leak: bool = False
     _task: ClassVar[Task]
-    _accounting_method: ClassVar[str | None] = None
 
     # ---- what a learner says
 
     def _plan(self, facts: PublicFacts) -> Plan:
         """Return what will be released, from public facts alone; calibrated or with shares."""
         raise NotImplementedError
+
+    def _accounting(self, facts: PublicFacts) -> str | None:
+        """Return the accounting method that calibrates the plan; None is the tightest certified one."""
+        return None
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
@@ -115,6 +121,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
+        if (search := chosen_by_a_search()) is not None:
+            leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
         rng = source_for(self.random_state)
@@ -208,10 +216,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
         regression = self._task == "regression"
-        vector = tables.as_vector(y)
-        target = validate_data(self, y=tables.as_numbers(vector) if regression else vector, y_numeric=regression)
+        vector = trainable(y)
+        target = validate_data(self, y=as_numbers(vector) if regression else vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
-        validate_data(self, tables.without_unit(X, schema.unit), skip_check_array=True, reset=True)
+        validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
@@ -247,7 +255,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _planned(self, facts: PublicFacts) -> Plan:
         plan = self._plan(facts)
         extra = discovery.releases(facts, total_share(plan) or 1.0)
-        return complete_plan(plan, facts, extra, self._accounting_method)
+        return complete_plan(plan, facts, extra, self._accounting(facts))
 
     def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
@@ -289,8 +297,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X at predict."""
         check_is_fitted(self, "receipt_")
         schema = self.schema if isinstance(self.schema, Schema) else Schema()
-        X = tables.without_unit(X, schema.unit, self.n_features_in_)
-        tables.raw_columns(X)
+        X = without_unit(X, schema.unit, self.n_features_in_)
+        raw_columns(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return tables.read_as(X, self.columns_)
 

@@ -13,6 +13,7 @@ from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.auto import Choice, choice_for
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+from ledgerwood.learners.discovery import Unknown
 from ledgerwood.learners.door import Door
 from ledgerwood.learners.engines.parted import PartedColumns, PartedTable, read_parted
 from ledgerwood.learners.engines.partitions import as_partitions
@@ -24,7 +25,7 @@ from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.plan import outline, plan_boosting
+from ledgerwood.learners.trees.plan import accounting_method, outline, plan_boosting
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator
 from ledgerwood.learners.trees.settings import Settings
@@ -159,8 +160,18 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             return found
         return choice_for(self.public_facts(X, y))
 
+    def _accounting(self, facts: PublicFacts) -> str | None:
+        method = accounting_method(self._settings_for(facts))
+        if method == "pure" and Unknown.of(facts):
+            rule = "be 'tight' where bounds or categories are learned: the paper adds pure epsilons, they have none"
+            raise ParameterError("accounting", rule, "paper", "Declare them in the schema")
+        return method
+
     def _plan(self, facts: PublicFacts) -> Plan:
         settings = self._settings_for(facts)
+        if settings.rows < 1 and facts.rows_per_unit > 1:
+            rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
+            raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
         if (
             facts.rows_per_unit == 1
             and all(column.is_known for column in facts.columns)
@@ -193,14 +204,26 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
 
     # ---- train
 
-    def _aggregator(self, table: Table, labels: Labels, settings: Settings) -> Aggregator:
+    def _aggregator(
+        self, table: Table, labels: Labels, settings: Settings, start_scores: NDArray[np.int32] | None
+    ) -> Aggregator:
         if isinstance(table, PartedTable):
             return table.aggregator(self.engine, labels, settings, self.n_threads)
         from ledgerwood.learners.trees.local import LocalAggregator
 
-        return LocalAggregator(table.cells, integer_labels(labels, settings), n_threads=self.n_threads)
+        return LocalAggregator(
+            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, start_scores=start_scores
+        )
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+    def _train(
+        self,
+        table: Table,
+        labels: Labels,
+        plan: Plan,
+        door: Door,
+        start_scores: NDArray[np.int32] | None = None,
+        start_bound: int = 0,
+    ) -> Mapping[str, Any]:
         assert door.facts is not None
         settings = self._settings_for(door.facts)
         fixed: dict[str, Any] = {"settings_": settings}
@@ -213,7 +236,7 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             door.keep({**fixed, "forest_": forest})
 
         aggregator = RestingAggregator(
-            lambda: self._aggregator(table, labels, settings), len(table.columns), lambda: door.recalling
+            lambda: self._aggregator(table, labels, settings, start_scores), len(table.columns), lambda: door.recalling
         )
         forest = boost(
             settings,
@@ -223,6 +246,8 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             plan,
             rng=door.generator(),
             keep=keep,
+            rows_per_unit=door.rows_per_unit,
+            start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
 

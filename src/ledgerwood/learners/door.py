@@ -175,7 +175,7 @@ class Door:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves. A round ends here."""
         if self._checkpoint is not None:
             self._checkpoint.begin_round()
-        self.fitted = {**self.always, **fitted}
+        self.fitted = {**fitted, **self.always}
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""

@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.accounting import Ledger
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import tables
 from ledgerwood.learners.base import PrivateEstimator, source_for
 from ledgerwood.learners.facts import checked_budget
+from ledgerwood.learners.frames import raw_columns, take_rows
+from ledgerwood.learners.labels import as_numbers, as_vector
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Receipt
 from ledgerwood.learners.units import keep_rows
@@ -120,7 +121,7 @@ def private_score(
     k = schema.max_rows_per_unit
     touched = k if schema.neighbours == "add_remove" else 2
     rng = source_for(random_state)
-    X, y = _rows(X, tables.as_vector(y), schema, rng)
+    X, y = _rows(X, as_vector(y), schema, rng)
     journal = Ledger(epsilon * (1 + 1e-9), 0.0, neighbours=schema.neighbours) if ledger is None else ledger
     before = len(journal.journal())
 
@@ -154,12 +155,12 @@ def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
     y = np.asarray(y)
     if schema.unit is None:
         return X, y
-    names, values = tables.raw_columns(X, schema.unit)
+    names, values = raw_columns(X, schema.unit)
     if schema.unit not in names:
         raise ParameterError("X", "have the column that names the unit", schema.unit)
     key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
     kept = keep_rows(values[names.index(schema.unit)], schema.max_rows_per_unit, key)
-    return tables.take_rows(X, kept), y[kept]
+    return take_rows(X, kept), y[kept]
 
 
 def _counts(model: Any, X: Any, y: NDArray[Any], metric: str) -> tuple[NDArray[np.int64], int]:
@@ -168,7 +169,7 @@ def _counts(model: Any, X: Any, y: NDArray[Any], metric: str) -> tuple[NDArray[n
         right = int(np.count_nonzero(model.predict(X) == y))
         return np.array([right, len(y) - right]), 1
     width = _width(model)
-    truth = np.asarray(tables.as_numbers(y), dtype=np.float64)  # None becomes nan, and nan the largest error
+    truth = np.asarray(as_numbers(y), dtype=np.float64)  # None becomes nan, and nan the largest error
     off = np.nan_to_num(np.abs(model.predict(X) - truth), nan=width)
     steps = np.floor(np.clip(off / width, 0, 1) * _STEPS).astype(np.int64)
     # sum of steps (at most _STEPS) and a count weighted alike, so that both are about as exact

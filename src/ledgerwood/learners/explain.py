@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.errors import MissingDependency, ParameterError
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.tree_model import forest_of
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.seam import SCORE_BITS, Edges, Tree
 
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 def importances(model: Any) -> Floats:
     """Return the part of each feature in the variance of the score, noise taken off; they add up to 1."""
-    forest = _forest(model)
+    forest = forest_of(model)
     total = np.array([_variance(_shape(forest, model.columns_, j)) for j in range(len(model.columns_))])
     for tree in forest.trees:
         if not _is_single(tree):
@@ -80,7 +80,7 @@ def rules(model: Any, *, trees: int = 3, digits: int = 3) -> str:
 
     The score of a row is the sum of one line of each tree; the text says how many trees it leaves out.
     """
-    forest = _forest(model)
+    forest = forest_of(model)
     lines = []
     for number, (tree, phase) in enumerate(zip(forest.trees[:trees], forest.phase, strict=False)):
         lines.append(f"tree {number}")
@@ -158,7 +158,7 @@ def shapes(model: Any, *, interactions: str = "refuse") -> list[Shape]:
 
     ``interactions="leave_out"`` gives the shapes of the trees of one feature, and leaves out the others.
     """
-    forest = _forest(model)
+    forest = forest_of(model)
     if interactions not in ("refuse", "leave_out"):
         raise ParameterError("interactions", "be 'refuse' or 'leave_out'", interactions)
     if interactions == "refuse" and not all(map(_is_single, forest.trees)):
@@ -241,7 +241,7 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
 
 def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
     """Draw one tree; returns a matplotlib figure."""
-    forest = _forest(model)
+    forest = forest_of(model)
     if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < len(forest.trees):
         raise ParameterError("tree", f"be a number from 0 to {len(forest.trees) - 1}", tree)
     found, edges = forest.trees[tree], forest.edges[forest.phase[tree]]
@@ -277,11 +277,3 @@ def _figure(width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
-
-
-def _forest(model: Any) -> Forest:
-    check_is_fitted(model, "receipt_")
-    forest = getattr(model, "forest_", None)
-    if not isinstance(forest, Forest):
-        raise ParameterError("model", "be a fitted model of trees", type(model).__name__)
-    return forest

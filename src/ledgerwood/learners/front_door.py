@@ -1,14 +1,14 @@
 """The front door: one private classifier and one private regressor that need no tuning.
 
-They hold a learner chosen from public facts: boosted random grids (``recipe="auto"``), or, where the budget is too
-small for trees, a boosted linear model on indicators of public bins. The plan, the ledger and the statement are those
-of the learner inside.
+They hold a learner chosen from public facts: boosted random grids (``recipe="auto"``); where the budget is too small
+for trees a boosted linear model on indicators of public bins; for regression a linear model and then trees. The plan,
+the ledger and the statement are those of the learner inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoost
 from ledgerwood.learners.clipped_link import probability
 from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
-from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier
+from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
+from ledgerwood.learners.linear_start import LinearStart
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
@@ -33,6 +34,8 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
     """Plan and train by the chosen learner; keep what it made."""
 
     choice_: Choice
+    _linear: ClassVar[Any]
+    _trees: ClassVar[Any]
 
     def __init__(
         self,
@@ -66,7 +69,16 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         return choice_of_learner(self.public_facts(X, y))
 
     def _learner(self, choice: Choice) -> Any:
-        raise NotImplementedError
+        common: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
+        linear = None if choice.linear is None else self._linear(**common, **dict(choice.linear))
+        if choice.settings is None:
+            return linear
+        trees = self._trees(recipe="auto", n_threads=self.n_threads, **common)
+        if linear is None:
+            return trees
+        own = choice.settings
+        trees.set_params(gradient_clip=own.gradient_clip, ridge=own.ridge)
+        return LinearStart(linear, trees, choice.linear_share)
 
     def _plan(self, facts: PublicFacts) -> Plan:
         found: Plan = self._learner(choice_of_learner(facts))._plan(facts)
@@ -82,9 +94,10 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         """Return the learner inside with what it learned: for exports, explanations and all else that it can do."""
         check_is_fitted(self, "receipt_")
         learner = self._learner(self.choice_)
-        for name, value in vars(self).items():
-            if name.endswith("_") and not name.startswith("_"):
-                setattr(learner, name, value)
+        for part in learner.parts if isinstance(learner, LinearStart) else (learner,):
+            for name, value in vars(self).items():
+                if name.endswith("_") and not name.startswith("_"):
+                    setattr(part, name, value)
         return learner
 
 
@@ -125,21 +138,29 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
     boosted random grids, chosen from public facts: rows = 3000, features = 2, ...
     """
 
-    def _learner(self, choice: Choice) -> Any:
-        common: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
-        if choice.settings is None:
-            return BoostedAdaSSPClassifier(**common, **dict(choice.options))
-        return PrivateBoostingClassifier(recipe="auto", n_threads=self.n_threads, **common)
+    _linear = BoostedAdaSSPClassifier
+    _trees = PrivateBoostingClassifier
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         found = np.asarray(self.fitted_learner()._probabilities(table))
-        clip = dict(self.choice_.options).get("gradient_clip")
-        if clip is None or found.shape[1] != 2:
+        link = self.probability_link()
+        if link is None:
             return found
-        trees = self.choice_.settings
-        kappa = 0.0 if trees is None else float(trees.make_loss().kappa)
-        one = probability(found[:, 1], clip, kappa)
+        one = probability(found[:, 1], *link)
         return np.stack([1 - one, one], axis=1)
+
+    def probability_link(self) -> tuple[float, float] | None:
+        """Return what leads from the sigmoid of a score to its probability.
+
+        The ``clip`` and ``kappa`` of :func:`ledgerwood.learners.clipped_link.probability`, or None where the sigmoid is
+        the probability.
+        """
+        check_is_fitted(self, "receipt_")
+        clip = dict(self.choice_.options).get("gradient_clip")
+        if clip is None or len(self.classes_) != 2:
+            return None
+        trees = self.choice_.settings
+        return float(clip), 0.0 if trees is None else float(trees.make_loss().kappa)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
@@ -165,10 +186,8 @@ class PrivateRegressor(_FrontDoor, PrivateRegressorBase):
     True
     """
 
-    def _learner(self, choice: Choice) -> Any:
-        return PrivateBoostingRegressor(
-            recipe="auto", epsilon=self.epsilon, delta=self.delta, schema=self.schema, n_threads=self.n_threads
-        )
+    _linear = BoostedAdaSSPRegressor
+    _trees = PrivateBoostingRegressor
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         return np.asarray(self.fitted_learner()._values(table))

@@ -40,6 +40,24 @@ def as_vector(y: Any) -> Any:
     return found.to_numpy() if isinstance(found, nw.Series) else y
 
 
+def trainable(y: Any) -> Any:
+    """Return y as an array to learn from, or raise: what is no label here has no value shown in its error."""
+    if isinstance(y, str):
+        raise ParameterError("y", "be the labels", y, f"A table in memory has them in a column: y=X[{y!r}]")
+    if y is None:
+        return None
+    vector = as_vector(y)
+    array = np.asarray(vector)
+    if array.dtype.kind == "c":  # scikit-learn's own message shows the values
+        raise ValueError("Complex data not supported: y must hold real numbers or labels")
+    if array.dtype.kind in "mMV":
+        hint = "Convert it before: a date to a number of days"
+        raise ParameterError("y", "hold numbers, booleans or text", str(array.dtype), hint)
+    if array.dtype.kind == "O" and any(value is None or type(value).__name__ == "NAType" for value in array.ravel()):
+        raise ValueError("Input y contains NaN: a label is missing. Drop these rows, or give them a label of their own")
+    return vector
+
+
 def as_numbers(y: Any) -> Any:
     """Return a regression target with its objects or texts as floats; the error for what is no number does not show it.
 

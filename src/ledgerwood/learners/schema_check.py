@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import tables
+from ledgerwood.learners.frames import raw_columns
+from ledgerwood.learners.labels import as_vector
 from ledgerwood.learners.schema import MOST_CATEGORIES, Key, Schema
+from ledgerwood.learners.tables import read_columns
 
 _EVERYWHERE = (-1.0, 1.0)
 
@@ -32,7 +34,7 @@ class SchemaReport:
 
 def check(schema: Schema, X: Any, y: Any = None) -> SchemaReport:
     """Count what ``fit`` would clip, or take as missing or unknown."""
-    given = tables.read_columns(X, schema)
+    given = read_columns(X, schema)
     found = []
     for column, values in zip(given.columns, given.values, strict=True):
         name = f"column {column.name!r}"
@@ -50,7 +52,7 @@ def check(schema: Schema, X: Any, y: Any = None) -> SchemaReport:
             table = replace(given, columns=(column,), values=(values,)).table()
             found += _some(name, "missing or unknown", table.cells[0] == len(column.categories or ()))
     if y is not None:
-        found += _check_target(schema, np.asarray(tables.as_vector(y)))
+        found += _check_target(schema, np.asarray(as_vector(y)))
     return SchemaReport(tuple(found))
 
 
@@ -71,7 +73,7 @@ def _some(name: str, what: str, wrong: Any) -> list[str]:
 
 def draft(public: Any, target: Key | None, facts: Mapping[str, Any]) -> Schema:
     """Return the facts of a public table."""
-    names, values = tables.raw_columns(public)
+    names, values = raw_columns(public)
     if target is not None and target not in names:
         raise ParameterError("target", "be a column of the table", target)
     bounds: dict[Key, tuple[float, float]] = {}

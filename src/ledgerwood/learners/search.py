@@ -30,12 +30,14 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import tables
 from ledgerwood.learners.base import PrivateEstimator, source_for
 from ledgerwood.learners.evaluation import Metric, private_score
 from ledgerwood.learners.facts import checked_budget
+from ledgerwood.learners.frames import raw_columns, take_rows
+from ledgerwood.learners.labels import as_vector
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
+from ledgerwood.learners.units import unit_names
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
 ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
@@ -133,7 +135,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.estimator.schema, Schema):
             raise ParameterError("schema", "be declared for a search", self.estimator.schema, "Give a Schema")
         settings = _settings(self.candidates)
-        target = np.asarray(tables.as_vector(y))
+        target = np.asarray(as_vector(y))
         self._schema = _fixed(self.estimator.schema, target, is_classifier(self.estimator))
         epsilon, delta = checked_budget(self.epsilon, self.delta, self._schema.rows or 0)
         each, cost = self._calibrated(settings, epsilon, delta, X, target)
@@ -219,10 +221,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             seed = None if self.random_state is None else int(coins.integers(2**31))
             model = self._made(setting, each, delta).set_params(random_state=seed)
             train = _part(X, model.schema, coins.bytes(32), len(y))
-            model.fit(tables.take_rows(X, train), y[train])
+            model.fit(take_rows(X, train), y[train])
             if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
                 raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
-            rest = tables.take_rows(X, ~train)
+            rest = take_rows(X, ~train)
             found = private_score(model, rest, y[~train], metric=metric, epsilon=_SCORE_SLICE * each, random_state=seed)
             score = -found.value if found.metric == "mae" else found.value
             if best is None or score > best[0]:
@@ -297,10 +299,10 @@ def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
     if schema.unit is None:
         coins = np.random.default_rng(int.from_bytes(key, "little"))
         return np.asarray(coins.integers(4, size=rows) > 0)
-    names, values = tables.raw_columns(X, schema.unit)
-    units = values[names.index(schema.unit)]
+    names, values = raw_columns(X, schema.unit)
+    units = unit_names(values[names.index(schema.unit)])
     side = {
         unit: hashlib.blake2b(unit.encode("utf-8", "replace"), key=key[:64], digest_size=1).digest()[0] >= 64
-        for unit in {str(value) for value in units.tolist()}
+        for unit in set(units)
     }
-    return np.array([side[str(value)] for value in units.tolist()], dtype=bool)
+    return np.array([side[unit] for unit in units], dtype=bool)

@@ -7,6 +7,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.trees.forest import Forest
+
+
+def forest_of(model: Any) -> Forest:
+    """Return the trees of a fitted model that consists of trees alone."""
+    if isinstance(model, TreeModelMixin):
+        check_is_fitted(model, "receipt_")
+    forest = getattr(model, "forest_", None)
+    if not isinstance(forest, Forest) or hasattr(model, "encoder_"):
+        raise ParameterError(
+            "model", "be a fitted model of trees alone", type(model).__name__,
+            "The front door may choose a linear model, or trees that start from one; PrivateBoostingClassifier and "
+            "PrivateBoostingRegressor are always trees",
+        )  # fmt: skip
+    return forest
 
 
 class TreeModelMixin:
@@ -15,8 +33,8 @@ class TreeModelMixin:
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """The part of each feature in the variance of the score (:mod:`ledgerwood.learners.explain`)."""
-        if "forest_" not in vars(self):  # a property must raise AttributeError for hasattr to say no
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        if "forest_" not in vars(self) or "encoder_" in vars(self):  # AttributeError: hasattr must say no
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet, or is not made of trees alone")
         from ledgerwood.learners.explain import importances
 
         return importances(self)

@@ -8,10 +8,14 @@ how many rows of that unit came before), and the k smallest of each unit stay, i
 from __future__ import annotations
 
 import hashlib
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_MISSING = "\0"
+"""What rows without a unit go by."""
 
 
 def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
@@ -36,14 +40,40 @@ def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
     return np.flatnonzero(keep)
 
 
+def unit_names(units: NDArray[Any]) -> list[str]:
+    r"""Return the text that each row's unit goes by; nothing raises.
+
+    Whole numbers go by one text however they are stored: a single missing value makes floats of a column of integers,
+    and must not rename everybody else. All kinds of missing are one unit, and no text is that unit's.
+
+    >>> unit_names(np.array([3, 3.0, "3", None, float("nan")], dtype=object))
+    ['3', '3', '3', '\x00', '\x00']
+    """
+    return [_name(value) for value in units.tolist()]
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    try:
+        if value != value:
+            return _MISSING
+        if isinstance(value, Number) and value == int(value):  # type: ignore[call-overload]
+            return str(int(value))  # type: ignore[call-overload]
+    except (ArithmeticError, TypeError, ValueError):  # infinities, arrays, a decimal's signalling nan
+        pass
+    return str(value)
+
+
 def _codes(units: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the units; values of any type, compared by their text so that nothing can raise."""
-    if units.dtype.kind in "biu":
-        names, codes = np.unique(units, return_inverse=True)
-        return codes.astype(np.int64), [str(name) for name in names.tolist()]
+    """Number the units."""
+    if units.dtype.kind in "biuf":  # each different number is named once
+        different, codes = np.unique(units, return_inverse=True)
+        return codes.astype(np.int64), unit_names(different)
     found: dict[str, int] = {}
-    texts = [str(value) for value in units.tolist()]
-    numbered = np.array([found.setdefault(text, len(found)) for text in texts], dtype=np.int64)
+    numbered = np.array([found.setdefault(text, len(found)) for text in unit_names(units)], dtype=np.int64)
     return numbered, list(found)
 
 

@@ -83,7 +83,7 @@ def test_a_federation_is_saved_without_pickle_and_hostile_files_are_refused(tmp_
 def test_a_node_that_is_lost_at_any_stage_does_not_stop_the_others(kind: str) -> None:
     wire = Wire(lost=lambda k, call, node: node == 5 and KINDS.index(k) >= KINDS.index(kind))
     result = Coordinator(TASK, wire).train(KEYS)
-    assert result.rounds == 2 and len(result.forest.trees) == 4
+    assert result.rounds == 2 and len(result.model.trees) == 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,13 +111,13 @@ def test_a_reply_that_cannot_be_read_counts_as_silence(kind: str) -> None:
 
 
 def message(**changes: Any) -> Payload:
-    return {"version": 1, "task": TASK.to_json(), "session": bytes(32), "length": 16, **changes}
+    return {"version": 2, "task": TASK.to_json(), "session": bytes(32), "length": 16, **changes}
 
 
 @pytest.mark.parametrize(
     ("kind", "changes", "error"),
     [
-        ("advertise", {"version": 2}, FormatError),
+        ("advertise", {"version": 1}, FormatError),
         ("advertise", {"session": b"short"}, FormatError),
         ("dance", {}, FormatError),
         ("share", {}, FormatError),
@@ -142,5 +142,5 @@ def test_a_server_that_asks_for_another_length_gets_nothing_and_nothing_is_charg
         shared[node], state[node] = nodes[node].handle("share", message(length=15, **ads), state[node])
     inbox = {"nodes": [5], "data": [shared[5]["data"][shared[5]["nodes"].index(3)]]}
     with pytest.raises(AggregationFailed, match="another round"):
-        nodes[3].handle("mask", message(length=15, answers=[], **inbox), state[3])
+        nodes[3].handle("mask", message(length=15, answers=[], asked=bytes(32), **inbox), state[3])
     assert not wire.parties[3].ledger.journal()

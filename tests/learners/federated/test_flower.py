@@ -82,7 +82,7 @@ def test_a_killed_party_does_not_stop_the_others_and_too_few_end_in_an_error(tmp
         killer.join()
     done = Federation.load(tmp_path / "model.json")
     assert done.survivors == (1, 2)
-    assert len(done.forest.trees) == 4
+    assert len(done.model.trees) == 4
     (tmp_path / "model.json").unlink()
     with Loopback(tmp_path / "run2", {1: parties[1]}) as net, pytest.raises((AggregationFailed, TimeoutError)):
         net.train(tmp_path / "task.json", tmp_path / "model.json", timeout=400)

@@ -14,9 +14,13 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, OffPlan, ParameterError, ReleaseRefused
 from ledgerwood.learners import Schema
 from ledgerwood.learners.boosting import integer_labels
-from ledgerwood.learners.federated.lockstep import Step
-from ledgerwood.learners.federated.party import Party, SkellamShare, server_step, split_answers
-from ledgerwood.learners.federated.protocol import ClientRound, Round, ServerRound
+from ledgerwood.learners.federated.client import ClientRound
+from ledgerwood.learners.federated.jobs import TreeJob
+from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
+from ledgerwood.learners.federated.noise import SkellamShare
+from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.protocol import Round
+from ledgerwood.learners.federated.server import ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
 from ledgerwood.learners.tables import read_labels, read_table
 from ledgerwood.learners.trees.boost import boost
@@ -31,12 +35,12 @@ IDENTITIES = {node: key.public_key().public_bytes_raw().hex() for node, key in K
 
 
 def task_of(
-    recipe: str, *, schema: Schema = SCHEMA, threshold: int = 2, coarsen: int = 4, **options: Any
+    recipe: str, *, schema: Schema = SCHEMA, threshold: int = 2, resolution: int = 8, **options: Any
 ) -> FederatedTask:
     sizes = {"n_trees": 4, "max_depth": 2, "n_bins": 8, **options}
     return FederatedTask(
         schema, (0, 1, 2), IDENTITIES, threshold=threshold, rows=1000, recipe=recipe, options=sizes,
-        epsilon=2.0, delta=1e-5, coarsen=coarsen,
+        epsilon=2.0, delta=1e-5, resolution=resolution,
     )  # fmt: skip
 
 
@@ -67,7 +71,7 @@ SUMS = ["tr", "tr_cyc", "tr_ada", "tr_ada_cyc", "dp_ebm", "dp_ebm_newton", "dp_r
 
 @pytest.mark.parametrize("recipe", [*SUMS, "tr_ih_ebm_batched"])
 def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
-    task = task_of(recipe, coarsen=0)
+    task = task_of(recipe, resolution=40)
     X, y = rows()
     parts = np.array_split(np.arange(len(X)), [50, 120])
     parties = [Party(task, X[part], y[part]) for part in parts]
@@ -80,11 +84,13 @@ def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
             ]
         answers += [sum(values) for values in zip(*([q.value.ravel() for q in s.questions] for s in steps))]  # type: ignore[misc]
     table, labels = read_table(X, SCHEMA), read_labels(y, SCHEMA.classes)
-    aggregator = LocalAggregator(table.cells, integer_labels(labels, task.settings))
+    job = task.job
+    assert isinstance(job, TreeJob)
+    aggregator = LocalAggregator(table.cells, integer_labels(labels, job.settings))
     rng = np.random.default_rng(int(task.seed, 16))
-    local = boost(task.settings, task.domain, aggregator, Exact(), task.loop_plan, rng=rng)
-    assert same(now.forest, local)
-    assert len(now.forest.trees) == task.settings.loops(3).trees
+    local = boost(job.settings, job.domain, aggregator, Exact(), job.plan(task.ratios), rng=rng)
+    assert same(now.model, local)
+    assert len(now.model.trees) == job.settings.loops(3).trees
 
 
 def train(task: FederatedTask, parties: dict[int, Party], *, silent: dict[int, int] | None = None) -> tuple[Step, int]:
@@ -104,7 +110,8 @@ def train(task: FederatedTask, parties: dict[int, Party], *, silent: dict[int, i
                 vector = parties[node].noisy(parties[node].step(answers).questions)
                 masked[node] = client.mask(vector, envelopes[node])
         survivors = server.survivors(masked)
-        total = server.total([clients[node].unmask(survivors) for node in survivors])
+        signed = server.confirmed({node: clients[node].confirm(survivors) for node in survivors})
+        total = server.total([clients[node].unmask(signed) for node in survivors])
         answers += split_answers(now.questions, total)
         number += 1
     return now, number
@@ -119,7 +126,7 @@ def test_a_batched_training_takes_one_round_per_batch_and_learns() -> None:
     done, rounds = train(task, parties)
     assert rounds == 4
     table = read_table(X, SCHEMA)
-    p = done.forest.probabilities(table.cells)[:, 1]
+    p = done.model.probabilities(table.cells)[:, 1]
     assert ((p > 0.5) == y).mean() > 0.75
     for party in parties.values():
         assert party.ledger.spent().fraction == pytest.approx(1.0, abs=1e-6)
@@ -137,22 +144,22 @@ def test_a_party_that_falls_silent_leaves_the_sum_of_the_others() -> None:
     parts = np.array_split(np.arange(len(X)), 3)
     parties = {node: Party(task, X[part], y[part]) for node, part in zip(KEYS, parts)}
     done, _ = train(task, parties, silent={2: 1})
-    assert len(done.forest.trees) == 4
+    assert len(done.model.trees) == 4
 
 
 def test_the_total_carries_the_planned_noise_when_the_fewest_parties_answer() -> None:
     task = task_of("tr")
     X, y = rows(3)
-    questions = Party(task, X, y).step([]).questions
-    value = questions[0].value.ravel()
+    question = Party(task, X, y).step([]).questions[0]
+    value, variance = question.value.ravel(), task.variance("leaf", question.grid)
     draws = []
     for _ in range(400):
         cost = task.plan["leaf"].priced(task.plan.neighbours)
-        share = SkellamShare(cost, task.variance("leaf"), task.honest)
+        share = SkellamShare(cost, variance, task.honest)
         draws.append(sum(share.release(value) for _ in range(task.threshold)) - task.threshold * value)
     found = np.var(np.concatenate(draws))
     n = 400 * value.size
-    assert abs(found / task.variance("leaf") - 1) < 6 * math.sqrt(2 / n)  # a false alarm has probability 2e-9
+    assert abs(found / variance - 1) < 6 * math.sqrt(2 / n)  # a false alarm has probability 2e-9
 
 
 @pytest.mark.parametrize("recipe", ["tr", "tr_cyc", "feverless", "pr", "dp_rf", "tr_ih_ebm"])
@@ -182,10 +189,10 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
                 Z[row], w[row] = [rng.uniform(), rng.uniform(), rng.integers(0, 3)], (w[row] + 1) % classes
             other = Party(task, Z, w).step(answers).questions
             for a, b in zip(base, other, strict=True):
-                cost: Any = task.plan[a.label].priced(task.plan.neighbours)
+                assert a.grid == b.grid
                 moved = (a.value - b.value).ravel()
-                assert math.sqrt(float(moved @ moved)) <= cost.l2_sensitivity
-                assert float(np.abs(moved).sum()) <= cost.l1_sensitivity
+                assert math.sqrt(float(moved @ moved)) <= a.grid.l2
+                assert np.count_nonzero(moved) <= a.grid.touched
         # answers that push the scores far, as an attacker would like them
         answers += [np.asarray(rng.choice([-(2**20), 2**20], q.value.size), dtype=np.int64) for q in base]
 

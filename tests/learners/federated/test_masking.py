@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import AggregationFailed, ParameterError
 from ledgerwood.learners.federated import masks, shamir
-from ledgerwood.learners.federated.protocol import ClientRound, Round, ServerRound, Unmasking, pair_mask
+from ledgerwood.learners.federated.client import ClientRound
+from ledgerwood.learners.federated.protocol import Round, Unmasking, pair_mask
+from ledgerwood.learners.federated.server import ServerRound
 
 Ints = NDArray[np.int64]
 
@@ -34,18 +36,19 @@ class Party:
         self.server = ServerRound(self.round)
 
     def run(self, values: dict[int, Ints], silent: dict[int, int] | None = None) -> Ints:
-        """``silent[node]`` is the step (1 to 4) from which a node says nothing any more."""
+        """``silent[node]`` is the step (1 to 5) from which a node says nothing any more."""
         silent = silent or {}
 
         def speaks(node: int, step: int) -> bool:
-            return silent.get(node, 5) > step
+            return silent.get(node, 6) > step
 
         ads = self.server.keys([c.advertise() for n, c in self.clients.items() if speaks(n, 1)])
         shared = {n: self.clients[n].share(ads) for n in [ad.node for ad in ads] if speaks(n, 2)}
         envelopes = self.server.envelopes(shared)
         masked = {n: self.clients[n].mask(values[n], envelopes[n]) for n in envelopes if speaks(n, 3)}
         survivors = self.server.survivors(masked)
-        return self.server.total([self.clients[n].unmask(survivors) for n in survivors if speaks(n, 4)])
+        signed = self.server.confirmed({n: self.clients[n].confirm(survivors) for n in survivors if speaks(n, 4)})
+        return self.server.total([self.clients[n].unmask(signed) for n in signed if speaks(n, 5)])
 
 
 def vectors(nodes: Iterable[int], length: int, seed: int = 0) -> dict[int, Ints]:
@@ -63,9 +66,9 @@ def test_the_sum_is_that_of_the_survivors_whoever_falls_silent_when(
     nodes: set[int], bits: int, data: st.DataObject
 ) -> None:
     threshold = data.draw(st.integers(len(nodes) // 2 + 1, len(nodes)).filter(lambda t: t >= 2))
-    silent = data.draw(st.dictionaries(st.sampled_from(sorted(nodes)), st.integers(1, 4)))
+    silent = data.draw(st.dictionaries(st.sampled_from(sorted(nodes)), st.integers(1, 5)))
     party, values = Party(nodes, length=7, bits=bits, threshold=threshold), vectors(nodes, 7)
-    summed = [n for n in nodes if silent.get(n, 5) > 3]
+    summed = [n for n in nodes if silent.get(n, 6) > 3]
     answering = [n for n in nodes if n not in silent]
     if len(answering) < threshold:
         with pytest.raises(AggregationFailed, match="needed; no sum was opened"):
@@ -148,15 +151,19 @@ def test_a_client_opens_only_enough_survivors_that_it_knows_and_belongs_to(survi
     party, envelopes, _ = started()
     party.clients[1].mask(np.zeros(3, dtype=np.int64), envelopes[0])
     with pytest.raises(AggregationFailed, match="nothing was sent"):
-        party.clients[1].unmask(survivors)
+        party.clients[1].confirm(survivors)
 
 
 def test_a_client_answers_once() -> None:
     party, envelopes, nodes = started()
-    party.clients[1].mask(np.zeros(3, dtype=np.int64), envelopes[0])
-    party.clients[1].unmask(nodes)
+    for i, client in party.clients.items():
+        client.mask(np.zeros(3, dtype=np.int64), envelopes[i - 1])
+    signed = {n: party.clients[n].confirm(nodes) for n in nodes}
     with pytest.raises(AggregationFailed, match="out of turn"):
-        party.clients[1].unmask([1, 2])
+        party.clients[2].confirm([1, 2])
+    party.clients[1].unmask(signed)
+    with pytest.raises(AggregationFailed, match="out of turn"):
+        party.clients[1].unmask(signed)
 
 
 @given(st.integers(2, 7), st.integers(0, 3), st.data())
@@ -183,7 +190,8 @@ def test_answers_that_open_nothing_are_noticed() -> None:
     party, envelopes, nodes = started()
     masked = {n: party.clients[n].mask(np.zeros(3, dtype=np.int64), envelopes[i]) for i, n in enumerate(nodes)}
     survivors = party.server.survivors({n: masked[n] for n in (1, 2)})  # node 3 fell silent
-    answers = [party.clients[n].unmask(survivors) for n in (1, 2)]
+    signed = party.server.confirmed({n: party.clients[n].confirm(survivors) for n in (1, 2)})
+    answers = [party.clients[n].unmask(signed) for n in (1, 2)]
     wrong = [Unmasking(a.node, a.seeds, {3: a.seeds[1]}) for a in answers]
     with pytest.raises(AggregationFailed, match=r"recovered key|do not open"):
         party.server.total(wrong)
@@ -192,7 +200,7 @@ def test_answers_that_open_nothing_are_noticed() -> None:
 def test_wrong_vectors_and_steps_out_of_turn_are_refused() -> None:
     party, envelopes, _ = started()
     with pytest.raises(AggregationFailed, match="out of turn"):
-        party.clients[2].unmask([1, 2, 3])
+        party.clients[2].confirm([1, 2, 3])
     with pytest.raises(AggregationFailed, match="shape or type"):
         party.clients[1].mask(np.zeros(4, dtype=np.int64), envelopes[0])
     with pytest.raises(AggregationFailed, match="expected 12"):

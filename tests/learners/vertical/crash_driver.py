@@ -148,7 +148,8 @@ def note(folder: Path) -> list[tuple[int, bytes]]:
     if not (state / "progress.json").exists() or not (state / "columns.part").exists():
         return []
     rows = json.loads((state / "progress.json").read_text())["rows"]
-    return [(rows, first_rows(state / "columns.part", json.loads((state / "manifest.json").read_text()), rows))]
+    manifest = json.loads((state / "manifest.json").read_text())["manifest"]
+    return [(rows, first_rows(state / "columns.part", manifest, rows))]
 
 
 def first_rows(path: Path, manifest: Any, rows: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,23 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 from scipy.stats import chisquare
-from sklearn.ensemble import GradientBoostingClassifier
+from vertical_parties import (
+    DIGEST,
+    DOMAIN,
+    IDS,
+    KEY,
+    LABELS,
+    ROWS,
+    TABLE,
+    TOKEN,
+    B,
+    CountingProxy,
+    client,
+    learner,
+    party,
+    serving,
+    transformer,
+)
 from vertical_ports import free_port
 
 from ledgerwood.accounting import Ledger
@@ -46,47 +61,6 @@ from ledgerwood.learners.vertical import (
 from ledgerwood.learners.vertical.messages import LARGEST_REQUEST, Request, pack_splits, to_json
 from ledgerwood.learners.vertical.training import training_table
 
-KEY, TOKEN = b"k" * 16, b"t" * 16
-AUTHORITY = Authority("test")
-A, B = AUTHORITY.issue("a"), AUTHORITY.issue("b", ["localhost"])
-ROWS = 3000
-rng = np.random.default_rng(0)
-TABLE = pd.DataFrame(
-    {"age": rng.uniform(0, 100, ROWS), "colour": rng.choice(["red", "green"], ROWS), "hours": rng.uniform(0, 40, ROWS)}
-)
-DOMAIN = {"age": (0, 100), "colour": ["red", "green"], "hours": (0, 40)}
-LABELS = (TABLE["age"] / 100 + (TABLE["colour"] == "red") + rng.normal(0, 0.3, ROWS) > 1).to_numpy().astype(int)
-IDS = [f"id{i}" for i in range(ROWS)]
-DIGEST = id_digest(IDS, KEY)
-
-
-def transformer(names: list[str], **kwargs: Any) -> OrderPreservingTransformer:
-    options = {"epsilon": 2.0, "split": "each", "domain": {name: DOMAIN[name] for name in names}, **kwargs}
-    return OrderPreservingTransformer(**options).declare(names)
-
-
-def party(folder: Path, names: list[str] | None = None, name: str = "b", **kwargs: Any) -> FeatureParty:
-    names = names or list(DOMAIN)
-    budget = kwargs.pop("budget", None)
-    made = transformer(names, **kwargs)
-    return FeatureParty(name, made, lambda: (TABLE[names], IDS), folder, key=KEY, budget=budget)
-
-
-@contextlib.contextmanager
-def serving(folder: Path, server: Any = FeatureServer, **kwargs: Any) -> Iterator[tuple[FeatureParty, str]]:
-    with party(folder, **kwargs) as own, server(own, "grpc+tls://localhost:0", B, TOKEN) as running:
-        yield own, f"grpc+tls://localhost:{running.port}"
-        running.shutdown()
-
-
-def client(location: str, state: Path, **kwargs: Any) -> FeatureClient:
-    options = {"identity": A, "token": TOKEN, "rows": ROWS, "ids": DIGEST, "attempts": 0, "wait": 0.01, **kwargs}
-    return FeatureClient(location, state=state, **options)
-
-
-def learner() -> Any:
-    return GradientBoostingClassifier(n_estimators=5, max_depth=3, random_state=0)
-
 
 def columns_of(own: FeatureParty) -> Any:
     return np.column_stack([np.array(t)[c] for t, c in zip(own.stored.values, own.stored.mapped(), strict=True)])
@@ -96,7 +70,7 @@ def columns_of(own: FeatureParty) -> Any:
 
 
 def test_party_a_alone_predicts_what_all_predict_together(tmp_path: Path) -> None:
-    own = pd.DataFrame({"score": rng.normal(size=ROWS)})
+    own = pd.DataFrame({"score": np.random.default_rng(1).normal(size=ROWS)})
     with (
         serving(tmp_path / "b", names=["age"], name="bank") as (bank, first),
         serving(tmp_path / "c", names=["colour", "hours"], name="shop") as (shop, second),
@@ -116,7 +90,7 @@ def test_party_a_alone_predicts_what_all_predict_together(tmp_path: Path) -> Non
     assert "bank" not in str(model.parties[1].transformer.privacy_statement())
     with pytest.raises(ParameterError, match="each party"):
         model.predict(own, {"bank": TABLE[["age"]]})
-    finished = train_vertical(learner(), LABELS, [], tmp_path / "a")  # the model is there: nobody is asked
+    finished = train_vertical(learner(), LABELS, clients, tmp_path / "a", X=own)  # the model is there: nobody is asked
     assert np.array_equal(finished.predict_released(own, released), joint)
 
 
@@ -234,7 +208,7 @@ def test_a_seeded_party_and_a_second_process_are_refused(tmp_path: Path) -> None
         ({"identity": Authority("other").issue("a")}, PartyUnreachable, "certificates"),
         ({"rows": ROWS - 1}, PartyRefused, "another number of rows"),
         ({"ids": id_digest(reversed(IDS), KEY)}, PartyRefused, "in another order"),
-        ({"ids": id_digest(IDS, b"other")}, PartyRefused, "under another key"),
+        ({"ids": id_digest(IDS, b"o" * 16)}, PartyRefused, "under another key"),
     ],
 )
 def test_a_partner_that_does_not_fit_is_refused(tmp_path: Path, wrong: Any, error: Any, message: str) -> None:
@@ -436,51 +410,6 @@ def test_a_party_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 
 # ---- bytes
-
-
-class CountingProxy:
-    """Passes bytes between a client and a server, and counts them."""
-
-    def __init__(self, target: int) -> None:
-        self.bytes, self._target = 0, target
-        self._listener = socket.create_server(("localhost", 0))
-        self.port = self._listener.getsockname()[1]
-        self._threads: list[threading.Thread] = []
-        self._start(self._accept)
-
-        self._sockets: list[socket.socket] = [self._listener]
-
-    def _start(self, work: Any, *arguments: Any) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("localhost", self._target))
-                self._sockets += [near, far]
-                self._start(self._pump, near, far)
-                self._start(self._pump, far, near)
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                self.bytes += len(data)
-                target.sendall(data)
-        for end in (source, target):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        for each in self._sockets:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for each in self._sockets:
-            each.close()
 
 
 def test_the_bytes_on_the_wire_stay_within_the_bound(tmp_path: Path) -> None:

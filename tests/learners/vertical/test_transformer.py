@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -130,7 +132,58 @@ def test_without_a_ledger_releases_are_counted_and_the_statement_says_so() -> No
     transformer.transform(FRAME)
     assert "released 2 tables, 2 of them without a ledger" in str(transformer.privacy_statement())
     assert transformer.privacy_statement().to_dict()["releases"] == 2
-    assert clone(transformer).fit(FRAME).n_releases_ == 0
+
+
+def test_fitting_again_and_copying_do_not_start_the_count_anew() -> None:
+    transformer = OrderPreservingTransformer(domain=DOMAIN)
+    copies = [clone(transformer), copy.copy(transformer), copy.deepcopy(transformer), transformer, transformer]
+    for number, each in enumerate(copies, 1):
+        each.fit_transform(FRAME)
+        assert all(other.n_releases_ == number for other in copies)
+    assert "may have been released 5 times" in str(clone(transformer).fit(FRAME).privacy_statement())
+    make_pipeline(transformer).fit_transform(FRAME)
+    search = clone(make_pipeline(transformer)).fit(FRAME)
+    search.transform(FRAME)
+    assert transformer.n_releases_ == 7
+    assert "own" not in str(transformer.privacy_statement()).splitlines()[-1]
+    transformer.set_params(epsilon=0.5).fit(FRAME)
+    assert str(transformer.privacy_statement()).endswith("each has the losses of its own.")
+    assert transformer.privacy_statement().to_dict()["mixed"]
+    restored = pickle.loads(pickle.dumps(transformer))
+    assert restored.n_releases_ == 7
+    restored.transform(FRAME)
+    assert (restored.n_releases_, transformer.n_releases_) == (8, 7)
+
+
+def test_an_interrupted_release_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = fitted()
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(transformer.release_), "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        transformer.transform(FRAME)
+    assert transformer.n_releases_ == 1
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 1e6), st.integers(1, 60))
+def test_even_shares_never_add_up_to_more(epsilon: float, columns: int) -> None:
+    names = list(range(columns))
+    made = OrderPreservingTransformer("grr", epsilon=epsilon, domain=dict.fromkeys(names, (0, 1)))
+    shares = [Fraction(share) for share in made._epsilons(names).values()]
+    assert Fraction(epsilon) * Fraction(1 - 1e-15) <= sum(shares) <= Fraction(epsilon)
+
+
+def test_one_record_does_not_change_how_the_others_are_read() -> None:
+    rows: list[list[Any]] = [[1, 20.0], [2, 30.0], [1, 40.0]]
+    made = OrderPreservingTransformer(domain={0: [1, 2], 1: (0, 100)}).declare([0, 1])
+    plain = made.snap(rows)
+    for cell in ("x", None, 10**400, 2.5, True):
+        other = made.snap([*rows, [cell, cell]])
+        assert np.array_equal(plain, other[:-1])
+    assert np.array_equal(plain, made.snap([["1", "20.0"], ["2", "30"], ["1", "4e1"]]))
 
 
 def test_a_ledger_of_another_relation_is_refused() -> None:

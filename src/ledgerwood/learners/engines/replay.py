@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.learners.checkpoint import digest_of
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.frames import raw_columns
 from ledgerwood.learners.schema import Atom
-from ledgerwood.learners.tables import Labels, raw_columns, read_as, read_labels, read_target
+from ledgerwood.learners.tables import Labels, read_as, read_labels, read_target
 from ledgerwood.learners.trees.local import LocalAggregator
 from ledgerwood.learners.trees.seam import Aggregator
 from ledgerwood.learners.trees.settings import Settings

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.accounting import Gaussian, Ledger
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.errors import AggregationFailed, FormatError
 from ledgerwood.learners.federated import masks
-from ledgerwood.learners.federated.lockstep import Step
+from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
 from ledgerwood.learners.federated.node import (
     VERSION,
     Payload,
@@ -28,10 +29,10 @@ from ledgerwood.learners.federated.node import (
     unpacked_map,
     unpacked_unmasking,
 )
-from ledgerwood.learners.federated.party import server_step, split_answers
-from ledgerwood.learners.federated.protocol import ServerRound, Unmasking
+from ledgerwood.learners.federated.protocol import Unmasking
+from ledgerwood.learners.federated.server import ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.trees.forest import Forest
+from ledgerwood.learners.trees.noise import GaussianSums
 
 __all__ = ["Coordinator", "Exchange", "Federation"]
 
@@ -45,7 +46,7 @@ class Federation:
     """A finished training: the model and what it took."""
 
     task: FederatedTask
-    forest: Forest
+    model: Any
     answers: tuple[NDArray[np.int64], ...]
     rounds: int
     failed: int
@@ -68,9 +69,9 @@ class Federation:
                 raise FormatError("a federation of another format or version")
             task = FederatedTask.from_json(data["task"])
             answers = tuple(np.array(answer, dtype=np.int64) for answer in data["answers"])
-            forest = server_step(task, answers).forest
+            model = server_step(task, answers).model
             rounds, failed, received = (int(data[name]) for name in ("rounds", "failed", "bytes_received"))
-            return cls(task, forest, answers, rounds, failed, tuple(data["survivors"]), received)
+            return cls(task, model, answers, rounds, failed, tuple(data["survivors"]), received)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, FormatError):
                 raise
@@ -78,24 +79,45 @@ class Federation:
 
     def probabilities(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities of a table with the task's columns."""
-        from ledgerwood.learners.tables import read_table
-
-        return self.forest.probabilities(read_table(X, self.task.schema).cells)
+        return self.task.job.probabilities(self.model, X)
 
     def statement(self) -> str:
-        """Return the guarantee as full sentences."""
+        """Return the guarantee as full sentences, with what it assumes."""
         task = self.task
         relation = Neighbours(str(task.schema.neighbours)).sentence
+        covers, accounting, who, trusted = _WORDS[task.noise]
         return (
-            f"This model, and everything the server saw, is (epsilon={round_up(task.epsilon)}, "
-            f"delta={round_up(task.delta)})-differentially private for {relation} of any one party, by Rényi "
-            f"accounting of Skellam noise over {sum(run.times for run in task.plan.runs())} planned releases. Each "
-            f"party drew its share of the noise itself, sized for {task.honest} honest parties, and the server opened "
-            f"only sums of at least {task.threshold} of {len(task.identities)}. Assumed: the server follows the "
-            f"protocol and works with at most {task.colluding} parties; the roster of identity keys is right; the "
-            f"schema is public; a record lies with one party. Every attempt of a round was charged to every party's "
-            f"ledger ({self.failed} failed)."
+            f"This model{covers} is (epsilon={round_up(task.epsilon)}, delta={round_up(task.delta)})-differentially "
+            f"private for {relation} of any one party, by {accounting} over "
+            f"{sum(run.times for run in task.plan.runs())} planned releases. "
+            f"{who.format(honest=task.honest)} The server opened only sums of at least {task.threshold} of "
+            f"{len(task.identities)} parties. Assumed: {trusted.format(colluding=task.colluding)}; the roster of "
+            f"identity keys is right; the schema is public; a record lies with one party. Every attempt of a round was "
+            f"charged to every party's ledger ({self.failed} failed)."
         )
+
+
+_WORDS = {
+    "shares": (
+        ", and everything the server saw,",
+        "Rényi accounting of Skellam noise",
+        "Each party drew its share of the noise itself, sized for {honest} honest parties.",
+        "the server works with at most {colluding} parties",
+    ),
+    "central": (
+        " (not what the server saw)",
+        "exact accounting of Gaussian noise",
+        "The server drew the noise.",
+        "the server is trusted with exact sums: it adds the noise, forgets the sums and follows the protocol; it "
+        "works with at most {colluding} parties",
+    ),
+    "local": (
+        ", and everything that left a record's party,",
+        "Rényi accounting of Skellam noise",
+        "Every record's vector carried the whole noise by itself, drawn by its party.",
+        "a record's own party is trusted with it, and with nothing else; the number of records is public",
+    ),
+}
 
 
 @dataclass
@@ -117,6 +139,10 @@ class Coordinator:
     progress: Callable[[int, int], None] = lambda done, survivors: None
     received: int = field(default=0, init=False)
     failures: list[str] = field(default_factory=list, init=False)
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(plan=self.task.plan)
 
     def train(self, nodes: Iterable[int]) -> Federation:
         """Train with the nodes that are there.
@@ -139,10 +165,21 @@ class Coordinator:
                 if failed > self.task.spare_rounds:
                     raise
                 continue
-            answers += split_answers(now.questions, total)
+            answers += self._noised(now, split_answers(now.questions, total))
             rounds += 1
             self.progress(rounds, len(survivors))
-        return Federation(self.task, now.forest, tuple(answers), rounds, failed, tuple(survivors), self.received)
+        return Federation(self.task, now.model, tuple(answers), rounds, failed, tuple(survivors), self.received)
+
+    def _noised(self, now: Step, totals: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Add the noise to opened sums where that is the server's part."""
+        if self.task.noise != "central":
+            return totals
+        found = []
+        for question, total in zip(now.questions, totals, strict=True):
+            cost = self.task.plan[question.label].priced(self.task.plan.neighbours)
+            assert isinstance(cost, Gaussian)
+            found.append(self.ledger.release(GaussianSums(cost, question.grid.l2), total, label=question.label))
+        return found
 
     def _round(
         self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]
@@ -159,10 +196,16 @@ class Coordinator:
         bits = self.task.bits
         so_far = [masks.packed(masks.reduced(answer, bits), bits) for answer in answers]
         found = self._ask(
-            "mask", {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()}
+            "mask",
+            {
+                node: {**common, "answers": so_far, "asked": now.digest, **packed_map(inbox)}
+                for node, inbox in envelopes.items()
+            },
         )
         survivors = server.survivors(self._read(lambda reply: bytes(reply["vector"]), found))
-        found = self._ask("unmask", {node: {**common, "survivors": survivors} for node in survivors})
+        found = self._ask("confirm", {node: {**common, "survivors": survivors} for node in survivors})
+        signed = server.confirmed(self._read(lambda reply: bytes(reply["signature"]), found))
+        found = self._ask("unmask", {node: {**common, **packed_map(signed)} for node in signed})
         opened = self._read(unpacked_unmasking, found)
         return server.total([Unmasking(node, *maps) for node, maps in opened.items()]), survivors
 

@@ -24,6 +24,7 @@ from ledgerwood.errors import AggregationFailed, ParameterError
 from ledgerwood.learners.federated.coordinator import Coordinator
 from ledgerwood.learners.federated.node import KINDS, Node, Payload
 from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.replay import Once
 from ledgerwood.learners.federated.task import FederatedTask
 
 __all__ = ["client_app", "server_app", "write_app"]
@@ -50,7 +51,7 @@ def node_from(path: str | Path) -> Node:
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
         return Party(task, frame[list(task.columns)], frame[facts["target"]].to_numpy(), ledger=opened)
 
-    return Node(task, int(facts["number"]), identity, party)
+    return Node(task, int(facts["number"]), identity, party, Once(here / "rounds"))
 
 
 def client_app() -> ClientApp:

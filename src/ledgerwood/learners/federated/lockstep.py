@@ -1,14 +1,15 @@
 """Every party and the server run the same training loop; only sums cross.
 
-The loop (:func:`ledgerwood.learners.trees.boost.boost`) is a function of public facts, public randomness and the
-answers so far. So each side runs it from the start with the answers that it has, until it needs more: the questions
-that wait then are the next round. A party's aggregator holds its rows, the server's holds none. No state is kept
-between rounds but the answers, which are released numbers; a party that lost its process goes on from them.
+The loop of a job is a function of public facts, public randomness and the answers so far. So each side runs it from
+the start with the answers that it has, until it needs more: the questions that wait then are the next round. A
+party's side holds its rows, the server's holds none. No state is kept between rounds but the answers, which are
+released numbers; a party that lost its process goes on from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,31 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.federated.noise import Grid
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.noise import GaussianSums
-from ledgerwood.learners.trees.seam import Aggregator, Channel, Edges, PartialTree, Sample, Structure, Task, Tree
+from ledgerwood.mechanisms import GaussianMechanism
 
-__all__ = ["Question", "Step", "step"]
+__all__ = ["Question", "Step", "server_step", "split_answers", "step"]
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """One release: its label and this side's exact sums (zeros on the server), in coarse units."""
+    """One release: its label, its grid, and this side's exact sums (zeros on the server) in coarse steps."""
 
     label: str
+    grid: Grid
     value: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Where the loop stands: the questions of the next round, or the model if there are none."""
+    """Where the loop stands: the questions of the next round and the model so far, or the model if there are none."""
 
     questions: tuple[Question, ...]
-    forest: Forest
+    model: Any
 
     @property
     def done(self) -> bool:
@@ -52,6 +53,12 @@ class Step:
         """Entries of the round's vector."""
         return sum(q.value.size for q in self.questions)
 
+    @property
+    def digest(self) -> bytes:
+        """A hash of what is asked: sides that would add different things have different ones."""
+        facts = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.questions]
+        return hashlib.sha256(repr(facts).encode()).digest()
+
 
 class _Waiting(Exception):
     """The loop needs answers that have not come yet."""
@@ -61,19 +68,21 @@ class _Waiting(Exception):
 class _AnswerDoor:
     """Gives the answers so far, then collects questions: their answers stay unknown until the round is opened."""
 
+    task: FederatedTask
     answers: Sequence[Ints]
-    coarsen: int
     asked: int = 0
     waiting: list[Question] = field(default_factory=list)
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        if not isinstance(mechanism, GaussianSums):
+        size = mechanism.sensitivity if isinstance(mechanism, GaussianSums | GaussianMechanism) else None
+        if not isinstance(size, float):
             raise ParameterError("mechanism", "be Gaussian sums in a federated training", type(mechanism).__name__)
+        grid = self.task.grid(label, size)
         exact = np.asarray(value, dtype=np.int64)
         self.asked += 1
         if self.asked <= len(self.answers):
-            return self.answers[self.asked - 1].reshape(exact.shape) << self.coarsen
-        self.waiting.append(Question(label, exact >> self.coarsen))
+            return grid.fine(self.answers[self.asked - 1].reshape(exact.shape))
+        self.waiting.append(Question(label, grid, grid.coarse(exact)))
         return np.zeros(exact.shape, dtype=np.int64)
 
     def settled(self) -> None:
@@ -82,61 +91,34 @@ class _AnswerDoor:
             raise _Waiting
 
 
-@dataclass
-class _Gate:
-    """The aggregator, closed to questions that depend on answers not yet known."""
-
-    inner: Aggregator
-    door: _AnswerDoor
-
-    @property
-    def n_features(self) -> int:
-        return self.inner.n_features
-
-    def start(self, task: Task) -> None:
-        self.inner.start(task)
-
-    def bin(self, edges: Edges) -> None:
-        self.door.settled()
-        self.inner.bin(edges)
-
-    def sample(self, sample: Sample | None) -> None:
-        raise ParameterError("rows", "be 1 in a federated training", sample)
-
-    def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
-        if tree.depth:  # its splits came from answers
-            self.door.settled()
-        return self.inner.histogram(tree, features, channel)
-
-    def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        self.door.settled()
-        return self.inner.leaf_sums(trees, channel)
-
-    def add(self, trees: Sequence[Tree]) -> None:
-        self.door.settled()
-        self.inner.add(trees)
-
-
-def step(task: FederatedTask, aggregator: Aggregator, answers: Sequence[Ints]) -> Step:
+def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
     """Run the loop with the answers so far; return the next round's questions, or the model.
 
     Parameters
     ----------
     task
         The public facts.
-    aggregator
-        This side's rows (none on the server).
+    rows
+        This side's rows, as ``task.job`` reads them.
     answers
-        The opened totals of all earlier questions, in order and in coarse units.
+        The opened totals of all earlier questions, in order and in coarse steps.
     """
-    door = _AnswerDoor(answers, task.coarsen)
-    kept: list[Forest] = []
-    keep: Callable[[Forest], None] = kept.append
-    rng = np.random.default_rng(int(task.seed, 16))
+    door = _AnswerDoor(task, answers)
+    kept: list[Any] = [task.job.untrained()]
     try:
-        forest = boost(task.settings, task.domain, _Gate(aggregator, door), door, task.loop_plan, rng=rng, keep=keep)
+        model = task.job.train(rows, door, task.ratios, kept.append)
+        door.settled()  # a loop may end with its last answers unread
     except _Waiting:
-        settings = task.settings
-        empty = Forest((), (), (), settings.make_loss().n_outputs, settings.loss, settings.leaf == "average")
-        return Step(tuple(door.waiting), kept[-1] if kept else empty)
-    return Step((), forest)
+        return Step(tuple(door.waiting), kept[-1])
+    return Step((), model)
+
+
+def server_step(task: FederatedTask, answers: Sequence[Ints]) -> Step:
+    """Return where the loop stands on the side that holds no rows."""
+    return step(task, task.job.nobody(), answers)
+
+
+def split_answers(questions: Sequence[Question], total: Ints) -> list[Ints]:
+    """Return a round's opened vector as one answer per question."""
+    ends = np.cumsum([q.value.size for q in questions])
+    return list(np.split(total, ends[:-1]))

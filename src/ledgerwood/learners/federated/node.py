@@ -1,4 +1,4 @@
-"""A party behind a transport: it answers four kinds of message, with its state in between.
+"""A party behind a transport: it answers five kinds of message, with its state in between.
 
 Messages are dictionaries of bytes, numbers and lists of them: any transport can carry them. What a party was told to
 agree on (the task) it has from its own configuration; a server with another task is refused before anything is read.
@@ -6,9 +6,8 @@ agree on (the task) it has from its own configuration; a server with another tas
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,15 +16,18 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import AggregationFailed, FormatError
 from ledgerwood.learners.federated import masks
+from ledgerwood.learners.federated.client import ClientRound
 from ledgerwood.learners.federated.party import Party
-from ledgerwood.learners.federated.protocol import Advertisement, ClientRound, Round
+from ledgerwood.learners.federated.protocol import Advertisement, Round
+from ledgerwood.learners.federated.replay import Once
 from ledgerwood.learners.federated.task import FederatedTask
 
 __all__ = ["KINDS", "Node", "Payload", "round_of"]
 
 Payload: TypeAlias = dict[str, Any]
-KINDS = ("advertise", "share", "mask", "unmask")
-VERSION = 1
+KINDS = ("advertise", "share", "mask", "confirm", "unmask")
+_ONCE = ("mask", "confirm", "unmask")
+VERSION = 2
 
 
 def round_of(task: FederatedTask, session: bytes, length: int) -> Round:
@@ -79,12 +81,15 @@ class Node:
         Its signing key.
     party
         Opens the rows and the ledger; called only when sums are asked for.
+    once
+        Remembers which steps of which round were taken, whatever becomes of the state in between.
     """
 
     task: FederatedTask
     number: int
     identity: Ed25519PrivateKey
     party: Callable[[], Party]
+    once: Once = field(default_factory=Once)
 
     def handle(self, kind: str, message: Mapping[str, Any], state: bytes = b"") -> tuple[Payload, bytes]:
         """Return the reply, and the state to give back with the next message of this round.
@@ -105,8 +110,12 @@ class Node:
                 reply = packed_ads([client.advertise()])
                 return reply, client.dump()
             client = ClientRound.load(facts, self.number, self.identity, state)
+            if kind in _ONCE and not self.once.first(message["session"], kind):
+                raise AggregationFailed(
+                    f"client {self.number}: {kind} of this round was answered before; nothing was sent"
+                )
             reply = getattr(self, f"_{kind}")(client, message)
-        except (KeyError, TypeError, ValueError, IndexError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             if isinstance(error, FormatError):
                 raise
             raise FormatError(f"a message of kind {kind!r} that cannot be read: {type(error).__name__}") from None
@@ -119,12 +128,15 @@ class Node:
         answers = [masks.centred(masks.unpacked(a, len(a) * 8 // self.task.bits, self.task.bits), self.task.bits)
                    for a in message["answers"]]  # fmt: skip
         party = self.party()
-        questions = party.step(answers).questions
-        if sum(q.value.size for q in questions) != client.round.length:
+        now = party.step(answers)
+        if now.length != client.round.length or now.digest != message["asked"]:
             raise AggregationFailed(f"client {self.number}: the server asks for another round than the answers lead to")
-        vector: NDArray[np.int64] = party.noisy(questions)
+        vector: NDArray[np.int64] = party.noisy(now.questions)
         return {"vector": client.mask(vector, unpacked_map(message))}
 
+    def _confirm(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:
+        return {"signature": client.confirm(list(message["survivors"]))}
+
     def _unmask(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:
-        found = client.unmask(list(message["survivors"]))
+        found = client.unmask(unpacked_map(message))
         return {**packed_map(found.seeds, "seed_"), **packed_map(found.mask_keys, "key_")}

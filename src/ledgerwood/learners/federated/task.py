@@ -2,21 +2,25 @@ r"""The public facts of a federated training, and what it will cost every party.
 
 Only recipes whose questions are sums can be asked of many parties: a selection by score needs exact sums in one place.
 
-**Noise.** Each party adds Skellam noise to its own sums, a share of the variance sized for the fewest honest parties
-whose sum may be opened (threshold − colluding). Skellam is closed under sums, so the opened total carries at least
-the planned variance; more parties only add noise.
+**Who adds the noise** (``noise``):
 
-**Sensitivity.** A party's sums are integers in steps of :math:`2^{-12}`. One record moves ``width`` coordinates of
-them by a vector of L2 norm at most :math:`\Lambda`. Before noise they are divided by :math:`2^s` and rounded down,
-which moves a coordinate by at most one more: L2 at most :math:`\Lambda / 2^s + \sqrt{width}`, L1 at most
-:math:`\sqrt{width}` times that (Cauchy and Schwarz). The record lies with one party, so this is the sensitivity of
-the total. Its cost is the Rényi curve of Skellam noise (Agarwal, Kairouz & Liu 2021).
+``shares``
+    Each party adds Skellam noise to its own sums, a share of the variance sized for the fewest honest parties whose
+    sum may be opened (threshold − colluding). Skellam is closed under sums, so the opened total carries at least the
+    planned variance; more parties only add noise. Nobody sees an exact sum. Price: Rényi accounting
+    (:mod:`ledgerwood.learners.federated.noise`).
+``central``
+    The server opens exact sums of at least ``threshold`` parties and adds normal noise to them. It must be trusted
+    with them. Price: exact Gaussian accounting.
+``local``
+    Every record adds the whole noise by itself (a party adds what its rows together would): no one need be trusted
+    beyond the party. The baseline of P2, section 5.3.2; one record may be replaced, their number is public.
 
 **Modulus.** The total is opened modulo :math:`2^{bits}`. That is a function of the noisy total, so it costs no
-privacy; it spoils an entry only if the total leaves :math:`\pm 2^{bits-1}`. With at most ``rows`` records a total is
-at most :math:`2 \cdot rows \cdot 2^{12-s}` in absolute value, and Skellam noise of variance :math:`v` exceeds
-:math:`t` with probability at most :math:`2 e^{-t^2 / (2 (v + t))}` (Bernstein): ``bits`` is chosen so that no entry
-of the training is spoiled with probability :math:`1 - 10^{-9}`.
+privacy; it spoils an entry only if the total leaves :math:`\pm 2^{bits-1}`. A record moves a coordinate by less than
+:math:`2^{resolution+1} + \sqrt{touched}` coarse steps, so ``rows`` records stay below ``rows`` times that, and Skellam
+noise of variance :math:`v` exceeds :math:`t` with probability at most :math:`2 e^{-t^2 / (2 (v + t))}` (Bernstein):
+``bits`` is chosen so that no entry of the training is spoiled with probability :math:`1 - 10^{-9}`.
 """
 
 from __future__ import annotations
@@ -28,44 +32,17 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ledgerwood.accounting import Cost, Plan, Release, Skellam
+from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners.federated.jobs import Job, TreeJob
+from ledgerwood.learners.federated.noise import Grid, SkellamOf
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.trees.candidates import Domain
-from ledgerwood.learners.trees.leaves import layout_of
-from ledgerwood.learners.trees.plan import outline
-from ledgerwood.learners.trees.recipes import recipe_settings
-from ledgerwood.learners.trees.seam import GRADIENT_BITS
-from ledgerwood.learners.trees.settings import Settings
 
-__all__ = ["FederatedTask", "SkellamOf"]
+__all__ = ["NOISES", "FederatedTask"]
 
-_UNBOUNDED = 1 << 40
-"""A bound of the scores that no training reaches: sensitivities at it hold in every round."""
+NOISES = ("shares", "central", "local")
 _SPOILED = 1e-9
-_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class SkellamOf:
-    """A cost template: Skellam noise whose standard deviation is ``ratio`` times the L2 sensitivity."""
-
-    l2: float
-    width: int
-    neighbours: str
-
-    def __call__(self, ratio: float) -> Cost:
-        """Return the cost at that ratio."""
-        return Skellam(
-            variance=self.variance(ratio),
-            l1_sensitivity=self.l2 * math.sqrt(self.width) * (1 + 2.0**-50),
-            l2_sensitivity=self.l2,
-            neighbours=self.neighbours,
-        )
-
-    def variance(self, ratio: float) -> float:
-        """Return the variance of one coordinate, in coarse units."""
-        return (self.l2 * ratio) ** 2
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -76,8 +53,7 @@ class FederatedTask:
     ----------
     schema
         Bounds or categories of every column, in the order of the columns, and the classes or the target's bounds.
-        Nothing is
-        learned from data here.
+        Nothing is learned from data here.
     columns
         The names of the features, in order.
     identities
@@ -90,10 +66,12 @@ class FederatedTask:
         The recipe and overrides of its components.
     epsilon, delta
         The guarantee for one record of one party, towards the server and everybody who sees the model.
+    noise
+        ``"shares"`` of every party, ``"central"`` by a trusted server, or ``"local"`` by every record.
     spare_rounds
         Rounds paid for in advance that a failed one may use.
-    coarsen
-        How many bits of the sums are rounded away before noise.
+    resolution
+        Sums are rounded to steps of which one record moves them by about 2**resolution before noise.
     seed
         Public randomness for splits and features (hex).
 
@@ -115,118 +93,71 @@ class FederatedTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float = 1.0
     delta: float = 1e-6
+    noise: str = "shares"
     colluding: int = 0
     spare_rounds: int = 0
-    coarsen: int = 4
+    resolution: int = 8
     seed: str = "00" * 32
 
     def __post_init__(self) -> None:
-        for name in ("rows", "threshold"):
-            if (
-                isinstance(getattr(self, name), bool)
-                or not isinstance(getattr(self, name), int)
-                or getattr(self, name) < 1
-            ):
-                raise ParameterError(name, "be a whole number of at least 1", getattr(self, name))
-        if not 0 <= self.coarsen <= 8:
-            raise ParameterError("coarsen", "lie between 0 and 8", self.coarsen)
-        if self.spare_rounds < 0:
-            raise ParameterError("spare_rounds", "be at least 0", self.spare_rounds)
+        for name, least in (("rows", 1), ("threshold", 1), ("colluding", 0), ("spare_rounds", 0), ("resolution", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ParameterError(name, f"be a whole number of at least {least}", value)
+        if self.noise not in NOISES:
+            raise ParameterError("noise", f"be one of {', '.join(NOISES)}", self.noise)
+        if self.honest < 1:
+            raise ParameterError("colluding", "be less than the threshold", self.colluding)
         known = {**dict(self.schema.bounds or {}), **dict(self.schema.categories or {})}
         missing = [name for name in self.columns if name not in known]
         if missing or not self.columns:
             raise ParameterError("schema", "declare bounds or categories of every column", missing)
         if self.schema.unit is not None:
-            raise ParameterError(
-                "schema", "have no unit: a person's rows may lie with several parties", self.schema.unit
-            )
+            rule = "have no unit: a person's rows may lie with several parties"
+            raise ParameterError("schema", rule, self.schema.unit)
+        if self.noise == "local" and str(self.schema.neighbours) != "replace_one":
+            rule = "be replace_one where every record adds its own noise"
+            raise ParameterError("neighbours", rule, str(self.schema.neighbours))
         _ = self.plan
 
     # ---- derived facts
 
     @cached_property
-    def settings(self) -> Settings:
-        """The components of the training."""
-        options = dict(self.options)
-        if isinstance(options.get("shares"), list):
-            options["shares"] = tuple(options["shares"])
-        if self.schema.classes is None:
-            if self.schema.target_bounds is None:
-                raise ParameterError("schema", "declare classes, or target_bounds", None)
-            options["loss"] = "squared"
-        elif len(self.schema.classes) > 2:
-            options |= {"loss": "softmax", "n_classes": len(self.schema.classes)}
-        settings = recipe_settings(self.recipe, **options, neighbours=str(self.schema.neighbours))
-        laplace = settings.leaf in ("laplace", "noisy_average") or settings.candidates == "laplace_sketch"
-        reason = (
-            "needs exact scores in one place"
-            if settings.selects
-            else "adds Laplace noise"
-            if laplace
-            else "samples rows, and the server must not know which"
-            if settings.rows < 1
-            else None
-        )
-        if reason is not None:
-            hint = "Take a recipe of sums: tr, tr_cyc, tr_ada, tr_ada_cyc, dp_ebm, dp_rf, feverless, pr, tr_ih_ebm"
-            raise ParameterError(
-                "recipe", f"ask for sums alone, under Gaussian-like noise: it {reason}", self.recipe, hint
-            )
-        return settings
-
-    @cached_property
-    def domain(self) -> Domain:
-        """What the features may be."""
-        bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
-        pairs = tuple(
-            (float(low), float(high)) for low, high in (bounds.get(name, (0.0, 0.0)) for name in self.columns)
-        )
-        return Domain(pairs, tuple(len(categories.get(name, ())) for name in self.columns))
-
-    def template(self, label: str) -> SkellamOf:
-        """Return the cost template of a label of the plan."""
-        settings, loss = self.settings, self.settings.make_loss()
-        loops = settings.loops(len(self.columns))
-        layout = layout_of(settings, loss, _UNBOUNDED)
-        cells = 2 * loss.n_outputs if layout.channel == "curvature" else loss.n_outputs + 1
-        if label == "sketch":
-            size = 1.0 if settings.candidates == "quantiles" else float(loss.curvature_sum(_UNBOUNDED))
-            width, cells = loops.sketch_width, 1
-        else:
-            size, width = layout.sensitivity, loops.split_width if label == "split" else 1
-        pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one cell and enters another
-        if label == "sketch":
-            size *= math.sqrt(pairs)
-        l2 = size * math.sqrt(width) / 2**self.coarsen + math.sqrt(pairs * cells * width)
-        return SkellamOf(l2 * (1 + 2.0**-48), pairs * cells * width, settings.neighbours)
+    def job(self) -> Job:
+        """What is trained."""
+        options = tuple(sorted((name, value) for name, value in self.options.items()))
+        return TreeJob(self.schema, self.columns, self.recipe, options, int(self.seed, 16))
 
     @cached_property
     def plan(self) -> Plan:
-        """What every party's ledger will let out: Skellam-noised sums, the spare rounds included."""
-        loops = self.settings.loops(len(self.columns))
-        per_round = {"sketch": 1, "leaf": loops.batch, "split": loops.splits // max(loops.rounds, 1)}
-        releases = [
-            Release(r.label, self.template(r.label), r.times + self.spare_rounds * per_round[r.label], r.share)
-            for r in outline(self.settings, len(self.columns)).releases()
-        ]
-        return Plan(releases, neighbours=self.settings.neighbours).calibrate(self.epsilon, self.delta, method="rdp")
+        """What every party's ledger will let out, the spare rounds included; scales are noise per sensitivity."""
+        items = []
+        for p in self.job.outline():
+            times = p.times + self.spare_rounds * p.per_round
+            if self.noise == "central":
+                items.append(Release(p.label, Gaussian, times, p.share))
+            else:
+                template = SkellamOf(min(p.least, 2.0**self.resolution), p.touched, self.job.neighbours)
+                items.append(Release(p.label, template, times, p.share))
+        method = None if self.noise == "central" else "rdp"
+        return Plan(items, neighbours=self.job.neighbours).calibrate(self.epsilon, self.delta, method=method)
 
     @cached_property
-    def loop_plan(self) -> Plan:
-        """The same noise in the language of the training loop: Gaussian sums of equal standard deviation."""
-        own = outline(self.settings, len(self.columns))
-        items = []
-        for release in own.releases():
-            ratio = self.plan[release.label].scale
-            assert ratio is not None
-            items.append(release.with_scale(ratio * dict(release.fixed).get("sensitivity", 1.0)))
-        return Plan(items, neighbours=self.settings.neighbours)
+    def ratios(self) -> dict[str, float]:
+        """The standard deviation of the noise over the sensitivity, by label."""
+        return {release.label: float(release.scale or 0.0) for release in self.plan.releases()}
 
-    def variance(self, label: str) -> float:
-        """Return the variance of the opened totals of a label, in coarse units."""
-        ratio = self.plan[label].scale
-        assert ratio is not None
-        return self.template(label).variance(ratio)
+    def grid(self, label: str, sensitivity: float) -> Grid:
+        """Return the grid of a release whose sensitivity is known."""
+        return Grid(sensitivity, self._touched[label], self.resolution)
+
+    def variance(self, label: str, grid: Grid) -> float:
+        """Return the variance of the opened total of a release, in coarse steps."""
+        return (self.ratios[label] * grid.l2) ** 2
+
+    @cached_property
+    def _touched(self) -> dict[str, int]:
+        return {p.label: p.touched for p in self.job.outline()}
 
     @property
     def honest(self) -> int:
@@ -236,23 +167,17 @@ class FederatedTask:
     @cached_property
     def bits(self) -> int:
         """The modulus on the wire: 32 or 40 bits an entry."""
-        largest = 2 * self.rows * 2 ** (GRADIENT_BITS - self.coarsen) + len(self.identities)
+        moves = {label: 2.0 ** (self.resolution + 1) + math.sqrt(touched) for label, touched in self._touched.items()}
+        v = max((self.ratios[label] * move) ** 2 for label, move in moves.items())
         # More parties than the honest ones add noise too; all of it may come.
-        v = max(self.variance(r.label) for r in self.plan.releases()) * len(self.identities) / self.honest
-        log = math.log(2 * self.entries / _SPOILED)
+        v *= self.rows if self.noise == "local" else len(self.identities) / self.honest
+        log = math.log(2 * self.job.entries / _SPOILED)
         tail = log + math.sqrt(log * log + 2 * v * log)  # where the Bernstein bound falls below 1e-9 / entries
+        largest = self.rows * max(moves.values()) + len(self.identities)
         for bits in (32, 40):
             if largest + tail < 2 ** (bits - 1):
                 return bits
-        raise ParameterError("rows", "be few enough for sums of 40 bits", self.rows, "Take a larger coarsen")
-
-    @cached_property
-    def entries(self) -> int:
-        """A bound on how many numbers the training opens."""
-        loops, settings = self.settings.loops(len(self.columns)), self.settings
-        outputs = settings.make_loss().n_outputs + 1
-        cells = 256 * len(self.columns) * 2 * outputs
-        return loops.trees * (1 << settings.max_depth) * 2 * outputs + (loops.sketches + loops.splits * 256) * cells
+        raise ParameterError("rows", "be few enough for sums of 40 bits", self.rows, "Take a smaller resolution")
 
     # ---- JSON
 

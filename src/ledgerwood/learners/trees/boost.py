@@ -247,6 +247,8 @@ def boost(
     *,
     rng: np.random.Generator | None = None,
     keep: Callable[[Forest], None] | None = None,
+    rows_per_unit: int = 1,
+    start_bound: int = 0,
 ) -> Forest:
     """Train.
 
@@ -262,11 +264,15 @@ def boost(
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
     keep
         Called with the model after every round, so that an interrupted training leaves a smaller one.
+    rows_per_unit
+        The group size that the plan is priced for.
+    start_bound
+        The largest score that the aggregator may start from, in steps of 2**-16: a public fact.
     """
-    check_plan(plan, settings, domain.n_features)
+    check_plan(plan, settings, domain.n_features, rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    training = Training(settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops)
+    training = Training(settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops, bound=start_bound)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
     done = 0

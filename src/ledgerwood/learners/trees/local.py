@@ -162,6 +162,8 @@ class LocalAggregator:
         Rows that a thread takes at a time.
     empty
         Makes the arrays that have a row for each record: in memory, or in files.
+    start_scores
+        ``int32[n_outputs, rows]``: the scores of a model released before, which the trees go on from; 0 by default.
 
     Attributes
     ----------
@@ -188,8 +190,10 @@ class LocalAggregator:
         first_record: int = 0,
         range_rows: int | None = None,
         empty: Callable[..., NDArray[Any]] = np.empty,
+        start_scores: NDArray[np.int32] | None = None,
     ) -> None:
         self._empty = empty
+        self._start_scores = start_scores
         self._labels = np.ascontiguousarray(labels, np.int32)
         self._n = self._labels.size
         self.use_columns(columns)
@@ -216,7 +220,7 @@ class LocalAggregator:
             raise ParameterError("n_outputs", "be 1, or the number of classes of softmax", task.n_outputs)
         self._outputs = task.n_outputs
         self._scores = self._empty((task.n_outputs, self._n), dtype=np.int32)
-        self._scores[:] = 0
+        self._scores[:] = 0 if self._start_scores is None else self._start_scores
         self._targets = self._labels
         if task.kind == "table":  # the label becomes the place where its half of the table begins
             self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)

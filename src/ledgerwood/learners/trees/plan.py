@@ -186,8 +186,8 @@ def planned_cost(plan: Plan, settings: Settings, n_features: int, label: str) ->
     return release.with_scale(scale).priced(settings.neighbours), None
 
 
-def check_plan(plan: Plan, settings: Settings, n_features: int) -> None:
-    """Refuse a plan of another shape: its noise would belong to other sensitivities."""
+def check_plan(plan: Plan, settings: Settings, n_features: int, rows_per_unit: int = 1) -> None:
+    """Refuse a plan of another shape or unit: its noise would belong to other sensitivities."""
     wanted = outline(settings, n_features)
     if plan.neighbours != wanted.neighbours:
         raise ParameterError("plan", f"speak of {wanted.neighbours!s}", str(plan.neighbours))
@@ -201,13 +201,10 @@ def check_plan(plan: Plan, settings: Settings, n_features: int) -> None:
             raise ParameterError("plan", f"have {release.times} releases {release.label!r} of known noise", shape)
         cost, whole = planned_cost(plan, settings, n_features, release.label)
         own = cost if whole is None else whole
+        own = own if rows_per_unit == 1 else own.group(rows_per_unit)
         priced = found.priced(plan.neighbours)
-        if priced != own and not _is_group(priced, own):
+        if priced != own:
             raise ParameterError("plan", f"price {release.label!r} as {own!r}", priced)
-
-
-def _is_group(priced: Cost, own: Cost) -> bool:
-    return any(priced == own.group(k) for k in range(2, 65))
 
 
 def query_counts(settings: Settings, n_features: int) -> tuple[int, int, int]:

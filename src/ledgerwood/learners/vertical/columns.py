@@ -173,7 +173,8 @@ class OrderedColumn:
 class NominalColumn:
     """A column without order: one-hot bits, each flipped by unary encoding (P1 §6.3).
 
-    Missing cells and undeclared categories share one reserved category, the last bit.
+    Missing cells and undeclared categories share one reserved category, the last bit. An integer category is also
+    found by its text, as a CSV file has it.
 
     >>> column = NominalColumn("sex", ("female", "male"), epsilon=1.0)
     >>> column.names, column.encode(["male", None]).tolist()
@@ -211,7 +212,9 @@ class NominalColumn:
 
     def encode(self, cells: Any) -> Codes:
         """The number of each cell's category; the reserved one is the last."""
-        lookup, other = {category: i for i, category in enumerate(self.categories)}, len(self.categories)
+        other, lookup = len(self.categories), dict[Hashable, int]()
+        lookup.update({str(category): i for i, category in enumerate(self.categories) if isinstance(category, int)})
+        lookup.update({category: i for i, category in enumerate(self.categories)})
         return np.array([_find(lookup, cell, other) for cell in np.asarray(cells).tolist()], dtype=np.int64)
 
     def snap(self, cells: Any) -> Floats:

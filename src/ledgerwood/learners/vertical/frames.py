@@ -68,7 +68,8 @@ def _array(X: Any) -> Any:
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
         raise ParameterError("X", "be dense", type(X).__name__, "Every cell is randomised, zeros too.")
     try:
-        array = np.asarray(X)
+        # cell by cell: one text among numbers must not turn the numbers of the other records into texts
+        array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     except ValueError as error:
         raise ParameterError("X", "be a table", type(X).__name__) from error
     if array.ndim != 2:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.errors import ProtocolError
+from ledgerwood.errors import ParameterError, ProtocolError
 
 VERSION = 1
 #: No request is longer; a longer one is refused unread.
@@ -123,7 +123,7 @@ def from_json(data: bytes) -> dict[str, Any]:
     """A JSON object of this version."""
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ProtocolError("a message is no JSON") from None
     if not isinstance(value, dict) or value.get("version") != VERSION:
         theirs = value.get("version") if isinstance(value, dict) else None
@@ -147,13 +147,17 @@ def unpack_splits(data: bytes) -> list[tuple[int, int]]:
 def id_digest(ids: Iterable[Any], key: bytes) -> str:
     """A keyed digest of the ids in order: equal on both sides if the rows are aligned.
 
-    Without the key it says nothing about the ids, not even by trying them all.
+    Without the key, of 16 random bytes or more, it says nothing about the ids, not even by trying them all. Ids are
+    compared by their text, so 7 and "7" are one id.
 
-    >>> id_digest(["a", "b"], b"key") == id_digest(["a", "b"], b"key") != id_digest(["b", "a"], b"key")
+    >>> key = bytes(16)
+    >>> id_digest(["a", "b"], key) == id_digest(["a", "b"], key) != id_digest(["b", "a"], key)
     True
     """
+    if len(key) < 16:
+        raise ParameterError("key", "have at least 16 bytes", f"<{len(key)} bytes>")
     digest = hmac.new(key, digestmod=hashlib.sha256)
     rest = iter(ids)
-    while texts := [str(each).encode() for each in itertools.islice(rest, 65536)]:
+    while texts := [str(each).encode(errors="surrogatepass") for each in itertools.islice(rest, 65536)]:
         digest.update(b"".join(len(text).to_bytes(8, "little") + text for text in texts))
     return digest.hexdigest()

@@ -58,7 +58,18 @@ class VerticalModel:
         return self.learner.predict(self._features(X, theirs, snap=False))
 
     def to_xgboost(self) -> Any:
-        """An XGBoost model in the columns' own units, for serving elsewhere (XGBoost learners only)."""
+        """An XGBoost model in the columns' own units, for serving elsewhere (XGBoost learners only).
+
+        XGBoost compares in single precision, so columns whose levels it cannot tell apart are refused.
+        """
+        for party in self.parties:
+            columns = (column for column in party.transformer.release_.columns for _ in column.names)
+            for name, column, values in zip(party.names, columns, party.values, strict=True):
+                if values and (np.diff(column.values.astype(np.float32)) <= 0).any():
+                    raise ParameterError(
+                        "values", "differ in single precision, which XGBoost keeps", f"<column {name!r}>",
+                        "Serve the VerticalModel itself, which compares in double precision.",
+                    )  # fmt: skip
         features = {
             len(self.own) + i: values for i, values in enumerate(v for party in self.parties for v in party.values)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import time
@@ -15,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import flight
 
-from ledgerwood.errors import PartyRefused, PartyUnreachable, ProtocolError
+from ledgerwood.errors import ParameterError, PartyRefused, PartyUnreachable, ProtocolError
 from ledgerwood.learners.durable import put_in_place, read_json, sync, write_json
 
 from .certificates import Identity
@@ -78,15 +79,13 @@ class FeatureClient:
     def columns(self) -> Received:
         """The party's columns: those received before, or fetched from where the last attempt stopped."""
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = read_json(self.state / "manifest.json")
         path = self.state / "columns.bin"
+        kept = self._kept()
         if kept is not None and path.exists():
             return _received(kept, path)
         for attempt in range(self.attempts + 1):
             try:
-                manifest = self._hello()
-                self._fetch(manifest)
-                return _received(manifest, path)
+                return self._fetch(self._hello())
             except (PartyUnreachable, _Dropped) as error:
                 self.close()
                 if attempt == self.attempts:
@@ -158,9 +157,9 @@ class FeatureClient:
 
     def _one_result(self, kind: str, body: bytes) -> bytes:
         options = flight.FlightCallOptions(timeout=self.timeout)
-        results = list(self._client.do_action(flight.Action(kind, body), options))
+        results = list(itertools.islice(self._client.do_action(flight.Action(kind, body), options), 2))
         if len(results) != 1:
-            raise ProtocolError(f"expected one answer to {kind!r}, got {len(results)}")
+            raise ProtocolError(f"expected one answer to {kind!r}, got {len(results) or 'none'}")
         return bytes(results[0].body.to_pybytes())
 
     def _call(self, ask: Any) -> bytes:
@@ -172,33 +171,46 @@ class FeatureClient:
 
     # ---- the columns
 
-    def _check(self, manifest: dict[str, Any]) -> tuple[WireColumn, ...]:
-        """The columns of a manifest, which must be the one of an interrupted fetch, if there was one."""
+    def _kept(self) -> dict[str, Any] | None:
+        """The manifest of a fetch that was begun, for the same rows as now."""
+        kept = read_json(self.state / "manifest.json")
+        if kept is None:
+            return None
+        if (kept["rows"], kept["ids"]) != (self.rows, self.ids):
+            raise ParameterError(
+                "state", "be a folder of the same ids in the same order", self.state.name,
+                "What it holds was received for others; use a new folder.",
+            )  # fmt: skip
+        manifest: dict[str, Any] = kept["manifest"]
+        return manifest
+
+    def _check(self, manifest: dict[str, Any]) -> Received:
+        """What a manifest announces; it must be the one of an interrupted fetch, if there was one."""
         if manifest.get("rows") != self.rows or not isinstance(manifest.get("digest"), str):
             raise ProtocolError(f"the other party offers another number of rows than the {self.rows} here")
-        columns = manifest.get("columns")
-        if not isinstance(columns, list) or not columns:
-            raise ProtocolError("the other party offers no columns")
-        known = read_json(self.state / "manifest.json")
+        known = self._kept()
         if known is not None and known != manifest:
             raise ProtocolError(
                 "the other party offers other columns than before; a second release would be one too many"
             )
-        return tuple(WireColumn.from_json(column) for column in columns)
+        return _received(manifest, self.state / "columns.bin")
 
-    def _fetch(self, manifest: dict[str, Any]) -> None:
-        columns = self._check(manifest)
-        if read_json(self.state / "manifest.json") is None:
-            write_json(self.state / "manifest.json", manifest)
+    def _fetch(self, manifest: dict[str, Any]) -> Received:
+        offered = self._check(manifest)
+        columns = offered.columns
+        if self._kept() is None:
+            kept = {"rows": self.rows, "ids": self.ids, "manifest": manifest}
+            write_json(self.state / "manifest.json", kept)
         draft, final = self.state / "columns.part", self.state / "columns.bin"
         if final.exists():
-            return
+            return offered
         done = self._progress(draft, self.rows * sum(column.bytes for column in columns))
         self._stream(draft, columns, done)
         if file_digest(draft) != manifest["digest"]:
             (self.state / "progress.json").unlink(missing_ok=True)
             raise ProtocolError("the columns received do not have the digest of the manifest; fetch them again")
         put_in_place(draft, final)
+        return offered
 
     def _progress(self, draft: Path, size: int) -> int:
         """The first row that is not on disk yet."""
@@ -281,10 +293,17 @@ def _expect_end(reader: Any, rows: int) -> None:
 
 
 def _received(manifest: dict[str, Any], path: Path) -> Received:
+    """What a manifest announces, if its parts are of the known form and fit each other."""
     from .public import rebuild
 
-    columns = tuple(WireColumn.from_json(column) for column in manifest["columns"])
-    return Received(manifest["party"], manifest["rows"], columns, rebuild(manifest["transformer"]), path)
+    party, offered = manifest.get("party"), manifest.get("columns")
+    if not isinstance(party, str) or not isinstance(offered, list):
+        raise ProtocolError("the other party's manifest is not of the known form")
+    columns = tuple(WireColumn.from_json(column) for column in offered)
+    transformer = rebuild(manifest.get("transformer"))
+    if [column.name for column in columns] != transformer.get_feature_names_out().tolist():
+        raise ProtocolError("the columns offered are not those that the other party describes")
+    return Received(party, manifest["rows"], columns, transformer, path)
 
 
 def _translate(error: Exception, location: str) -> NoReturn:

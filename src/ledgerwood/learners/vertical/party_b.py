@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import secrets
 import threading
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -17,7 +19,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.errors import LedgerwoodError, ParameterError, ProtocolError
+from ledgerwood.errors import ParameterError, ProtocolError, ReleaseRefused
 from ledgerwood.learners.durable import owned, write_json
 
 from .certificates import Identity
@@ -49,7 +51,7 @@ class FeatureParty:
     Parameters
     ----------
     name
-        Of the party; part of the ledger's entries.
+        Of the party; part of the ledger's entries. Letters, digits, spaces, ``.``, ``_`` and ``-``.
     transformer
         An `OrderPreservingTransformer`; `declare` was called, or will be with the names of the table.
     table
@@ -72,6 +74,8 @@ class FeatureParty:
         key: bytes,
         budget: float | None = None,
     ) -> None:
+        if not re.fullmatch(r"[\w.][\w .-]{0,63}", name):
+            raise ParameterError("name", "be of letters, digits, spaces and . _ - only, at most 64", name)
         if transformer.random_state is not None:
             raise ParameterError("random_state", "be None: a seeded release is not private", "<seed>")
         self.name, self.transformer, self.state = name, transformer, Path(state)
@@ -99,14 +103,16 @@ class FeatureParty:
     def offer(self, rows: int, ids: str) -> Stored:
         """The release, for a partner with as many rows and the same ids; made now if it does not exist."""
         with self._mutex:
-            known = existing_release(self.state / "release")
+            known = existing_release(self.state / "release") if self._stored is None else _facts(self._stored)
             table: Any = None
             if known is None:
                 table, own_ids = self._table()
+                if len(own_ids) != rows_of(table):
+                    raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", rows_of(table))
                 known = rows_of(table), id_digest(own_ids, self._key)
             if rows != known[0]:
                 raise ProtocolError(f"party {self.name!r} holds another number of rows than {rows}; align them first")
-            if not secrets.compare_digest(ids, known[1]):
+            if not secrets.compare_digest(ids.encode(), known[1].encode()):
                 raise ProtocolError(
                     f"the ids of party {self.name!r} are others, in another order, or under another key"
                 )
@@ -157,20 +163,27 @@ class FeatureParty:
         return [column.encode(own) for column, own in zip(columns, cells, strict=True)]
 
 
+def _facts(stored: Stored) -> tuple[int, str]:
+    return stored.rows, stored.ids
+
+
 class _Sessions:
-    """Open sessions with the last number used in each; the oldest gives way."""
+    """Open sessions with the last number used in each; the oldest gives way, those that never said hello first.
+
+    Anybody with a certificate may open sessions, so they must not drive out the sessions of those with the token.
+    """
 
     def __init__(self) -> None:
         self._last: OrderedDict[bytes, int] = OrderedDict()
-        self._greeted: set[bytes] = set()
+        self._greeted: OrderedDict[bytes, None] = OrderedDict()
         self._mutex = threading.Lock()
 
     def open(self) -> bytes:
         session = secrets.token_bytes(16)
         with self._mutex:
             self._last[session] = 0
-            while len(self._last) > _MOST_SESSIONS:
-                self._greeted.discard(self._last.popitem(last=False)[0])
+            while len(self._last) - len(self._greeted) > _MOST_SESSIONS:
+                del self._last[next(each for each in self._last if each not in self._greeted)]
         return session
 
     def use(self, request: Request) -> None:
@@ -186,7 +199,10 @@ class _Sessions:
 
     def greet(self, session: bytes) -> None:
         with self._mutex:
-            self._greeted.add(session)
+            if session in self._last:
+                self._greeted[session] = None
+            while len(self._greeted) > _MOST_SESSIONS:
+                del self._last[self._greeted.popitem(last=False)[0]]
 
 
 class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -268,19 +284,24 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
         log.info("sending rows %d .. %d", start, stored.rows)
         fields = [pa.field(column.name, pa.from_numpy_dtype(column.dtype), nullable=False) for column in stored.columns]
         schema = pa.schema(fields, metadata={"version": str(VERSION)})
-        return flight.GeneratorStream(schema, _batches(stored, schema, start))
+        # zstd's lightest level: few levels take few bits, and whatever it saves exceeds the cost of the handshake
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
+        return flight.GeneratorStream(schema, _batches(stored, schema, start), options=options)
 
 
 def _batches(stored: Stored, schema: Any, start: int) -> Iterator[Any]:
-    mapped = stored.mapped()
+    mapped = stored.mapped()  # now, so that an error is answered in our words
     step = max(1024, _BATCH_BYTES // max(1, stored.row_bytes))
-    for first in range(start, stored.rows, step):
+
+    def batch(first: int) -> Any:
         last = min(first + step, stored.rows)
         arrays = [
             pa.Array.from_buffers(field.type, last - first, [None, pa.py_buffer(column[first:last])])
             for field, column in zip(schema, mapped, strict=True)
         ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return map(batch, range(start, stored.rows, step))
 
 
 def _answered(answer: Callable[[], Any]) -> Any:
@@ -291,9 +312,14 @@ def _answered(answer: Callable[[], Any]) -> Any:
         log.warning("refused: %s", error)
         mark = "[stale]" if isinstance(error, Stale) else "[refused]"
         raise flight.FlightUnauthenticatedError(f"{mark} {error}") from None
-    except LedgerwoodError as error:
+    except (ProtocolError, ReleaseRefused) as error:
         log.warning("refused: %s", error)
         raise flight.FlightServerError(f"[refused] {error}") from None
-    except Exception:
-        log.exception("an error of this party")
+    except ParameterError as error:  # about this party's own table and settings: not for the other to read
+        log.error("%s", error)
+        raise flight.FlightInternalError("[refused] the other party met an error of its own; see its log") from None
+    except Exception as error:
+        # the text of an unknown error may quote a cell, so only its kind and its place are kept
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        log.error("an error of this party: %s in %s, line %s", type(error).__name__, place.name, place.lineno)
         raise flight.FlightInternalError("[refused] the other party met an error of its own; see its log") from None

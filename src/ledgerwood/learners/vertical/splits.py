@@ -68,8 +68,16 @@ def _xgboost_json(booster: Any) -> Any:
     return json.loads(bytes(booster.save_raw("json")))
 
 
+def _trees(content: Any) -> Any:
+    booster = content["learner"]["gradient_booster"]
+    booster = booster.get("gbtree", booster)  # DART wraps its trees
+    if "model" not in booster or "trees" not in booster["model"]:
+        raise ParameterError("model", "be a tree model", booster.get("name"))
+    return booster["model"]["trees"]
+
+
 def _of_xgboost(booster: Any) -> Iterator[tuple[int, float, bool]]:
-    for tree in _xgboost_json(booster)["learner"]["gradient_booster"]["model"]["trees"]:
+    for tree in _trees(_xgboost_json(booster)):
         for i, left in enumerate(tree["left_children"]):
             if left != -1:
                 yield tree["split_indices"][i], tree["split_conditions"][i], True
@@ -107,7 +115,7 @@ def with_values(model: Any, values: Mapping[int, Mapping[int, float]]) -> Any:
         singles = [np.float32(table[j]) for j in sorted(table)]
         if any(a >= b for a, b in itertools.pairwise(singles)):
             raise ParameterError("values", "differ in single precision, which XGBoost keeps", f"<feature {feature}>")
-    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
+    for tree in _trees(content):
         for i, left in enumerate(tree["left_children"]):
             if left != -1 and tree["split_indices"][i] in values:
                 j = math.ceil(tree["split_conditions"][i])

@@ -14,7 +14,7 @@ from .release import TableRelease
 
 @dataclass(frozen=True)
 class ReleaseStatement:
-    """The exact distance-based guarantee of every column, and how often it was given.
+    """The exact distance-based guarantee of every column, and how often it was given; ``mixed`` if not always the same.
 
     ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
     """
@@ -24,6 +24,7 @@ class ReleaseStatement:
     releases: int
     charged: int
     private: bool
+    mixed: bool = False
 
     @property
     def uncharged(self) -> int:
@@ -42,6 +43,7 @@ class ReleaseStatement:
             "releases": self.releases,
             "charged": self.charged,
             "private": self.private,
+            "mixed": self.mixed,
             "record_epsilon": _finite(_record_epsilon(self.release)),
             "columns": [column_facts(column) for column in self.release.columns],
         }
@@ -50,11 +52,13 @@ class ReleaseStatement:
         lines = [self._sentence(), *(_column_line(column) for column in self.release.columns)]
         if self.releases > 1:
             lines.append(
-                f"This transformer has released {self.releases} tables, {self.uncharged} of them without a ledger: a "
-                f"record that was in each of them has been released {self.releases} times, and its losses add up."
+                f"This transformer and its copies have released {self.releases} tables, {self.uncharged} of them "
+                f"without a ledger: a record may have been released {self.releases} times, and its losses add up."
             )
         elif self.uncharged:
             lines.append("One table was released without a ledger: release a record again and its losses add up.")
+        if self.mixed:
+            lines.append("Not all of them were made with these parameters: each has the losses of its own.")
         if not self.private:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
         return "\n".join(lines)

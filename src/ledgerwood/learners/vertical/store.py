@@ -4,12 +4,13 @@ The order is what makes a crash harmless:
 
 1. The ledger records the charge.
 2. The outputs are drawn, and written with their manifest to the folder; both are synced.
-3. The ledger records that they are written, with their digest (an entry that costs nothing).
+3. The ledger records that they are written, with the digest of the manifest (an entry that costs nothing).
 4. Only now may a byte be sent.
 
 A crash after 1 leaves a charge and no file; nothing was sent, so the outputs are drawn anew *under that charge*. A
 crash after 2 leaves the files; step 3 is made up for. Once 3 is recorded, the files are the release: if they are gone
-or changed, a new draw would be a second release, and is refused.
+or changed, or the name or the parameters of the party are others, a new draw would be a second release, and is refused
+whatever budget is left. Files without a charge in the ledger are refused too: their ledger is lost.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from ledgerwood.learners.durable import put_in_place, read_json, sync, write_jso
 from .columns import Column
 from .messages import VERSION, WireColumn
 from .release import WITHHELD, TableRelease
+
+_WRITTEN = ": written "
 
 
 @dataclass(frozen=True)
@@ -93,41 +96,57 @@ def keep_release(
     ``encode`` reads the private table; it is not called when the release exists. ``ids`` is the digest of its ids.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    manifest = read_json(folder / "manifest.json")
-    done = f"{label}: written "
-    written = [entry.label[len(done) :] for entry in ledger.journal() if entry.label.startswith(done)]
-    if manifest is None and written:
+    charged, sealed = _history(ledger)
+    if not sealed.keys() <= {label}:
+        raise ReleaseRefused(
+            f"this ledger has released {min(sealed)!r}, under another name or with other parameters than {label!r}; "
+            "nothing was released. Use the old ones, or a new folder and a new budget"
+        )
+    exists = (folder / "manifest.json").exists()
+    if sealed and not exists:
         raise ReleaseRefused(
             f"the columns released as {label!r} are gone from {folder.name!r}; drawing them again would be a second "
             "release. Restore the folder from a backup"
         )
-    if manifest is None:
-        _write(folder, _draw(ledger, release, encode(), label), release.columns, label, ids)
-        manifest = read_json(folder / "manifest.json")
-    if manifest["label"] != label:
+    if exists and label not in charged:
         raise ReleaseRefused(
-            f"{folder.name!r} holds the release {manifest['label']!r}, made with other parameters than {label!r}; "
-            "nothing was released. Use the old parameters, or a new folder and a new budget"
+            f"{folder.name!r} holds a release that this ledger has not been charged for as {label!r}; nothing was "
+            "sent. Restore its ledger, or its name and parameters"
         )
-    stored = _stored(folder, manifest)
-    intact = file_digest(folder / "columns.bin") == stored.digest
-    if not intact or (written and stored.digest not in written):
+    if not exists:
+        codes = encode()
+        # charged before a crash: nothing of that draw was ever sent
+        outputs = release.release(codes) if label in charged else ledger.release(release, codes, label=label)
+        _write(folder, outputs, release.columns, label, ids)
+    seal = file_digest(folder / "manifest.json")
+    if sealed.get(label, seal) != seal:
+        raise ReleaseRefused(f"the manifest in {folder.name!r} is not the one released; nothing was sent")
+    stored = _stored(folder, read_json(folder / "manifest.json"))
+    columns = folder / "columns.bin"
+    if not columns.exists() or file_digest(columns) != stored.digest:
         raise ReleaseRefused(f"the columns in {folder.name!r} are not the ones released; nothing was sent")
-    if not written:
-        ledger.release(_Note(), None, label=done + stored.digest)
+    if not sealed:
+        ledger.release(_Note(), None, label=f"{label}{_WRITTEN}{seal}")
     return stored
+
+
+def _history(ledger: Ledger) -> tuple[set[str], dict[str, str]]:
+    """The labels that were charged, and of those written the digest of their manifest."""
+    charged: set[str] = set()
+    sealed: dict[str, str] = {}
+    for entry in ledger.journal():
+        label, note, seal = entry.label.partition(_WRITTEN)
+        if note:
+            sealed[label] = seal
+        elif entry.kind == "release":
+            charged.add(label)
+    return charged, sealed
 
 
 def existing_release(folder: Path) -> tuple[int, str] | None:
     """The number of rows and the digest of the ids of the release on disk, if there is one."""
     manifest = read_json(folder / "manifest.json")
     return None if manifest is None else (manifest["rows"], manifest["ids"])
-
-
-def _draw(ledger: Ledger, release: TableRelease, codes: list[NDArray[np.int64]], label: str) -> NDArray[np.int32]:
-    if any(entry.kind == "release" and entry.label == label for entry in ledger.journal()):
-        return release.release(codes)  # charged before a crash, and nothing of that draw was ever sent
-    return ledger.release(release, codes, label=label)
 
 
 def ordinals(outputs: NDArray[np.int32], values: NDArray[np.float64]) -> tuple[NDArray[Any], tuple[float, ...]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import math
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,12 +40,14 @@ def train_vertical(
         The connections to the parties that hold features.
     state
         A folder of party A's own. Call again with the same one to go on after a crash: finished steps are not repeated.
+        Another learner, or other labels, is trained anew on the columns that were received.
     X
         Party A's own columns, if any; numbers.
     """
     folder = Path(state)
     with owned(folder):
         final = folder / "model.pkl"
+        _start(folder, learner, y, clients, X)
         if final.exists():
             return VerticalModel.load(final)
         received = [client.columns() for client in clients]
@@ -53,7 +57,7 @@ def train_vertical(
         wanted = wanted_by_party(split_ordinals(model, ordinals), first)
         tables = []
         for number, (client, asked) in enumerate(zip(clients, wanted, strict=True)):
-            tables.append(_values(folder / f"splits-{number}.json", client, asked))
+            tables.append(_values(folder / f"splits-{number}.json", client, received[number], asked))
         parties = tuple(
             PartyColumns(
                 r.party,
@@ -66,6 +70,19 @@ def train_vertical(
         own = () if X is None else tuple(column_names(X))
         VerticalModel(model, own, parties).save(final)
         return VerticalModel.load(final)
+
+
+def _start(folder: Path, learner: Any, y: Any, clients: Sequence[FeatureClient], X: Any) -> None:
+    """Forget what an earlier training left behind unless it was this one; the columns received stay."""
+    digest = hashlib.sha256()
+    own = None if X is None else own_features(X, tuple(column_names(X)))
+    for part in (learner, np.asarray(y), own, [client.ids for client in clients]):
+        digest.update(pickle.dumps(part))
+    mark = {"training": digest.hexdigest()}
+    if read_json(folder / "training.json") != mark:
+        for name in ("model.pkl", "learner.pkl"):
+            (folder / name).unlink(missing_ok=True)
+        write_json(folder / "training.json", mark)
 
 
 def training_table(received: Sequence[Received], X: Any = None) -> Any:
@@ -115,11 +132,25 @@ def _places(received: Sequence[Received], X: Any) -> tuple[list[int], dict[int, 
     return first, ordinals
 
 
-def _values(path: Path, client: FeatureClient, asked: list[tuple[int, int]]) -> list[tuple[int, int, float]]:
+def _values(
+    path: Path, client: FeatureClient, received: Received, asked: list[tuple[int, int]]
+) -> list[tuple[int, int, float]]:
     kept = read_json(path)
     if kept is None or [(i, j) for i, j, _ in kept] != asked:
         values = client.values(asked) if asked else []
         client.close()
         kept = [[i, j, value] for (i, j), value in zip(asked, values, strict=True)]
+        _check_values(received, kept)
         write_json(path, kept)
     return [(i, j, value) for i, j, value in kept]
+
+
+def _check_values(received: Received, table: list[Any]) -> None:
+    """Every value must be one that the party's column can show, and grow with the ordinal."""
+    columns = [column.values for column in received.transformer.release_.columns for _ in column.names]
+    last: dict[int, float] = {}
+    for i, _, value in table:  # sorted by column and ordinal
+        off = np.abs(columns[i] - value).min() / np.ptp(columns[i])  # another machine may round otherwise
+        if not off < 1e-9 or value <= last.get(i, -math.inf):
+            raise ProtocolError(f"{received.party!r} answered with split values that its column {i} cannot have")
+        last[i] = value

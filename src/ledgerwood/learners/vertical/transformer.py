@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.errors import ParameterError
@@ -22,6 +24,31 @@ if TYPE_CHECKING:
     from ledgerwood.accounting import Ledger
 
 Table = NDArray[np.float64]
+
+
+class ReleaseCount:
+    """How often a transformer and its copies have released: clones and copies share it, a pickle carries it on.
+
+    >>> import copy
+    >>> count = ReleaseCount()
+    >>> copy.deepcopy(count) is count
+    True
+    """
+
+    def __init__(self) -> None:
+        self.released = self.charged = 0
+        self.last: TableRelease | None = None
+        self.mixed = False  # whether all were made with the same parameters
+
+    def add(self, release: TableRelease, *, charged: bool) -> None:
+        """One more table."""
+        self.mixed = self.mixed or (self.last is not None and self.last != release)
+        self.last = release
+        self.released += 1
+        self.charged += charged
+
+    def __deepcopy__(self, memo: Any) -> ReleaseCount:
+        return self
 
 
 class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,7 +85,8 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
     Notes
     -----
     `fit` learns the names of the columns and nothing else. Every `transform` is a release: it is charged to the
-    ledger given, or counted. Cells outside the declared domain are clamped; no cell raises.
+    ledger given, or counted. Fitting again does not start the count anew, and clones and copies share it; only
+    pickled copies count on their own from then on. Cells outside the declared domain are clamped; no cell raises.
 
     Examples
     --------
@@ -101,6 +129,31 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         self.parts_public = parts_public
         self.random_state = random_state
 
+    def __sklearn_clone__(self) -> OrderPreservingTransformer:
+        copied = _clone_parametrized(self)
+        copied._count = self._counted()
+        return copied  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> Any:
+        self._counted()  # so that every copy has it
+        return super().__getstate__()
+
+    def _counted(self) -> ReleaseCount:
+        """The count, begun at the first need: a constructor only keeps its arguments."""
+        if not hasattr(self, "_count"):
+            self._count = ReleaseCount()
+        return self._count
+
+    @property
+    def n_releases_(self) -> int:
+        """How many tables this transformer and its copies have released."""
+        return self._counted().released
+
+    @property
+    def n_charged_(self) -> int:
+        """How many of them were charged to a ledger."""
+        return self._counted().charged
+
     def fit(self, X: Any, y: Any = None) -> OrderPreservingTransformer:
         """Learn the names of the columns; check what is declared. No cell is looked at."""
         return self.declare(column_names(X))
@@ -117,7 +170,6 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.n_releases_ = self.n_charged_ = 0
         self._source = None if self.random_state is None else SeededSource(np.random.default_rng(self.random_state))
         return self
 
@@ -149,11 +201,10 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         cells = columns_of(X, self.names_in_)
         codes = [column.encode(column_cells) for column, column_cells in zip(self.release_.columns, cells, strict=True)]
         if ledger is None:
-            outputs = self.release_.release(codes, self._source)
-        else:
-            outputs = ledger.release(self.release_, codes, label=label, rng=self._source)
-            self.n_charged_ += 1
-        self.n_releases_ += 1
+            self._counted().add(self.release_, charged=False)  # first: an interrupt may overcount, never under
+            return self.release_.release(codes, self._source)
+        outputs = ledger.release(self.release_, codes, label=label, rng=self._source)
+        self._counted().add(self.release_, charged=True)
         return outputs
 
     def snap(self, X: Any) -> Table:
@@ -171,8 +222,14 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
     def privacy_statement(self) -> ReleaseStatement:
         """The exact guarantee of every column, and how often it was given."""
         check_is_fitted(self, "release_")
+        count = self._counted()
         return ReleaseStatement(
-            self.release_, self.method, self.n_releases_, self.n_charged_, private=self.random_state is None
+            self.release_,
+            self.method,
+            count.released,
+            count.charged,
+            private=self.random_state is None,
+            mixed=count.mixed or count.last not in (None, self.release_),
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -203,6 +260,6 @@ def _part(epsilon: Any, share: int) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise ParameterError("epsilon", "be a positive number, or one for each column", epsilon)
     part = float(epsilon) / share
-    while part * share > epsilon:
+    while math.isfinite(part) and Fraction(part) * share > Fraction(float(epsilon)):
         part = float(np.nextafter(part, 0.0))
     return part

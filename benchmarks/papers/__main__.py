@@ -1,0 +1,38 @@
+"""Rerun the papers.
+
+    python -m benchmarks.papers --data DIR [--quick] [--only p0-figure-2,p2-table-6] [--workers 2] [--report]
+
+Results are appended to ``results.jsonl`` beside this file; a job that is there is not run again. The report goes to
+``docs/benchmarks/papers.md``, pictures beside it. Without ``--data`` only problems that are drawn here are run.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.papers.jobs import STUDIES
+from benchmarks.papers.report import write_report
+from benchmarks.papers.run import known, run
+
+DRAWN = ("simulated", "informative_", "synthetic_")
+
+
+def main() -> None:
+    """Run the studies asked for, then write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of datasets.json and its files")
+    parser.add_argument("--quick", action="store_true", help="one split of a thinned grid")
+    parser.add_argument("--only", default=",".join(STUDIES), help="studies, by name")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--report", action="store_true", help="run nothing, write the report")
+    given = parser.parse_args()
+    if not given.report:
+        jobs = [job for name in given.only.split(",") for job in STUDIES[name].jobs(given.quick)]
+        if given.data is None:
+            jobs = [job for job in jobs if job.problem.startswith(DRAWN)]
+        run(jobs, given.data or "", given.workers)
+    write_report(known())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""One client of a round of secure aggregation: see :mod:`ledgerwood.learners.federated.protocol`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from numpy.typing import NDArray
+
+from ledgerwood.errors import AggregationFailed, ParameterError
+from ledgerwood.learners.federated import masks, shamir
+from ledgerwood.learners.federated.protocol import (
+    Advertisement,
+    Round,
+    Unmasking,
+    named_set,
+    pair_mask,
+    self_mask,
+    signers,
+)
+
+__all__ = ["ClientRound"]
+
+
+class _Stage(Enum):
+    ADVERTISE, SHARE, MASK, CONFIRM, UNMASK, DONE = range(6)
+
+
+@dataclass(slots=True)
+class ClientRound:
+    """One client in one round. Every step runs once, in order; a step that fails ends the round for this client."""
+
+    round: Round
+    node: int
+    identity: Ed25519PrivateKey = field(repr=False)
+    _stage: _Stage = field(default=_Stage.ADVERTISE, init=False)
+    _mask_key: X25519PrivateKey = field(init=False, repr=False)
+    _envelope_key: X25519PrivateKey = field(init=False, repr=False)
+    _seed: bytes = field(init=False, repr=False)
+    _peers: dict[int, Advertisement] = field(default_factory=dict, init=False, repr=False)
+    _shares: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, init=False, repr=False)
+    _own: tuple[bytes, bytes] = field(default=(b"", b""), init=False, repr=False)
+    _survivors: tuple[int, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        mine = self.identity.public_key().public_bytes_raw()
+        if self.round.identities.get(self.node) != mine:
+            raise ParameterError("identity", "be the key that the round lists for this node", self.node)
+        self._mask_key, self._envelope_key = X25519PrivateKey.generate(), X25519PrivateKey.generate()
+        self._seed = secrets.token_bytes(32)
+
+    def advertise(self) -> Advertisement:
+        """Step 1: public keys for this round."""
+        self._step(_Stage.ADVERTISE, _Stage.SHARE)
+        mask_key, envelope_key = (k.public_key().public_bytes_raw() for k in (self._mask_key, self._envelope_key))
+        unsigned = Advertisement(self.node, mask_key, envelope_key, b"")
+        return replace(unsigned, signature=self.identity.sign(unsigned.signed(self.round.digest)))
+
+    def share(self, advertisements: Sequence[Advertisement]) -> dict[int, bytes]:
+        """Step 2: one envelope for every other node that advertised."""
+        self._step(_Stage.SHARE, _Stage.MASK)
+        for ad in advertisements:
+            self._check(ad)
+            self._peers[ad.node] = ad
+        if self.node not in self._peers or len(self._peers) < self.round.threshold:
+            raise self._fail(f"{len(self._peers)} of at least {self.round.threshold} nodes advertised keys")
+        parties = len(self.round.identities)
+        pieces = [
+            shamir.split(secret, parties=parties, threshold=self.round.threshold)
+            for secret in (self._mask_key.private_bytes_raw(), self._seed)
+        ]
+        envelopes = {}
+        for node in self._peers:
+            place = self.round.place(node)
+            pair = pieces[0][place], pieces[1][place]
+            if node == self.node:
+                self._own = pair
+            else:
+                envelopes[node] = self._sealed(node, b"".join(pair))
+        return envelopes
+
+    def mask(self, values: NDArray[np.int64], envelopes: Mapping[int, bytes]) -> bytes:
+        """Step 3: the masked vector, from the envelopes of all nodes that shared."""
+        self._step(_Stage.MASK, _Stage.CONFIRM)
+        if values.shape != (self.round.length,) or values.dtype != np.int64:
+            raise self._fail("the vector has another shape or type than the round says")
+        for node, envelope in envelopes.items():
+            opened = self._opened(node, envelope)
+            self._shares[node] = opened[: shamir.SHARE_BYTES], opened[shamir.SHARE_BYTES :]
+        self._shares[self.node] = self._own
+        if len(self._shares) < self.round.threshold:
+            raise self._fail(f"{len(self._shares)} of at least {self.round.threshold} nodes shared their keys")
+        total = masks.reduced(values, self.round.bits) + self_mask(self.round, self._seed)
+        for node in self._shares:
+            if node != self.node:
+                total += pair_mask(self.round, self._mask_key, self.node, node, self._peers[node].mask_key)
+        return masks.packed(total, self.round.bits)
+
+    def confirm(self, survivors: Sequence[int]) -> bytes:
+        """Step 4: a signature of the one set of survivors that this client will help to open."""
+        self._step(_Stage.CONFIRM, _Stage.UNMASK)
+        named = set(survivors)
+        if not named <= self._shares.keys():
+            raise self._fail("the server names survivors that never shared a key")
+        if self.node not in named or len(named) < self.round.threshold:
+            raise self._fail(f"{len(named)} survivors, of at least {self.round.threshold} with this node among them")
+        self._survivors = tuple(sorted(named))
+        return self.identity.sign(named_set(self.round, self._survivors))
+
+    def unmask(self, signatures: Mapping[int, bytes]) -> Unmasking:
+        """Step 5: shares that open the sum of the set that enough of its members signed, and nothing else."""
+        self._step(_Stage.UNMASK, _Stage.DONE)
+        signed = signers(self.round, self._survivors, signatures)
+        if len(signed) < self.round.threshold:
+            raise self._fail(f"{len(signed)} of at least {self.round.threshold} survivors signed the same set")
+        seeds = {node: self._shares[node][1] for node in self._survivors}
+        keys = {node: pair[0] for node, pair in self._shares.items() if node not in self._survivors}
+        self._shares.clear()
+        return Unmasking(self.node, seeds, keys)
+
+    # ---- between two messages a client may live in a file
+
+    def dump(self) -> bytes:
+        """Return the state of this client, its private keys of this round included: as sensitive as its rows."""
+        return json.dumps({
+            "stage": self._stage.value,
+            "mask_key": self._mask_key.private_bytes_raw().hex(),
+            "envelope_key": self._envelope_key.private_bytes_raw().hex(),
+            "seed": self._seed.hex(),
+            "survivors": list(self._survivors),
+            "own": [share.hex() for share in self._own],
+            "peers": [
+                [ad.node, ad.mask_key.hex(), ad.envelope_key.hex(), ad.signature.hex()] for ad in self._peers.values()
+            ],
+            "shares": {str(node): [share.hex() for share in pair] for node, pair in self._shares.items()},
+        }).encode()  # fmt: skip
+
+    @classmethod
+    def load(cls, round: Round, node: int, identity: Ed25519PrivateKey, state: bytes) -> ClientRound:
+        """Return the client that :meth:`dump` wrote."""
+        data = json.loads(state)
+        client = cls(round, node, identity)
+        client._stage = _Stage(data["stage"])
+        client._mask_key = X25519PrivateKey.from_private_bytes(bytes.fromhex(data["mask_key"]))
+        client._envelope_key = X25519PrivateKey.from_private_bytes(bytes.fromhex(data["envelope_key"]))
+        client._seed = bytes.fromhex(data["seed"])
+        client._survivors = tuple(data["survivors"])
+        client._own = (bytes.fromhex(data["own"][0]), bytes.fromhex(data["own"][1]))
+        client._peers = {a[0]: Advertisement(a[0], *(bytes.fromhex(x) for x in a[1:])) for a in data["peers"]}
+        client._shares = {int(n): (bytes.fromhex(a), bytes.fromhex(b)) for n, (a, b) in data["shares"].items()}
+        return client
+
+    def _step(self, now: _Stage, then: _Stage) -> None:
+        if self._stage is not now:
+            raise AggregationFailed(f"client {self.node}: {now.name.lower()} was asked out of turn; nothing was sent")
+        self._stage = then
+
+    def _fail(self, reason: str) -> AggregationFailed:
+        self._stage = _Stage.DONE
+        self._shares.clear()
+        return AggregationFailed(f"client {self.node}: {reason}; nothing was sent")
+
+    def _check(self, ad: Advertisement) -> None:
+        key = self.round.identities.get(ad.node)
+        if key is None or ad.node in self._peers:
+            raise self._fail(f"node {ad.node} is not on the roster, or advertised twice")
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(ad.signature, ad.signed(self.round.digest))
+        except InvalidSignature:
+            raise self._fail(f"the keys of node {ad.node} are not signed by it") from None
+
+    def _cipher(self, node: int) -> ChaCha20Poly1305:
+        theirs = self._peers[node].envelope_key
+        pair = (self.node, node)
+        key = masks.derived_key(self._envelope_key, theirs, digest=self.round.digest, purpose=b"envelope", pair=pair)
+        return ChaCha20Poly1305(key)
+
+    def _sealed(self, node: int, content: bytes) -> bytes:
+        nonce = secrets.token_bytes(12)
+        return nonce + self._cipher(node).encrypt(nonce, content, b"%d>%d" % (self.node, node))
+
+    def _opened(self, node: int, envelope: bytes) -> bytes:
+        if node not in self._peers or node == self.node:
+            raise self._fail(f"an envelope from node {node}, which advertised no keys")
+        try:
+            content = self._cipher(node).decrypt(envelope[:12], envelope[12:], b"%d>%d" % (node, self.node))
+        except (InvalidTag, ValueError):
+            raise self._fail(f"the envelope of node {node} is not authentic") from None
+        if len(content) != 2 * shamir.SHARE_BYTES:
+            raise self._fail(f"the envelope of node {node} has the wrong size")
+        return content
