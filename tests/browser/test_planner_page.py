@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 
 from ledgerwood.accounting import Plan
+from ledgerwood.app import report
 from ledgerwood.app.planning import Facts, LeafNoise, trees_for_error
+from ledgerwood.learners import PrivateBoostingClassifier, Schema
 
 SMALL = "?trees=6&depth=2"  # little to compute
 
@@ -299,3 +302,18 @@ def test_a_slider_that_is_dragged_ends_where_it_was_left(page: Any, address: str
     settled(page)
     epsilon = page.input_value("#epsilon")
     assert f"epsilon={float(epsilon):g}," in (page.locator("#statement").text_content() or "")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_in_a_report(context: Any, tmp_path: Path, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    model = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=2, epsilon=2.0, delta=1e-4, schema=schema)
+    report(model.fit(X, (X[:, 0] > 0.5).astype(int)), tmp_path / "report.html")
+    page = context.new_page()
+    page.emulate_media(color_scheme=scheme)
+    page.goto((tmp_path / "report.html").as_uri())
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()

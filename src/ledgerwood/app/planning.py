@@ -183,7 +183,7 @@ class Facts:
         """Return the calibrated plan: what a training run with these facts will spend."""
         from ledgerwood.learners.trees.plan import plan_boosting
 
-        target = {"epsilon": self.epsilon, "delta": self.target_delta}
+        target: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.target_delta}
         return plan_boosting(self.settings, n_features=self.features, **target, method=method)
 
     def elsewhere(self) -> str | None:

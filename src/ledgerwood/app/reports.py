@@ -116,7 +116,7 @@ def _guarantee(model: Any) -> str:
 def _model(model: Any) -> str:
     parts = []
     if hasattr(model, "choice_"):
-        parts.append(f"<pre>{_text(model.choice_)}</pre>")
+        parts.append(_pre("Why this model", model.choice_))
     if hasattr(model, "encoder_"):
         parts.append(_coefficients(model.fitted_learner() if hasattr(model, "fitted_learner") else model))
     if hasattr(model, "forest_"):
@@ -152,7 +152,7 @@ def _coefficients(model: Any) -> str:
 def _audit(audit: AuditReport | None) -> str:
     if audit is None:
         return "<p>No audit was attached. <code>ledgerwood audit</code> runs one.</p>"
-    return f"<pre>{_text(str(audit))}</pre>"
+    return _pre("The result of the audit", audit)
 
 
 def _reproduce(model: Any) -> str:
@@ -162,11 +162,11 @@ def _reproduce(model: Any) -> str:
     code = f"from ledgerwood.learners import {type(model).__name__}\n\nmodel = {type(model).__name__}({arguments})"
     schema = getattr(model, "schema", None)
     to_json = getattr(schema, "to_json", None)
-    listed = f"<p>The declared schema:</p><pre>{_text(to_json())}</pre>" if callable(to_json) else ""
+    listed = f"<p>The declared schema:</p>{_pre('The schema', to_json())}" if callable(to_json) else ""
     where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
     plan = json.dumps(json.loads(model.plan_.to_json()))
-    return f"<pre>{_text(code)}</pre>{listed}<p>{_text(where)}. {fresh}</p><p>The plan:</p><pre>{_text(plan)}</pre>"
+    return f"{_pre('Python', code)}{listed}<p>{_text(where)}. {fresh}</p><p>The plan:</p>{_pre('The plan', plan)}"
 
 
 # ---- pieces of HTML
@@ -174,6 +174,11 @@ def _reproduce(model: Any) -> str:
 
 def _text(value: Any) -> str:
     return html.escape(str(value))
+
+
+def _pre(label: str, text: Any) -> str:
+    """Text as it is; what may scroll is reached by keyboard and has a name."""
+    return f'<pre tabindex="0" role="region" aria-label="{_text(label)}">{_text(text)}</pre>'
 
 
 def _joined(text: str) -> str:

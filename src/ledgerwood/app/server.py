@@ -154,7 +154,8 @@ async def _recipes(request: Request) -> Response:
 
 
 async def _missing(request: Request, error: Exception) -> Response:
-    return _refusal(Refused(getattr(error, "status_code", 404), "there is nothing here"))
+    status = getattr(error, "status_code", 404)
+    return _refusal(Refused(status, "this address takes another method" if status == 405 else "there is nothing here"))
 
 
 def warm_up() -> None:
