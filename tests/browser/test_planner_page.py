@@ -288,7 +288,8 @@ def test_pictures_for_the_documentation(page: Any, address: str, pictures: Path)
     page.emulate_media(color_scheme="dark")
     page.click("#pin")
     page.fill("#epsilon", "2")
-    settled(page)
+    page.wait_for_function("() => document.getElementById('answer-epsilon').textContent.includes('ε = 2')")
+    page.wait_for_selector("#answer-leaf strong")
     page.screenshot(path=pictures / "planner-compare-dark.png")
     assert (pictures / "planner.png").stat().st_size > 20_000
 
