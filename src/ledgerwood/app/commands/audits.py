@@ -151,13 +151,11 @@ def _judge_zoo(names: Sequence[str], sample: bool, samples: int, confidence: flo
     if unknown:
         raise FormatError(f"the zoo has no entry {', '.join(unknown)}; it has {', '.join(ZOO)}")
     entries = [ZOO[name] for name in names] or list(ZOO.values())
-    found = []
-    if not json:
-        print(header(audited=sample))
+    found: list[Any] = []
     scores = score(entries, samples=samples if sample else None, seed=seed, confidence=confidence)
     for entry, each in zip(entries, scores, strict=True):
-        found.append(each)
         if not json:
-            print(line(entry, each), flush=True)
+            print(*([] if found else [header(audited=sample)]), line(entry, each), sep="\n", flush=True)
+        found.append(each)
     print(to_json(found) if json else summary(found))
     return 0 if all(each.right for each in found) else VIOLATION
