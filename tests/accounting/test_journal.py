@@ -229,13 +229,13 @@ def test_a_malformed_anchor_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    for text in (b"hello", b'{"format": "ledgerwood.schema"}', b"a,b\n1,2\n", b'{"has'):
+    for text in (b"hello", b'{"format": "ledgerwood.schema"}', b"a,b\n1,2\n", b'{"hush'):
         path = tmp_path / "other.json"
         path.write_bytes(text)
         with pytest.raises(JournalTampered, match="left as it is"):
             reread(path)
         assert path.read_bytes() == text
-    for part in (b"{", b'{"hash":"0123'):  # an opening record that a crash tore
+    for part in (b"{", b'{"has', b'{"hash":"0123'):  # an opening record that a crash tore
         path = tmp_path / "torn.jsonl"
         path.write_bytes(part)
         assert reread(path) == [] and path.read_bytes() == b""
