@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
@@ -26,7 +27,7 @@ from ledgerwood.learners import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     Schema,
-    accounts,
+    callers,
 )
 
 CHECKED = [
@@ -102,11 +103,38 @@ def test_searches_and_ledgers() -> None:
     search = GridSearchCV(small(), {"max_depth": [1, 2]}, cv=2, scoring="roc_auc").fit(FRAME, Y, ledger=ledger)
     fits = 2 * 2 + 1
     assert len(ledger.journal()) == fits * len(search.best_estimator_.receipt_)
-    accounts._searches.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
-    with pytest.warns(UntrackedFits):
+    callers._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
+    with pytest.warns(UntrackedFits) as caught:
         cross_val_score(small(), FRAME, Y, cv=4, scoring="roc_auc")
+    assert [str(warning.message).partition(" of ")[0] for warning in caught] == [
+        "scikit-learn asked for 2 fits",
+        "scikit-learn asked for 4 fits",
+    ]
+    assert "all 4 together cost up to epsilon=4" in str(caught[-1].message)
     with pytest.raises((TypeError, pickle.PicklingError), match=r"cannot be copied|pickle"):
         cross_val_score(small(), FRAME, Y, cv=2, n_jobs=2, params={"ledger": ledger}, error_score="raise")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_search_of_scikit_learn_says_its_total_and_that_its_choice_is_not_private(jobs: int) -> None:
+    """Its candidates are scored on exact rows, so the settings of the best one are data; with two processes, too."""
+    callers._untracked.update(fits=0, epsilon=0.0)
+    search = GridSearchCV(make_pipeline(small()), {"privateboostingclassifier__epsilon": [1.0, 2.0]}, cv=2, n_jobs=jobs)
+    with pytest.warns(UntrackedFits) as caught:
+        search.fit(FRAME, Y)
+    best = search.best_estimator_[-1]
+    assert "5 fits of PrivateBoostingClassifier and others" in str(caught[-1].message)
+    assert f"epsilon={6 + best.epsilon:g}" in str(caught[-1].message)
+    statement = best.privacy_statement()
+    assert not statement.private
+    assert "SETTINGS CHOSEN BY GRIDSEARCHCV ON EXACT SCORES" in str(statement).replace("\n", " ")
+    assert small().fit(FRAME, Y).privacy_statement().private
+
+
+def test_ensembles_are_counted_too() -> None:
+    callers._untracked.update(fits=0, epsilon=0.0)
+    with pytest.warns(UntrackedFits, match="2 fits"):
+        VotingClassifier([("a", small()), ("b", small())]).fit(FRAME, Y)
 
 
 def test_models_pickle_small_and_without_data() -> None:

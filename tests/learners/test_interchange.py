@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
+from ledgerwood.learners.clipped_link import probability
 from ledgerwood.learners.interchange import LEAST_COVER, xgboost_document
 
 RNG = np.random.default_rng(5)
@@ -67,14 +69,97 @@ def test_xgboost_predicts_alike(recipe: str, tmp_path: Path) -> None:
     assert booster.attributes()["privacy_statement"] == str(model.privacy_statement())
 
 
-def test_xgboost_predicts_three_classes_and_numbers_alike(tmp_path: Path) -> None:
-    labels = np.array(["x", "y", "z"])[Y + (FRAME["size"] > 1).to_numpy()]
-    several = PrivateBoostingClassifier(n_trees=6, schema=THREE, delta=1e-5).fit(FRAME, labels)
-    booster, data = booster_of(several, tmp_path / "several.json")
-    np.testing.assert_allclose(booster.predict(data), several.predict_proba(FRAME), atol=1e-6, rtol=0)
-    number = PrivateBoostingRegressor(n_trees=6, schema=NUMBER, delta=1e-5).fit(FRAME, 3.0 * Y)
-    booster, data = booster_of(number, tmp_path / "number.json")
-    np.testing.assert_allclose(np.clip(booster.predict(data), -3, 9), number.predict(FRAME), atol=1e-5, rtol=0)
+LABELS = np.array(["x", "y", "z"])[Y + (FRAME["size"] > 1).to_numpy()]
+KINDS = ["two classes", "three classes", "a number"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any, Any, Path]]:
+    """Models of categories, missing values and numbers for every task: model, booster, data and file."""
+    common: dict[str, Any] = {"recipe": "xgb", "n_trees": 8, "max_depth": 3, "epsilon": 4.0, "random_state": 0}
+    models = [
+        PrivateBoostingClassifier(**common, schema=TWO).fit(FRAME, Y),
+        PrivateBoostingClassifier(**common, schema=THREE).fit(FRAME, LABELS),
+        PrivateBoostingRegressor(**common, schema=NUMBER).fit(FRAME, 3.0 * Y),
+    ]
+    found = {}
+    for kind, fitted in zip(KINDS, models, strict=True):
+        path = tmp_path_factory.mktemp("models") / "model.json"
+        found[kind] = (fitted, *booster_of(fitted, path), path)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_xgboost_predicts_every_task_alike(exported: dict[str, Any], kind: str) -> None:
+    model, booster, data, _ = exported[kind]
+    if kind == "a number":  # float32 inside, so to 1e-6 of the target's range
+        found = np.clip(booster.predict(data), -3, 9)
+        np.testing.assert_allclose(found, model.predict(FRAME), atol=12e-6, rtol=0)
+        return
+    expected = model.predict_proba(FRAME)
+    found = booster.predict(data)
+    found = found if kind == "three classes" else np.c_[1 - found, found]
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    margin = booster.predict(data, output_margin=True)
+    np.testing.assert_allclose(margin, model.decision_function(FRAME), atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shap_explains_categories_missing_values_and_every_task(exported: dict[str, Any], kind: str) -> None:
+    shap = pytest.importorskip("shap")
+    model, booster, data, _ = exported[kind]
+    assert "c" in booster.feature_types and np.isnan(model.encode(FRAME)).any()
+    explainer = shap.TreeExplainer(booster)
+    values = np.asarray(explainer.shap_values(model.encode(FRAME)[:200]))
+    total = values.sum(axis=1) + np.asarray(explainer.expected_value)
+    np.testing.assert_allclose(total, booster.predict(data, output_margin=True)[:200], atol=1e-4)
+    assert np.abs(values[:, 1]).max() > 0, "the column of categories has its part"
+    with pytest.raises(NotImplementedError, match="Categorical split"):  # as the how-to says
+        shap.TreeExplainer(booster, data=model.encode(FRAME)[:10]).shap_values(model.encode(FRAME)[:10])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_treelite_serves_categories_missing_values_and_every_task(exported: dict[str, Any], kind: str) -> None:
+    treelite = pytest.importorskip("treelite")
+    model, booster, data, path = exported[kind]
+    served = np.asarray(
+        treelite.gtil.predict(
+            treelite.frontend.load_xgboost_model(str(path), format_choice="use_suffix"), model.encode(FRAME)
+        )
+    )
+    np.testing.assert_allclose(served.reshape(N, -1), booster.predict(data).reshape(N, -1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_xgboost_draws_the_trees(exported: dict[str, Any], kind: str) -> None:
+    pytest.importorskip("graphviz")
+    import xgboost
+
+    _, booster, _, _ = exported[kind]
+    assert len(booster.get_dump(with_stats=True)) == (24 if kind == "three classes" else 8)
+    assert "cover=" in booster.get_dump(with_stats=True)[0]
+    sources = [xgboost.to_graphviz(booster, tree_idx=tree).source for tree in range(8)]
+    assert all(source.count("leaf=") == 8 for source in sources)
+    assert any("job:{" in source for source in sources), "a split by a set of categories is drawn as one"
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="xgboost.plot_tree needs the program dot, of graphviz")
+def test_xgboost_plots_a_tree(exported: dict[str, Any]) -> None:
+    pytest.importorskip("graphviz")
+    pytest.importorskip("matplotlib").use("agg")
+    import xgboost
+
+    axes = xgboost.plot_tree(exported["two classes"][1], tree_idx=1)
+    assert axes.get_images()[0].get_array().size > 1000
+
+
+def test_the_front_doors_export_carries_the_link_of_its_probabilities(tmp_path: Path) -> None:
+    model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=TWO).fit(FRAME, Y)
+    booster, data = booster_of(model, tmp_path / "model.json")
+    np.testing.assert_allclose(booster.predict(data, output_margin=True), model.decision_function(FRAME), atol=2e-6)
+    link = json.loads(booster.attributes()["probability_link"])
+    found = probability(booster.predict(data).astype(np.float64), **link)
+    np.testing.assert_allclose(found, model.predict_proba(FRAME)[:, 1], atol=1e-6, rtol=0)
 
 
 def test_a_threshold_separates_exactly_where_our_predict_does(model: Any, tmp_path: Path) -> None:
@@ -105,32 +190,6 @@ def test_the_file_holds_released_numbers_only(model: Any, shaped: Any) -> None:
     released = model.forest_.trees[0].mass[0]
     first = xgboost_document(model)["learner"]["gradient_booster"]["model"]["trees"][0]
     np.testing.assert_allclose(first["sum_hessian"][-len(released) :], np.maximum(released, LEAST_COVER), rtol=1e-6)
-
-
-def test_shap_treelite_and_plots_read_the_file(model: Any, tmp_path: Path) -> None:
-    numbers = PrivateBoostingClassifier(
-        n_trees=8, max_depth=3, delta=1e-5, schema=Schema(bounds={0: (18, 90), 1: (-4, 4)}, classes=[0, 1])
-    ).fit(FRAME[["age", "size"]].to_numpy(), Y)
-    path = tmp_path / "numbers.json"
-    numbers.to_xgboost(path)
-    xgboost = pytest.importorskip("xgboost")
-    booster = xgboost.Booster(model_file=str(path))
-    X = numbers.encode(FRAME[["age", "size"]].to_numpy())[:200]
-    margin = numbers.decision_function(FRAME[["age", "size"]].to_numpy()[:200])
-    shap = pytest.importorskip("shap")
-    explainer = shap.TreeExplainer(booster)
-    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
-    np.testing.assert_allclose(total, margin, atol=1e-4)
-    treelite = pytest.importorskip("treelite")
-    loaded = treelite.frontend.load_xgboost_model(str(path), format_choice="use_suffix")
-    served = np.asarray(treelite.gtil.predict(loaded, X)).reshape(-1)
-    np.testing.assert_allclose(served, numbers.predict_proba(FRAME[["age", "size"]].to_numpy()[:200])[:, 1], atol=1e-6)
-    pytest.importorskip("matplotlib")
-    drawn = booster.get_dump(with_stats=True)
-    assert len(drawn) == 8 and "cover=" in drawn[0]
-    sets = tmp_path / "sets.json"
-    model.to_xgboost(sets)
-    assert treelite.frontend.load_xgboost_model(str(sets), format_choice="use_suffix").num_tree == 12
 
 
 def test_only_trees_can_be_exported() -> None:

@@ -1,13 +1,10 @@
-"""From a fit to its statement, and the warning when many fits share no ledger."""
+"""From a fit to its statement."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 from ledgerwood.accounting import Ledger, Plan
-from ledgerwood.errors import UntrackedFits
 from ledgerwood.learners import discovery
 from ledgerwood.learners.facts import Column, PublicFacts
 from ledgerwood.learners.schema import Schema
@@ -18,7 +15,6 @@ _KEYED = (
     "Noise was a stream cipher's output under a key of the operating system's generator, kept in a checkpoint and "
     "removed when the fit was done."
 )
-_searches = {"fits": 0, "epsilon": 0.0}
 
 
 def statement_for(
@@ -124,24 +120,3 @@ def _conventions(schema: Schema, facts: PublicFacts, estimator: Any) -> list[str
 
 def _interval(bounds: tuple[float, float] | None) -> str:
     return "unknown" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
-
-
-def warn_if_untracked(name: str, plan: Plan) -> None:
-    """Warn, at each doubling, when cross-validation or a search fits models that no ledger adds up."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_fit_and_score":
-        frame = frame.f_back
-    if frame is None:
-        return
-    _searches["fits"] += 1
-    _searches["epsilon"] += plan.epsilon or 0.0
-    fits = int(_searches["fits"])
-    if fits >= 2 and fits & (fits - 1) == 0:
-        warnings.warn(
-            f"{fits} fits of {name} and others in this process were part of a search or a cross-validation without a "
-            f"ledger: each alone is private as it states, all {fits} together cost up to epsilon="
-            f"{_searches['epsilon']:.6g}. Pass one ledger to every fit (params={{'ledger': ledger}}), or use "
-            "PrivateSearch",
-            UntrackedFits,
-            stacklevel=2,
-        )

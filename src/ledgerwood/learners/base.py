@@ -22,9 +22,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners import discovery, tables
-from ledgerwood.learners.accounts import statement_for, warn_if_untracked
+from ledgerwood.learners.accounts import statement_for
+from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
+from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
 from ledgerwood.learners.frames import raw_columns, without_unit
 from ledgerwood.learners.labels import as_numbers, trainable
@@ -120,6 +122,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
+        if (search := chosen_by_a_search()) is not None:
+            leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
         rng = source_for(self.random_state)
@@ -315,6 +319,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of ``classes_``."""
         table = self._table(X)
@@ -322,6 +327,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
             return np.ones((len(table), 1))
         return np.asarray(self._probabilities(table), dtype=np.float64)
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class."""
         best = np.argmax(self.predict_proba(X), axis=1)
@@ -352,6 +358,7 @@ class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     def _values(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted number."""
         return np.asarray(self._values(self._table(X)), dtype=np.float64)

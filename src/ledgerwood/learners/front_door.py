@@ -84,10 +84,6 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         found: Plan = self._learner(choice_of_learner(facts))._plan(facts)
         return found
 
-    def _accounting(self, facts: PublicFacts) -> str | None:
-        found: str | None = self._learner(choice_of_learner(facts))._accounting(facts)
-        return found
-
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         assert door.facts is not None
         choice = choice_of_learner(door.facts)
@@ -147,13 +143,24 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         found = np.asarray(self.fitted_learner()._probabilities(table))
-        clip = dict(self.choice_.options).get("gradient_clip")
-        if clip is None or found.shape[1] != 2:
+        link = self.probability_link()
+        if link is None:
             return found
-        trees = self.choice_.settings
-        kappa = 0.0 if trees is None else float(trees.make_loss().kappa)
-        one = probability(found[:, 1], clip, kappa)
+        one = probability(found[:, 1], *link)
         return np.stack([1 - one, one], axis=1)
+
+    def probability_link(self) -> tuple[float, float] | None:
+        """Return what leads from the sigmoid of a score to its probability.
+
+        The ``clip`` and ``kappa`` of :func:`ledgerwood.learners.clipped_link.probability`, or None where the sigmoid is
+        the probability.
+        """
+        check_is_fitted(self, "receipt_")
+        clip = dict(self.choice_.options).get("gradient_clip")
+        if clip is None or len(self.classes_) != 2:
+            return None
+        trees = self.choice_.settings
+        return float(clip), 0.0 if trees is None else float(trees.make_loss().kappa)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""

@@ -46,7 +46,11 @@ def encoded(model: Any, X: Any) -> NDArray[np.float32]:
 def to_xgboost(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted tree model as XGBoost JSON; ``xgboost.Booster(model_file=path)`` reads it.
 
-    Feed it ``encoded(model, X)``. The privacy statement is in the booster's attributes.
+    Feed it ``encoded(model, X)``. The privacy statement is in the booster's attributes. It predicts what the model
+    predicts, with one exception: XGBoost knows no link for clipped gradients, so where ``PrivateClassifier`` uses one,
+    the file predicts the sigmoid of the same score (the same ranking and the same decisions), the attribute
+    ``probability_link`` has the link's two numbers, and :func:`~ledgerwood.learners.clipped_link.probability` applies
+    it.
     """
     Path(path).write_text(json.dumps(xgboost_document(model), allow_nan=False), encoding="utf-8")
 
@@ -86,15 +90,19 @@ def xgboost_document(model: Any) -> dict[str, Any]:
         parts["softmax_multiclass_param"] = {"num_class": str(classes)}
     else:
         parts["reg_loss_param"] = {"scale_pos_weight": "1"}
+    attributes = {
+        "privacy_statement": str(statement),
+        "epsilon": repr(statement.epsilon),
+        "delta": repr(statement.delta),
+        "written_by": f"ledgerwood {__version__}",
+    }
+    link = model.probability_link() if hasattr(model, "probability_link") else None
+    if link is not None:
+        attributes["probability_link"] = json.dumps(dict(zip(("clip", "kappa"), link, strict=True)))
     return {
         "version": VERSION,
         "learner": {
-            "attributes": {
-                "privacy_statement": str(statement),
-                "epsilon": repr(statement.epsilon),
-                "delta": repr(statement.delta),
-                "written_by": f"ledgerwood {__version__}",
-            },
+            "attributes": attributes,
             "feature_names": [str(column.name) for column in columns],
             "feature_types": ["c" if _is_split_by_set(column) else "float" for column in columns],
             "gradient_booster": gbtree,
@@ -118,7 +126,7 @@ def _objective(model: Any, forest: Forest) -> tuple[str, float, float]:
             raise ParameterError("recipe", "not average labels of several classes to be exported", forest.loss)
         return "reg:squarederror", 0.5, 1.0 if forest.averages else 0.5
     if forest.n_outputs > 1:
-        return "multi:softprob", 0.5, 1.0
+        return "multi:softprob", 0.0, 1.0
     return "binary:logistic", 0.5, 2.0 if forest.loss == "hinge" else 1.0
 
 
