@@ -47,7 +47,7 @@ class Exact:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"accounting": "paper"}, {"bins": None, "loss": "squared"}, {"clip_decay": 0.5}]
+    "options", [{}, {"accounting": "paper"}, {"bins": None, "loss": "squared"}, {"clip_decay": 0.5}, {"loss": "hinge"}]
 )
 def test_with_noise_off_the_weights_are_the_local_ones_and_t_rounds_take_t_messages(options: dict[str, Any]) -> None:
     task = task_of(resolution=60, **options)
@@ -118,6 +118,7 @@ def test_three_parties_learn_a_linear_model() -> None:
         ({"n_trees": 3}, "be among"),
         ({"ridge": 0.0}, "positive"),
         ({"loss": "x"}, "one of"),
+        ({"loss": "squared", "gradient_clip": 4.0}, "squared loss"),
     ],
 )
 def test_options_are_checked_before_anything_is_spent(options: dict[str, Any], rule: str) -> None:

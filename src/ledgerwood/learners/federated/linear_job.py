@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,11 @@ from ledgerwood.learners.linear.boost import CROSS_PRODUCTS, GRADIENTS, Settings
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_shares
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, Rows
-from ledgerwood.learners.linear.seam import LinearSums, encoded_rows
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Rows
+from ledgerwood.learners.linear.seam import encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table, read_table
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.linear.losses import Loss
 
 __all__ = ["MOST_ROUNDS", "RECIPE", "LinearJob"]
 
@@ -78,6 +75,9 @@ class LinearJob:
         for name, value in sizes.items():
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ParameterError(name, "be a positive finite number", value)
+        if loss.name == "squared" and clip > math.sqrt(self.outputs):
+            # Beyond it the loop forms residuals from X'y and X'X and rounds them, which parties would do one by one.
+            raise ParameterError("gradient_clip", f"be at most {math.sqrt(self.outputs):g} for the squared loss", clip)
         decay, ridge = float(given["clip_decay"]), float(given["ridge"])
         return Settings(loss, rounds, shares, float(step), float(clip), decay, ridge, paper)
 
@@ -124,9 +124,10 @@ class LinearJob:
         settings, bound, outputs = self.settings, self._bound, self.outputs
         pairs = 2 if self.neighbours == "replace_one" else 1
         cells = len(self.columns) + 1  # a row has one cell for every column of the table, and the intercept
-        norm = bound.norm / CELL_ONE
-        clips = (settings.clip * settings.clip_decay**t for t in range(settings.rounds))
-        least = min(settings.loss.gradient_bound(clip, norm, 0.0, outputs) for clip in clips)
+        clip = settings.clip * min(1.0, settings.clip_decay) ** (settings.rounds - 1)
+        least = max(1, math.ceil(clip * GRADIENT_ONE))
+        if not settings.paper:
+            least = min(least, settings.loss.gradient_bound(bound.norm / CELL_ONE, 0.0, outputs))
         touched = {CROSS_PRODUCTS: pairs * cells * (cells + 1) // 2, GRADIENTS: pairs * cells * outputs}
         sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.pull(least)}
         return tuple(
@@ -159,7 +160,7 @@ class LinearJob:
         """Run :func:`~ledgerwood.learners.linear.boost.boost`."""
         own = plan_linear(self.settings, self.neighbours)
         plan = Plan([r.with_scale(ratios[r.label]) for r in own.releases()], neighbours=self.neighbours)
-        return boost(_Gate(rows, door), self._bound, self.settings, plan, door, self.outputs, after_round=keep)
+        return boost(rows, self._bound, self.settings, plan, _Turns(door), self.outputs, after_round=keep)
 
     def untrained(self) -> NDArray[np.float64]:
         """Return weights of zero."""
@@ -179,22 +180,15 @@ class LinearJob:
 
 
 @dataclass
-class _Gate:
-    """The rows, closed to questions that depend on answers not yet known: all gradients but the first."""
+class _Turns:
+    """The door, closed to questions that depend on answers not yet known: all gradients but the first."""
 
-    inner: LinearSums
     door: SettlingDoor
     pulled: int = 0
 
-    @property
-    def columns(self) -> int:
-        return self.inner.columns
-
-    def gram(self) -> NDArray[np.int64]:
-        return self.inner.gram()
-
-    def pull(self, loss: Loss, weights: NDArray[np.int64], clip: int) -> NDArray[np.int64]:
-        if self.pulled:
-            self.door.settled()
-        self.pulled += 1
-        return self.inner.pull(loss, weights, clip)
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        if label == GRADIENTS:
+            if self.pulled:
+                self.door.settled()
+            self.pulled += 1
+        return self.door.release(mechanism, value, label)
