@@ -203,6 +203,13 @@ def test_the_papers_accounting_is_kept_where_facts_are_learned_or_units_have_row
         assert plan.cost.epsilon(1e-4) < 0.95
 
 
+@pytest.mark.parametrize(("rate", "trees", "epsilon"), [(0.1, 5, 1.0), (0.5, 3, 0.3), (0.01, 40, 1.0)])
+def test_sampled_rows_spend_the_budget(rate: float, trees: int, epsilon: float) -> None:
+    """The price is nearly a power of the noise, and not always the first: none of the budget is left over."""
+    plan = small(recipe="tr_cyc", rows=rate, n_trees=trees, epsilon=epsilon).plan(FRAME, Y)
+    assert 0.99 * epsilon <= plan.cost.epsilon(1e-4) <= epsilon
+
+
 def test_a_unit_may_have_many_rows() -> None:
     schema = Schema(**FACTS, unit="person", max_rows_per_unit=100)
     model = small(recipe="xgb", schema=schema).fit(FRAME.assign(person=np.arange(N) // 100), Y)
