@@ -19,9 +19,9 @@ from ledgerwood.learners.linear.boost import (
     plan_linear,
     questions,
 )
-from ledgerwood.learners.linear.losses import LOSSES, loss_named
+from ledgerwood.learners.linear.losses import LOSSES, Loss, loss_named
 from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Rows
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Ints, Rows
 from ledgerwood.learners.linear.sensitivities import DIAGONAL, RowBound
 from ledgerwood.mechanisms import SeededSource
 
@@ -69,6 +69,40 @@ def test_squared_boosting_without_noise_converges_to_least_squares() -> None:
     reference = np.linalg.lstsq(X, y, rcond=None)[0]
     weights = exact_fit(rows, Settings(loss_named("squared"), rounds=50, clip=2.0))
     assert np.allclose(weights[0], reference, atol=1e-4)
+
+
+class CountedRows:
+    """Rows that count how often they are passed over for gradients."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.passes, self.columns, self.gram = rows, 0, rows.columns, rows.gram
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        self.passes += 1
+        return self.rows.pull(loss, weights, clip)
+
+
+def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
+    design, labels = problem()
+    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    wanted = Settings(loss_named("squared"), rounds=20, clip=16.0)
+    plan, door = calibrated(wanted, epsilon=1e6), ExactDoor()
+    weights = boost(rows, bound_of(rows.rows), wanted, plan, door)
+    assert rows.passes == 1
+    X, y = with_intercept(design), 2.0 * labels - 1
+    assert np.allclose(weights[0], np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-4)
+    sizes = [mechanism.sensitivity / CELL_ONE / GRADIENT_ONE for _, mechanism, _ in door.seen[1:]]
+    assert sizes[0] == pytest.approx(2.0)  # norm 2, residuals of at most 1
+    before = np.linalg.solve(X.T @ X, X.T @ y)  # the weights after the first round, but for the ridge
+    assert sizes[1] == pytest.approx(2 * (1 + 2 * np.linalg.norm(before)), rel=0.01)
+
+
+def test_residuals_that_may_be_clipped_need_a_pass_each_round() -> None:
+    design, labels = problem()
+    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    wanted = Settings(loss_named("squared"), rounds=5, clip=1.0)
+    boost(rows, bound_of(rows.rows), wanted, calibrated(wanted), ExactDoor())
+    assert rows.passes == 5  # the first round's X'y, and four
 
 
 def newton(X: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 
 from ledgerwood.learners.linear.losses import LOSSES, loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE
+from ledgerwood.learners.linear.residuals import unclipped_pull
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Ints, Rows
+from ledgerwood.learners.linear.seam import SumOfParts
 from ledgerwood.learners.linear.sensitivities import (
     DIAGONAL,
     OFF_DIAGONAL,
@@ -83,8 +86,8 @@ def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outpu
         weights = (rng.normal(size=(outputs, 3)) * scale * 2**20).astype(np.int64)
         size = float(np.linalg.norm(weights, axis=1).max()) / 2**20
         clip = 1.0 if outputs == 1 else 1.2
-        limit = loss_named(loss).gradient_bound(clip, math.sqrt(3), size, outputs)
-        assert limit <= math.ceil(clip * GRADIENT_ONE)
+        limit = loss_named(loss).gradient_bound(math.sqrt(3), size * (1 + 2**-40), outputs)
+        limit = min(limit, math.ceil(clip * GRADIENT_ONE))
         moves = [
             rows_of([x], [label], intercept=CELL_ONE).pull(loss_named(loss), weights, limit)
             for x in itertools.product(steps, repeat=2)
@@ -105,8 +108,53 @@ def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outpu
     assert tight > 0.99
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_unclipped_residuals_times_rows_move_by_at_most_the_stated_amount(outputs: int) -> None:
+    """The sum without a pass, for every record of a grid beside a few others, at many weights."""
+    rng = np.random.default_rng(4)
+    bounds = {name: RowBound(3 * CELL_ONE**2, name) for name in ("add_remove", "replace_one")}
+    steps, classes, loss, tight = [-CELL_ONE, 1, CELL_ONE], max(2, outputs), loss_named("squared"), 0.0
+    common = rows_of(rng.integers(-CELL_ONE, CELL_ONE, (5, 2)), rng.integers(0, classes, 5), intercept=CELL_ONE)
+    for scale in (0.0, 0.3, 3.0):
+        weights = (rng.normal(size=(outputs, 3)) * scale * 2**20).astype(np.int64)
+        weights[:, 1:] = np.abs(weights[:, 1:])
+        limit = loss.gradient_bound(math.sqrt(3), float(np.linalg.norm(weights, axis=1).max()) / 2**20, outputs)
+
+        def asked(*parts: Rows, weights: Ints = weights) -> Ints:
+            together = SumOfParts(parts)
+            moments = together.pull(loss, np.zeros_like(weights), 2**20)
+            return unclipped_pull(moments, together.gram(), weights)
+
+        before = asked(common)
+        after = [
+            asked(common, rows_of([x], [label], intercept=CELL_ONE))
+            for x in itertools.product(steps, repeat=2)
+            for label in range(classes)
+        ]
+        largest = max(float(np.linalg.norm(move - before)) for move in after)
+        apart = max(float(np.linalg.norm(a - b)) for a in after for b in after)
+        assert largest <= bounds["add_remove"].pull(limit, rounded=weights.size)
+        assert apart <= bounds["replace_one"].pull(limit, rounded=weights.size)
+        tight = max(tight, largest / bounds["add_remove"].pull(limit))
+    assert tight > 0.9
+
+
+@given(st.data(), st.sampled_from([1, 2**10, 2**24, 2**30, 2**40, 2**52]))
+@settings(deadline=None, max_examples=60)
+def test_unclipped_sums_are_those_of_integers(data: st.DataObject, largest: int) -> None:
+    columns, outputs = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2))
+    numbers = hnp.arrays(np.int64, (columns, columns), elements=st.integers(-largest, largest))
+    half = data.draw(numbers)
+    gram = half + half.T
+    most = min(2**30, 2**76 // largest)
+    weights = data.draw(hnp.arrays(np.int64, (outputs, columns), elements=st.integers(-most, most)))
+    found = unclipped_pull(np.full((outputs, columns), 7), gram, weights)
+    exact = weights.astype(object) @ gram.astype(object)
+    assert found.tolist() == [[7 - ((int(v) + 2**15) >> 16) for v in row] for row in exact]
+
+
 def test_the_first_logistic_round_has_half_the_sensitivity() -> None:
-    half = loss_named("logistic").gradient_bound(1.0, 4.0, 0.0, 1)
+    half = loss_named("logistic").gradient_bound(4.0, 0.0, 1)
     assert GRADIENT_ONE / 2 <= half < 0.501 * GRADIENT_ONE
 
 

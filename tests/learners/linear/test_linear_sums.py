@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 
+from ledgerwood.learners.linear import patterns
 from ledgerwood.learners.linear import rows as rows_module
 from ledgerwood.learners.linear.losses import LOSSES, loss_named
 from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
@@ -37,7 +38,10 @@ def test_cross_products_are_those_of_integers(design: np.ndarray, intercept: int
     full = [[intercept, *map(int, row)] for row in design.tolist()]
     width = design.shape[1] + 1
     expected = [[sum(row[i] * row[j] for row in full) for j in range(width)] for i in range(width)]
-    assert rows_of(design, intercept=intercept).gram().tolist() == expected
+    for short in (0, 10**9):  # cell by cell, and by blocks
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(rows_module, "_SHORT", short)
+            assert rows_of(design, intercept=intercept).gram().tolist() == expected
 
 
 def test_full_blocks_of_the_largest_cells_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +89,47 @@ def test_partitions_threads_and_order_give_the_same_bits(loss: str, monkeypatch:
     monkeypatch.setattr(rows_module, "_WORTH_A_THREAD", 100)
     monkeypatch.setattr(rows_module.os, "cpu_count", lambda: 3)
     assert np.array_equal(whole.pull(loss_named(loss), weights, 70_000), expected)
+
+
+columns_of_few_values = hnp.arrays(
+    np.int64, st.tuples(st.integers(1, 30), st.integers(1, 8)), elements=st.sampled_from([0, 0, 0, CELL_ONE, -7])
+)
+
+
+@given(
+    columns_of_few_values, st.data(), st.sampled_from(LOSSES), st.sampled_from([1, 3]), st.sampled_from([2, 4, 4096])
+)
+@settings(deadline=None, max_examples=60)
+def test_patterns_give_the_bits_of_cells(
+    design: np.ndarray, data: st.DataObject, loss: str, outputs: int, most: int
+) -> None:
+    """Columns in groups, in as many as it takes, some of them left loose: the same sums."""
+    count, width = design.shape
+    design[:, 0] = data.draw(hnp.arrays(np.int64, count, elements=cells))
+    labels = data.draw(hnp.arrays(np.int64, count, elements=st.integers(0, 2 if outputs > 1 else 1)))
+    weights = data.draw(hnp.arrays(np.int64, (outputs, width + 1), elements=st.integers(-(2**24), 2**24)))
+    plain, other = (rows_of(design, labels, intercept=CELL_ONE) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patterns, "MOST", most)
+        held = patterns.grown(other.starts, other.indices, other.cells, other.width)
+        patched.setattr(rows_module, "_WORTH_GROUPING", 10**9)
+        other._passes.held = held
+        expected = plain.pull(loss_named(loss), weights, GRADIENT_ONE)
+        assert np.array_equal(other.pull(loss_named(loss), weights, GRADIENT_ONE), expected)
+
+
+def test_many_passes_are_answered_from_patterns() -> None:
+    rng = np.random.default_rng(3)
+    design = np.where(rng.random((3000, 40)) < 0.3, CELL_ONE, 0)
+    design[:, 0] = rng.integers(-CELL_ONE, CELL_ONE, 3000)  # too many values for a group
+    rows = rows_of(design[:, :12], rng.integers(0, 2, 3000), intercept=CELL_ONE)
+    weights = rng.integers(-(2**20), 2**20, (1, 13))
+    answers = [rows.pull(loss_named("logistic"), weights, 2**15) for _ in range(rows_module._WORTH_GROUPING + 1)]
+    held = rows._passes.held
+    assert held is not None
+    assert held.codes.shape[1] > 0
+    assert held.work < rows.cells.size
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
 
 
 def test_one_against_the_rest_is_a_binary_problem_for_each_class() -> None:

@@ -1,8 +1,11 @@
-"""Numba kernels over sparse integer rows: gradients times rows, in int64 arithmetic alone.
+"""Numba kernels over integer rows: gradients times rows, in int64 arithmetic alone.
 
 No float enters a sum, so every answer is the same whatever the order, the number of threads or the processor; a
 record's gradient depends on that record and the weights only. Bounds that keep int64 from wrapping around are proved in
 :mod:`ledgerwood.learners.linear.rows`.
+
+Rows come as patterns and loose cells (:mod:`ledgerwood.learners.linear.patterns`). Places are unsigned: numba then
+leaves out its test for negative ones, which costs as much as the sum.
 """
 
 from __future__ import annotations
@@ -19,19 +22,6 @@ SQUARED, LOGISTIC, HINGE = 0, 1, 2
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _score(begin: Any, end: Any, columns: Array, cells: Array, unit: int, intercept: int, weights: Array) -> Any:
-    # Places are unsigned: numba then leaves out its test for negative ones, which costs as much as the sum.
-    total = np.int64(0)
-    if unit:
-        for e in range(begin, end):
-            total += weights[columns[e]]
-        return total * unit + weights[0] * intercept
-    for e in range(begin, end):
-        total += weights[columns[e]] * cells[e]
-    return total + weights[0] * intercept
-
-
-@njit(cache=True, nogil=True, inline="always")
 def _gradient(kind: int, positive: bool, label: int, score: int, table: Array, shift: int, half: int, one: int) -> Any:
     """Negative derivative of the loss in the score, in steps of 1 / ``one``."""
     if kind == SQUARED:
@@ -45,26 +35,52 @@ def _gradient(kind: int, positive: bool, label: int, score: int, table: Array, s
 
 
 @njit(cache=True, nogil=True)
-def pull(
-    starts: Array, columns: Array, cells: Array, unit: int, intercept: int, labels: Array,
-    weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
-) -> None:  # fmt: skip
-    """Add gradient times row over all rows to ``out``: each record's vector of gradients has norm at most ``clip``.
+def pattern_scores(parents: Array, columns: Array, cells: Array, weights: Array, out: Array) -> None:
+    """Write every pattern's part of the score, for every output; a pattern adds one cell to its parent's."""
+    for k in range(weights.shape[0]):
+        own, mine = weights[k], out[k]
+        for p in range(parents.size):
+            mine[p] = mine[parents[p]] + own[columns[p]] * cells[p]
 
-    ``unit`` is the value of all cells if they are equal (indicators), else 0. ``out`` begins with zeros.
-    Labels are class numbers: output k tells class k from the rest.
+
+@njit(cache=True, nogil=True)
+def pattern_sums(parents: Array, columns: Array, cells: Array, sums: Array, out: Array) -> None:
+    """Add sums of gradients by pattern to sums by column: a pattern's sum is its parent's too."""
+    for k in range(out.shape[0]):
+        own, mine = out[k], sums[k]
+        for back in range(parents.size):
+            p = parents.size - 1 - back
+            own[columns[p]] += mine[p] * cells[p]
+            if parents[p] != p:
+                mine[parents[p]] += mine[p]
+
+
+@njit(cache=True, nogil=True)
+def pull(
+    codes: Array, starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, scores: Array,
+    weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int,
+    sums: Array, out: Array,
+) -> None:  # fmt: skip
+    """Add gradients over all rows to ``sums`` (by pattern) and ``out`` (by column, for loose cells and intercept).
+
+    Each record's vector of gradients has norm at most ``clip``. ``scores`` are those of the patterns. Labels are class
+    numbers: output k tells class k from the rest. ``sums`` and ``out`` begin with zeros.
     """
     outputs = weights.shape[0]
     g = np.zeros(outputs, dtype=np.int64)
     half = table.size // 2
     rounding = np.int64(1) << (score_shift - 1)
-    for i in range(starts.size - 1):
-        begin, end = starts[i], starts[i + 1]
+    for i in range(labels.size):
         square = np.int64(0)
         for k in range(outputs):
-            score = (_score(begin, end, columns, cells, unit, intercept, weights[k]) + rounding) >> score_shift
+            total = weights[k, 0] * intercept + rounding
+            for j in range(codes.shape[1]):
+                total += scores[k, codes[i, j]]
+            for e in range(starts[i], starts[i + 1]):
+                total += weights[k, columns[e]] * cells[e]
             positive = labels[i] == k
-            value = _gradient(kind, positive, one if positive else -one, score, table, table_shift, half, one)
+            target = one if positive else -one
+            value = _gradient(kind, positive, target, total >> score_shift, table, table_shift, half, one)
             value = min(max(value, -clip), clip)
             g[k] = value
             square += value * value
@@ -75,67 +91,144 @@ def pull(
             for k in range(outputs):
                 g[k] = g[k] * clip // norm if g[k] >= 0 else -(-g[k] * clip // norm)
         for k in range(outputs):
-            own, value = out[k], g[k]
-            own[0] += value
-            if unit:
-                for e in range(begin, end):
-                    own[columns[e]] += value
-            else:
-                for e in range(begin, end):
-                    own[columns[e]] += value * cells[e]
-    for k in range(outputs):
-        out[k, 0] *= intercept
-        if unit:
-            for j in range(1, out.shape[1]):
-                out[k, j] *= unit
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _clipped(
-    kind: int, coded: bool, label: int, score: int, table: Array, shift: int, half: int, one: int, clip: int
-) -> Any:
-    """Gradient of a single output: ``coded`` labels are 0 and 1, others numbers in steps of 1 / ``one``."""
-    positive = coded and label == 1
-    target = (one if positive else -one) if coded else label
-    return min(max(_gradient(kind, positive, target, score, table, shift, half, one), -clip), clip)
+            out[k, 0] += g[k] * intercept
+            for j in range(codes.shape[1]):
+                sums[k, codes[i, j]] += g[k]
+            for e in range(starts[i], starts[i + 1]):
+                out[k, columns[e]] += g[k] * cells[e]
 
 
 @njit(cache=True, nogil=True)
 def pull_one(
-    starts: Array, columns: Array, cells: Array, unit: int, intercept: int, labels: Array, coded: bool,
-    weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int, out: Array,
+    codes: Array, starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, coded: bool,
+    scores: Array, weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int,
+    sums: Array, out: Array,
 ) -> None:  # fmt: skip
-    """What :func:`pull` does, for a single output (the second of two classes, or a number): half the time."""
+    """What :func:`pull` does, for a single output (the second of two classes, or a number): half the time.
+
+    ``coded`` labels are 0 and 1, others numbers in steps of 1 / ``one``.
+    """
     half = table.size // 2
     base = weights[0] * intercept + (np.int64(1) << (score_shift - 1))
     constant = np.int64(0)
-    begin = starts[0]
-    if unit:  # outside the loop over rows, where it would cost a third of the time
-        for i in range(labels.size):
-            end = starts[i + 1]
-            total = np.int64(0)
-            for e in range(begin, end):
-                total += weights[columns[e]]
-            score = (total * unit + base) >> score_shift
-            value = _clipped(kind, coded, labels[i], score, table, table_shift, half, one, clip)
-            constant += value
-            for e in range(begin, end):
-                out[columns[e]] += value
-            begin = end
-        for j in range(1, out.size):
-            out[j] *= unit
-    else:
-        for i in range(labels.size):
-            end = starts[i + 1]
-            total = np.int64(0)
-            for e in range(begin, end):
+    groups, loose = codes.shape[1], columns.size > 0
+    for i in range(labels.size):
+        total = base
+        for j in range(groups):
+            total += scores[codes[i, j]]
+        if loose:
+            for e in range(starts[i], starts[i + 1]):
                 total += weights[columns[e]] * cells[e]
-            value = _clipped(kind, coded, labels[i], (total + base) >> score_shift, table, table_shift, half, one, clip)
-            constant += value
-            for e in range(begin, end):
+        label = labels[i]
+        positive = coded and label == 1
+        target = (one if positive else -one) if coded else label
+        value = _gradient(kind, positive, target, total >> score_shift, table, table_shift, half, one)
+        value = min(max(value, -clip), clip)
+        constant += value
+        for j in range(groups):
+            sums[codes[i, j]] += value
+        if loose:
+            for e in range(starts[i], starts[i + 1]):
                 out[columns[e]] += value * cells[e]
-            begin = end
-    out[0] = constant * intercept
+    out[0] += constant * intercept
+
+
+@njit(cache=True, nogil=True)
+def group(
+    starts: Array, rows: Array, cells: Array, codes: Array, parents: Array, columns: Array, own: Array, most: int
+) -> Any:
+    """Grow patterns column by column; return how many groups and patterns there are, and which columns are loose.
+
+    ``starts``, ``rows``, ``cells`` list the cells by column. ``codes[g]`` are the rows' patterns in group g. ``own``
+    is the cell that a pattern adds, ``columns`` its column. A column joins the last group if that keeps it below
+    ``most`` patterns, else it begins a group; where that is not possible its cells stay loose.
+    """
+    width = starts.size - 1
+    loose = np.zeros(width, dtype=np.bool_)
+    number = np.full(2**16, -1, dtype=np.int32)  # of a cell's value among those of its column
+    child = np.full(16 * most, -1, dtype=np.int32)  # of a pattern and a value
+    groups, root, patterns = 0, 0, 0
+    for c in range(width):
+        begin, end = starts[c], starts[c + 1]
+        if begin == end:
+            continue
+        kinds = 0
+        for e in range(begin, end):
+            place = np.int64(cells[e]) + 2**15
+            if number[place] < 0:
+                number[place] = kinds
+                kinds += 1
+        joined = False
+        for fresh in range(2):
+            if fresh:  # a group of its own
+                if groups == codes.shape[0] or patterns + 1 + kinds > parents.size or kinds >= most:
+                    break
+                parents[patterns], columns[patterns], own[patterns] = patterns, 0, 0
+                codes[groups, :] = patterns
+                root = patterns
+                groups += 1
+                patterns += 1
+            elif groups == 0 or (patterns - root) * kinds > child.size:
+                continue
+            code, size = codes[groups - 1], patterns
+            room = min(root + most, parents.size)
+            joined = True
+            for e in range(begin, end):
+                key = (np.int64(code[rows[e]]) - root) * kinds + number[np.int64(cells[e]) + 2**15]
+                if child[key] < 0:
+                    if patterns == room:
+                        joined = False
+                        break
+                    child[key] = patterns
+                    parents[patterns], columns[patterns], own[patterns] = code[rows[e]], c, cells[e]
+                    patterns += 1
+            if joined:
+                for e in range(begin, end):
+                    key = (np.int64(code[rows[e]]) - root) * kinds + number[np.int64(cells[e]) + 2**15]
+                    code[rows[e]] = child[key]
+            else:
+                patterns = size
+            child[: (size - root) * kinds] = -1
+            if joined:
+                break
+        loose[c] = not joined
+        for e in range(begin, end):
+            number[np.int64(cells[e]) + 2**15] = -1
+    return groups, patterns, loose
+
+
+@njit(cache=True, nogil=True)
+def by_column(starts: Array, columns: Array, cells: Array, begins: Array, rows: Array, out: Array) -> None:
+    """List the cells by column: ``begins`` holds where each column begins, and where the last one ends."""
+    place = begins.copy()
+    for i in range(starts.size - 1):
+        for e in range(starts[i], starts[i + 1]):
+            c = columns[e]
+            rows[place[c]] = i
+            out[place[c]] = cells[e]
+            place[c] += np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def cross(starts: Array, columns: Array, cells: Array, intercept: int, out: Array) -> None:
+    """Add row times row over all rows to ``out``: its lower triangle, columns of a row being in order."""
+    for i in range(starts.size - 1):
+        out[0, 0] += intercept * intercept
+        for e in range(starts[i], starts[i + 1]):
+            cell, own = np.int64(cells[e]), out[columns[e]]
+            own[0] += cell * intercept
+            for f in range(starts[i], e + np.uint64(1)):
+                own[columns[f]] += cell * cells[f]
+
+
+@njit(cache=True, nogil=True)
+def append(places: Array, own: Array, ends: Array, columns: Array, cells: Array) -> None:
+    """Add one cell to every row where it is not zero; ``ends`` says where each row ends so far."""
+    for i in range(own.size):
+        if own[i] != 0:
+            columns[ends[i]] = places[i]
+            cells[ends[i]] = own[i]
+            ends[i] += np.uint64(1)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,8 @@ r"""The one loop of AdaSSP and its boosted forms (P4, Algorithm 2), against exac
 
 1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
 2. T times: release the sum of gradient times row at the current weights, and step by
-   :math:`\eta \, \Gamma` times it.
+   :math:`\eta \, \Gamma` times it. That takes one pass over the records, or none for unclipped residuals
+   (:mod:`ledgerwood.learners.linear.residuals`).
 
 Everything is a Gaussian release, so the whole costs :math:`\mu^2 = \mu_1^2 + \mu_2^2 + \mu_3^2` exactly, where the T
 gradient releases share :math:`\mu_2^2` equally: their sensitivity may change from round to round, their
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.learners.linear.losses import Loss
+from ledgerwood.learners.linear.residuals import unclipped_pull
 from ledgerwood.learners.linear.ridge import (
     noise_aware_inverse,
     noise_norm,
@@ -131,7 +133,13 @@ def questions(settings: Settings, bound: RowBound, columns: int, outputs: int = 
     clip = _steps(settings.clip)
     found = [
         Question(CROSS_PRODUCTS, 1, triangle, bound.gram(plain=settings.paper), weight * CELL_ONE**2),
-        Question(GRADIENTS, settings.rounds, outputs * columns, bound.pull(clip), clip * CELL_ONE),
+        Question(
+            GRADIENTS,
+            settings.rounds,
+            outputs * columns,
+            bound.pull(clip, rounded=outputs * columns),
+            clip * CELL_ONE + 1,
+        ),
     ]
     if settings.shares[2] > 0:
         found.insert(1, Question(EIGENVALUE, 1, 1, bound.eigenvalue(), math.ceil(bound.eigenvalue())))
@@ -152,33 +160,41 @@ def boost(
     Weights speak of cells in units of ``CELL_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
     ``after_round`` is told the weights so far.
     """
-    inverse = _release_inverse(sums, bound, settings, plan, door)
-    weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
-    norm = bound.norm / CELL_ONE
-    mechanisms: dict[int, GaussianMechanism] = {}
-    for t in range(settings.rounds):
-        clip = settings.clip * settings.clip_decay**t
-        size = float(np.linalg.norm(weights, axis=1).max()) / 2.0**WEIGHT_BITS
-        limit = _steps(clip)
-        if not settings.paper:
-            limit = min(limit, settings.loss.gradient_bound(clip, norm, size * (1 + 2.0**-40), outputs))
-        if limit not in mechanisms:
-            mechanisms[limit] = _mechanism(plan[GRADIENTS], bound.pull(limit), bound.neighbours)
-        pulled = door.release(mechanisms[limit], sums.pull(settings.loss, weights, limit), GRADIENTS)
-        step = (pulled / (CELL_ONE * GRADIENT_ONE)) @ inverse
-        weights = fixed_point(weights / 2.0**WEIGHT_BITS + settings.step_size * step)
-        if after_round is not None:
-            after_round(weights / 2.0**WEIGHT_BITS)
-    return weights / 2.0**WEIGHT_BITS
-
-
-def _release_inverse(
-    sums: LinearSums, bound: RowBound, settings: Settings, plan: Plan, door: Door
-) -> NDArray[np.float64]:
     gram = sums.gram()
+    inverse = _release_inverse(gram, bound, settings, plan, door)
+    weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
+    released = weights / 2.0**WEIGHT_BITS
+    moments: Ints | None = None
+    norm, loss = bound.norm / CELL_ONE, settings.loss
+    mechanisms: dict[tuple[int, bool], GaussianMechanism] = {}
+    for t in range(settings.rounds):
+        limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
+        if not settings.paper:
+            size = math.sqrt(float(np.square(released).sum(axis=1).max())) * (1 + 2.0**-40)
+            largest = loss.gradient_bound(norm, size, outputs)
+            limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
+        if unclipped:  # nothing is clipped, so the round needs no pass
+            if moments is None:
+                moments = sums.pull(loss, np.zeros_like(weights), _steps(math.sqrt(outputs)))
+            pulled = unclipped_pull(moments, gram, weights)
+        else:
+            pulled = sums.pull(loss, weights, limit)
+        if (limit, unclipped) not in mechanisms:
+            sensitivity = bound.pull(limit, rounded=weights.size if unclipped else 0)
+            mechanisms[limit, unclipped] = _mechanism(plan[GRADIENTS], sensitivity, bound.neighbours)
+        noisy = door.release(mechanisms[limit, unclipped], pulled, GRADIENTS)
+        step = (noisy / (CELL_ONE * GRADIENT_ONE)) @ inverse
+        weights = fixed_point(released + settings.step_size * step)
+        released = weights / 2.0**WEIGHT_BITS
+        if after_round is not None:
+            after_round(released)
+    return released
+
+
+def _release_inverse(gram: Ints, bound: RowBound, settings: Settings, plan: Plan, door: Door) -> NDArray[np.float64]:
     mechanism = _mechanism(plan[CROSS_PRODUCTS], bound.gram(plain=settings.paper), bound.neighbours)
     released = door.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
-    noisy = unpacked(released, sums.columns, plain=settings.paper) / CELL_ONE**2
+    noisy = unpacked(released, len(gram), plain=settings.paper) / CELL_ONE**2
     noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / CELL_ONE**2
     if not settings.paper:
         return noise_aware_inverse(noisy, noise, settings.ridge)
@@ -187,8 +203,8 @@ def _release_inverse(
         smallest = door.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / CELL_ONE**2
         margin = scalar_margin(mechanism.sigma / CELL_ONE**2)
     else:  # read off the noisy matrix: it lies no further from the true one than the noise is large
-        smallest, margin = float(np.linalg.eigvalsh(noisy)[0]), noise_norm(sums.columns, noise)
-    return paper_inverse(noisy, paper_ridge(sums.columns, noise, smallest, margin), noise)
+        smallest, margin = float(np.linalg.eigvalsh(noisy)[0]), noise_norm(len(gram), noise)
+    return paper_inverse(noisy, paper_ridge(len(gram), noise, smallest, margin), noise)
 
 
 def _steps(clip: float) -> int:

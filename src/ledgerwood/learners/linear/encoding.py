@@ -121,21 +121,26 @@ class Encoder:
 
     def encode(self, table: Table, labels: Ints | None = None, *, coded: bool = False) -> Rows:
         """Return the table's rows as integers. Every value has an encoding; none can make it fail."""
-        count = len(table)
-        indices = np.zeros((count, len(self.columns)), dtype=np.uint16)
-        cells = np.zeros((count, len(self.columns)), dtype=np.int16)
-        offset = 1
-        for j, (column, width) in enumerate(zip(self.columns, self._widths(), strict=True)):
-            code = self._codes(column, table.cells[j])
-            present = code < width
-            indices[:, j] = offset + np.where(present, code, 0)
-            cells[:, j] = np.where(present, CELL_ONE, 0)
+        from ledgerwood.learners.linear import _kernels
+
+        listed, sizes, offset = [], np.zeros(len(table), dtype=np.int64), 1
+        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
             if self._is_plain(column):
-                cells[:, j] = np.rint(_unit(table.cells[j], column) * CELL_ONE)
+                own = np.rint(_unit(values, column) * CELL_ONE).astype(np.int16)
+                places = np.full(len(table), offset, dtype=np.uint16)
+            else:
+                codes = self._codes(column, values)
+                own = np.where(codes < width, np.int16(CELL_ONE), np.int16(0))
+                places = (offset + codes).astype(np.uint16)
+            sizes += own != 0
+            listed.append((places, own))
             offset += width
-        kept = cells != 0
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.uint64)
-        rows = Rows(starts, indices[kept], cells[kept], self.width, self._intercept_cell, labels, coded)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
+        indices, cells = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
+        ends = starts[:-1].copy()
+        for places, own in listed:
+            _kernels.append(places, own, ends, indices, cells)
+        rows = Rows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
         return rows if self.row_norm is None else rows.shortened(self.square_bound)
 
     def scores(self, table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,8 @@ hinge      y if y s < 1, else 0     1               -1 and 1
 =========  =======================  ==============  =====================
 
 **Per-round bound.** A row has norm at most R and the weights w are released, so :math:`|s| \le R \lVert w \rVert` is
-public, and the logistic gradient is at most :math:`\sigma(R \lVert w \rVert)`: one half in the first round.
+public. The logistic gradient is at most :math:`\sigma(R \lVert w \rVert)`, one half in the first round; a residual is
+at most :math:`1 + R \lVert w \rVert`.
 """
 
 from __future__ import annotations
@@ -55,18 +56,19 @@ class Loss:
     score_shift: int = _SCORE_SHIFT
     table_shift: int = (GRADIENT_ONE.bit_length() - 1) - _TABLE_STEP_BITS
 
-    def gradient_bound(self, clip: float, norm: float, weight_norm: float, outputs: int) -> int:
-        """Return the public bound on the norm of a record's gradients, in steps, for rows of norm ``norm``.
+    def gradient_bound(self, norm: float, weight_norm: float, outputs: int) -> int:
+        """Return the public bound on the norm of a record's gradients before any clip, in steps.
 
-        ``weight_norm`` is the largest norm of an output's weights.
+        Rows have norm ``norm`` at most; ``weight_norm`` is the largest norm of an output's weights.
         """
-        bound = clip
-        if self.name == "logistic":
+        reach = min(norm * weight_norm, 2.0**30)
+        each = 1.0
+        if self.name == "squared":
+            each = 1 + reach  # of residuals that are not rounded: see residuals.py
+        elif self.name == "logistic":
             # One step of the table and one of the gradient cover every rounding between score and gradient.
-            reach = norm * weight_norm + 2.0**-_TABLE_STEP_BITS
-            each = 1 / (1 + math.exp(-min(reach, 700.0))) + 2 / GRADIENT_ONE
-            bound = min(clip, math.sqrt(outputs) * each)
-        return max(1, math.ceil(bound * GRADIENT_ONE))
+            each = 1 / (1 + math.exp(-min(reach + 2.0**-_TABLE_STEP_BITS, 700.0))) + 2 / GRADIENT_ONE
+        return math.ceil(math.sqrt(outputs) * each * GRADIENT_ONE)
 
 
 LOSSES = ("squared", "logistic", "hinge")

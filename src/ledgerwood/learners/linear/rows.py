@@ -6,10 +6,10 @@ gradients and labels in steps of ``1 / GRADIENT_ONE``; all of them public consta
 
 **No sum is rounded or wraps around.** Let :math:`|z| \le 2^{12}` be a cell, :math:`p < 2^{16}` the number of columns.
 
-* :meth:`Rows.gram` multiplies blocks of :math:`2^{13}` rows as float64 matrices. Every partial sum of products
-  :math:`z_i z_j` of a block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`: floats hold it
-  exactly, so any order of summation, fused or not, gives the same exact number. Blocks are added in int64, which
-  holds :math:`2^{39}` rows.
+* :meth:`Rows.gram` adds products of cells in int64 where rows are short, which holds :math:`2^{39}` rows. Others are
+  multiplied in blocks of :math:`2^{13}` rows as float64 matrices. Every partial sum of products :math:`z_i z_j` of a
+  block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`: floats hold it exactly, so any order of
+  summation, fused or not, gives the same exact number. Blocks are added in int64.
 * A score is a sum of at most :math:`p` products of a cell and a weight, clipped to :math:`2^{30}`: at most
   :math:`2^{16+12+30} = 2^{58}`.
 * :meth:`Rows.pull` adds products of a cell and a gradient of at most :math:`2^{20}`: int64 holds :math:`2^{31}` rows.
@@ -22,6 +22,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.linear.patterns import Patterns, grouped, ungrouped
 
 if TYPE_CHECKING:
     from ledgerwood.learners.linear.losses import Loss
@@ -42,8 +44,12 @@ WEIGHT_BITS = 20
 MAX_COLUMNS = 2**16 - 1
 _LARGEST_WEIGHT = 2**30
 _BLOCK = 2**13
+_SHORT = 3
+"""Rows with fewer than one cell in so many are multiplied cell by cell; a matrix product is quicker for others."""
 _WORTH_A_THREAD = 2**18
-"""Cells below which a second thread costs more than it saves."""
+"""Look-ups below which a second thread costs more than it saves."""
+_WORTH_GROUPING = 8
+"""The pass before which columns are put into groups: it takes as long as some eight passes, and saves most of each."""
 
 Ints = NDArray[np.int64]
 
@@ -54,9 +60,8 @@ def fixed_point(weights: NDArray[np.float64]) -> Ints:
     >>> fixed_point(np.array([[0.5, 1e9]])).tolist()
     [[524288, 1073741824]]
     """
-    limit = _LARGEST_WEIGHT / 2.0**WEIGHT_BITS
-    known = np.where(np.isnan(weights), 0.0, weights)
-    return np.rint(np.clip(known, -limit, limit) * 2.0**WEIGHT_BITS).astype(np.int64)
+    steps = np.nan_to_num(weights * 2.0**WEIGHT_BITS, nan=0.0)
+    return np.rint(np.minimum(np.maximum(steps, -_LARGEST_WEIGHT), _LARGEST_WEIGHT)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,7 @@ class Rows:
     intercept: int
     labels: Ints | None = None
     coded: bool = False
-    unit: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        if self.cells.size and (self.cells == self.cells[0]).all():  # indicators alone: sums need no products
-            object.__setattr__(self, "unit", int(self.cells[0]))
+    _passes: _Passes = field(init=False, repr=False, default_factory=lambda: _Passes())
 
     @property
     def columns(self) -> int:
@@ -119,8 +120,13 @@ class Rows:
         return out
 
     def gram(self) -> Ints:
-        """Return the exact sum of row times row: float64 matrix products of integers below 2**53, by blocks."""
+        """Return the exact sum of row times row: cell by cell if rows are short, else float64 products by blocks."""
         total = np.zeros((self.width, self.width), dtype=np.int64)
+        if self.cells.size * _SHORT < self.count * self.width:
+            from ledgerwood.learners.linear import _kernels
+
+            _kernels.cross(self.starts, self.indices, self.cells, self.intercept, total)
+            return np.tril(total) + np.tril(total, -1).T
         for begin in range(0, self.count, _BLOCK):
             block = self.dense(begin, min(begin + _BLOCK, self.count))
             total += (block.T @ block).astype(np.int64)
@@ -131,26 +137,44 @@ class Rows:
         from ledgerwood.learners.linear import _kernels
 
         assert self.labels is not None
-        labels = self.labels
+        labels, form = self.labels, self._passes.form(self)
+        scores = np.zeros((len(weights), form.parents.size), dtype=np.int64)
+        _kernels.pattern_scores(form.parents, form.columns, form.cells, weights, scores)
+        rule = (loss.code, loss.table, loss.score_shift, loss.table_shift, GRADIENT_ONE, clip)
 
         def part(begin: int, end: int) -> Ints:
-            out = np.zeros(weights.shape, dtype=np.int64)
-            rows = (
-                self.starts[begin : end + 1],
-                self.indices,
-                self.cells,
-                self.unit,
-                self.intercept,
-                labels[begin:end],
-            )
-            rule = (loss.code, loss.table, loss.score_shift, loss.table_shift, GRADIENT_ONE, clip)
+            out = np.zeros((len(weights), self.width + form.parents.size), dtype=np.int64)
+            columns, sums = out[:, : self.width], out[:, self.width :]
+            starts = form.loose_starts[begin : end + 1]
+            rows = (form.codes[begin:end], starts, form.loose_columns, form.loose_cells, self.intercept)
+            given: tuple[Any, ...]
             if len(weights) == 1:
-                _kernels.pull_one(*rows, self.coded, weights[0], *rule, out[0])
+                given = (*rows, labels[begin:end], self.coded, scores[0], weights[0], *rule, sums[0], columns[0])
+                _kernels.pull_one(*given)
             else:
-                _kernels.pull(*rows, weights, *rule, out)
+                given = (*rows, labels[begin:end], scores, weights, *rule, sums, columns)
+                _kernels.pull(*given)
             return out
 
-        return _in_threads(part, self.count, int(self.cells.size) * weights.shape[0])
+        found = _in_threads(part, self.count, form.work * weights.shape[0])
+        total = np.ascontiguousarray(found[:, : self.width])
+        _kernels.pattern_sums(form.parents, form.columns, form.cells, found[:, self.width :], total)
+        return total
+
+
+@dataclass(slots=True)
+class _Passes:
+    """How the rows are held for passes: as they are at first, in groups once many passes were asked for."""
+
+    asked: int = 0
+    held: Patterns | None = None
+
+    def form(self, rows: Rows) -> Patterns:
+        self.asked += 1
+        if self.held is None or self.asked == _WORTH_GROUPING:
+            make = partial(grouped, width=rows.width) if self.asked == _WORTH_GROUPING else ungrouped
+            self.held = make(rows.starts, rows.indices, rows.cells)
+        return self.held
 
 
 def _added(answers: list[Ints]) -> Ints:

@@ -69,10 +69,14 @@ class RowBound:
         squares = (self.square * (1 if plain else DIAGONAL)) ** 2
         return _root_above(Fraction(squares * (2 if self._replaces else 1)))
 
-    def pull(self, clip: int) -> float:
-        """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``."""
+    def pull(self, clip: int, *, rounded: int = 0) -> float:
+        """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``.
+
+        ``rounded`` numbers are rounded after they were summed: each of them may move by one more.
+        """
         squares = clip**2 * self.square
-        return _root_above(Fraction(squares * (4 if self._replaces else 1)))
+        exact = _root_above(Fraction(squares * (4 if self._replaces else 1)))
+        return _above(Fraction(exact) + Fraction(_root_above(Fraction(rounded))))
 
     def eigenvalue(self) -> float:
         """Sensitivity of :func:`smallest_eigenvalue`."""
