@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated demo-opboost test slow lint types docs dist bench papers papers-quick clean
+.PHONY: demo demo-dask demo-federated demo-opboost test slow lint types docs dist bench papers papers-quick clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ demo: $(STAMP)  ## set up, then run the main job
 
 demo-opboost: $(STAMP)  ## three parties on this machine, with certificates made on the spot
 	$(BIN)/python -m ledgerwood.app.opboost demo
+
+demo-dask: $(STAMP)  ## a local cluster of processes loses a worker and gives the same model
+	$(BIN)/python -m ledgerwood.demo.dask
 
 demo-federated: $(STAMP)  ## three parties train over Flower on this machine
 	$(BIN)/python -m ledgerwood.app.federated_demo

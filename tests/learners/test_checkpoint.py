@@ -23,6 +23,7 @@ from ledgerwood.learners import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     PrivateClassifier,
+    PrivateRegressor,
     Schema,
     load,
 )
@@ -159,6 +160,8 @@ def test_sampled_rows_undeclared_facts_units_and_other_learners_resume_too(tmp_p
     numbers = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1))
     options: dict[str, Any] = {"recipe": "tr", "n_trees": 4, "schema": numbers, "delta": 1e-5}
     resumed_equals_undisturbed(lambda: PrivateBoostingRegressor(**options), given, tmp_path / "numbers", 4)
+    auto: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "schema": numbers}
+    resumed_equals_undisturbed(lambda: PrivateRegressor(**auto), given, tmp_path / "auto", 6)
 
 
 def test_finished_rounds_are_recalled_without_a_look_at_the_data(
@@ -270,9 +273,9 @@ class Losing:
     def digests(self, parts: Any, key: bytes) -> list[str]:
         return OutOfCoreEngine().digests(parts, key)
 
-    def aggregator(self, parts: Any) -> Any:
-        inner = OutOfCoreEngine().aggregator(parts)
-        ask, asked = inner._sum, []
+    def sums(self, records: Any) -> Any:
+        inner = OutOfCoreEngine().sums(records)
+        ask, asked = inner.ask, []
 
         def losing(*question: Any) -> Any:
             asked.append(1)
@@ -280,7 +283,7 @@ class Losing:
                 raise EngineLost("the scheduler is gone")
             return ask(*question)
 
-        inner._sum = losing  # type: ignore[method-assign]
+        inner.ask = losing  # type: ignore[method-assign]
         return inner
 
 

@@ -26,6 +26,7 @@ from ledgerwood.learners.accounts import statement_for
 from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
+from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
 from ledgerwood.learners.frames import raw_columns, without_unit
 from ledgerwood.learners.labels import as_numbers, trainable
@@ -318,6 +319,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of ``classes_``."""
         table = self._table(X)
@@ -325,6 +327,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
             return np.ones((len(table), 1))
         return np.asarray(self._probabilities(table), dtype=np.float64)
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class."""
         best = np.argmax(self.predict_proba(X), axis=1)
@@ -355,6 +358,7 @@ class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     def _values(self, table: Table) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    @by_parts
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted number."""
         return np.asarray(self._values(self._table(X)), dtype=np.float64)

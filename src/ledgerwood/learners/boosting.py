@@ -12,15 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.auto import Choice, choice_for
-from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+from ledgerwood.learners.base import PrivateClassifierBase, PrivateRegressorBase
 from ledgerwood.learners.discovery import Unknown
 from ledgerwood.learners.door import Door
-from ledgerwood.learners.engines.parted import PartedColumns, PartedTable, read_parted
-from ledgerwood.learners.engines.partitions import as_partitions
+from ledgerwood.learners.engines.estimator import PartedEstimator
+from ledgerwood.learners.engines.parted import PartedTable
+from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.engines.resting import RestingAggregator
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Columns, Labels, Table
+from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
@@ -40,7 +41,7 @@ _COMPONENTS = (
 )  # fmt: skip
 
 
-class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
+class _PrivateBoosting(TreeModelMixin, PartedEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
 
     def __init__(
@@ -176,35 +177,19 @@ class _PrivateBoosting(TreeModelMixin, PrivateEstimator):
             return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
         return outline(settings, facts.n_features)
 
-    # ---- tables in parts
-
-    def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicFacts, tuple[str, ...]]:
-        source = as_partitions(X, y)
-        if source is None:
-            if self.engine is not None:
-                hint = "Give a Parquet folder, a Dask frame or Partitions.of_frames([...], target=...)"
-                raise ParameterError("engine", "be None for a table in memory", self.engine, hint)
-            return super()._read(X, y, schema)
-        given = read_parted(source, schema, classification=self._task == "classification")
-        self.n_features_in_ = len(given.columns)
-        self.feature_names_in_ = np.array([column.name for column in given.columns], dtype=object)
-        # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
-        target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
-
-    def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
-        return (
-            given.digest(self.engine, key) if isinstance(given, PartedColumns) else super()._digest(given, target, key)
-        )
-
     # ---- train
 
     def _aggregator(
         self, table: Table, labels: Labels, settings: Settings, start_scores: NDArray[np.int32] | None
     ) -> Aggregator:
         if isinstance(table, PartedTable):
-            return table.aggregator(self.engine, labels, settings, self.n_threads)
+            from ledgerwood.learners.engines.sums import TreeParts, TreeRecords
+
+            about = settings, labels.classes, labels.bounds
+            records = [
+                TreeRecords(p, first, table.columns, table.target, *about, kept) for p, first, kept in table.parts()
+            ]
+            return TreeParts(self._engine.sums(records), len(table.columns))
         from ledgerwood.learners.trees.local import LocalAggregator
 
         return LocalAggregator(
@@ -268,10 +253,10 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
     engine
-        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame,
-        :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by part, or
-        :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the name of
-        the target column, and the schema declares every column.
+        Where the sums are taken when X is a table in parts (a Parquet file or folder, an Arrow dataset, a Dask frame or
+        array, :class:`~ledgerwood.learners.engines.Partitions`): ``"out_of_core"`` (default) on this machine, part by
+        part, or :class:`~ledgerwood.learners.engines.DaskEngine`. The result does not depend on it. ``y`` is then the
+        name of the target column (a Dask array beside a Dask array), and the schema declares every column.
     random_state
         For tests only: a seeded fit is reproducible and not private.
     verbose, callbacks, allow_leak
@@ -302,6 +287,7 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         return self.forest_.probabilities(table.cells)
 
+    @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
         table = self._table(X)  # says so if the model is not fitted

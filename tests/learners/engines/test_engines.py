@@ -1,13 +1,8 @@
-"""The same bits wherever the rows live: in memory, in files, in any parts, on a cluster whose workers die."""
+"""The same bits wherever the rows live: in memory, in files, in any parts."""
 
 from __future__ import annotations
 
-import copy
 import itertools
-import os
-import pickle
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +11,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
-from sklearn.base import clone
 
-from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema
-from ledgerwood.learners.engines import DaskEngine, Partitions
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners import (
+    AdaSSPRegressor,
+    BoostedAdaSSPClassifier,
+    BoostedAdaSSPRegressor,
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    Schema,
+)
+from ledgerwood.learners.engines import Partitions
+from ledgerwood.learners.engines.partitions import LazyPart
 from ledgerwood.learners.trees.forest import Forest
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
@@ -51,8 +54,17 @@ def same(a: Forest, b: Forest) -> bool:
 
 def model(recipe: str, classes: int = 2, **options: Any) -> PrivateBoostingClassifier:
     schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)))
-    sizes = {"n_trees": 3, "max_depth": 2, "n_bins": 8, "epsilon": 4.0, "delta": 1e-5, "random_state": 7, **options}
-    return PrivateBoostingClassifier(recipe=recipe, schema=schema, **sizes)
+    sizes = {
+        "schema": schema,
+        "n_trees": 3,
+        "max_depth": 2,
+        "n_bins": 8,
+        "epsilon": 4.0,
+        "delta": 1e-5,
+        "random_state": 7,
+        **options,
+    }
+    return PrivateBoostingClassifier(recipe=recipe, **sizes)
 
 
 RECIPES = [
@@ -68,6 +80,90 @@ def test_out_of_core_gives_the_bits_of_memory_for_every_recipe_and_partition(rec
     for cuts in ([150], [1, 2, 399]):
         parts = Partitions.of_frames(pieces(data, cuts), target="y")
         assert same(model(recipe, engine="out_of_core").fit(parts).forest_, local.forest_)
+
+
+FEATURES = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_classifiers_give_the_same_bits(classes: int) -> None:
+    data = frame(classes=classes)
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)))
+    options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "schema": schema, "random_state": 3}
+    local = BoostedAdaSSPClassifier(**options).fit(data[FEATURES], data["y"])
+    for cuts in ([150], [1, 2, 399]):
+        parts = Partitions.of_frames(pieces(data, cuts), target="y")
+        found = BoostedAdaSSPClassifier(engine="out_of_core", **options).fit(parts)
+        assert np.array_equal(found.weights_, local.weights_)
+
+
+@pytest.mark.parametrize("learner", [AdaSSPRegressor, BoostedAdaSSPRegressor])
+@pytest.mark.parametrize("accounting", ["tight", "paper"])
+def test_linear_regressors_give_the_same_bits(learner: Any, accounting: str) -> None:
+    data = frame(classes=3)
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, target_bounds=(0, 3))
+    options: dict[str, Any] = {"delta": 1e-5, "schema": schema, "random_state": 3, "accounting": accounting}
+    local = learner(**options).fit(data[FEATURES], data["y"].astype(float))
+    found = learner(**options).fit(Partitions.of_frames(pieces(data, [7, 250]), target="y"))
+    assert np.array_equal(found.weights_, local.weights_)
+    assert np.array_equal(found.predict(Partitions.of_frames(pieces(data, [9]))), local.predict(data[FEATURES]))
+
+
+@pytest.mark.parametrize("learner", [PrivateBoostingClassifier, BoostedAdaSSPClassifier])
+def test_a_persons_rows_may_lie_in_several_parts(learner: Any) -> None:
+    data = frame().assign(who=[f"person {i % 90}" for i in range(400)])
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2)
+    options: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "schema": schema, "random_state": 3}
+    local = learner(**options).fit(data[[*FEATURES, "who"]], data["y"])
+    found = learner(**options).fit(Partitions.of_frames(pieces(data, [100, 101, 350]), target="y"))
+    assert found.save is not None and "at most 2 are used" in str(found.privacy_statement())
+    for name in ("forest_", "weights_"):
+        if hasattr(local, name):
+            a, b = getattr(local, name), getattr(found, name)
+            assert same(a, b) if name == "forest_" else np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("recipe", ["xgb", "tr", "tr_ih_ebm", "sarus"])
+def test_sampled_rows_are_the_same_ones_in_any_parts(recipe: str) -> None:
+    data = frame()
+    local = model(recipe, rows=0.5).fit(data[FEATURES], data["y"])
+    found = model(recipe, rows=0.5).fit(Partitions.of_frames(pieces(data, [3, 200]), target="y"))
+    assert same(found.forest_, local.forest_)
+
+
+def test_dask_frames_and_arrays_train_and_predict() -> None:
+    from dask import array, dataframe
+
+    data = frame()
+    local = model("xgb").fit(data[FEATURES], data["y"])
+    parted = dataframe.from_pandas(data, npartitions=3)
+    found = model("xgb").fit(parted, "y")
+    assert same(found.forest_, local.forest_)
+    lazy = found.predict_proba(parted)
+    assert hasattr(lazy, "dask") and np.array_equal(lazy.compute(), local.predict_proba(data[FEATURES]))
+    assert np.array_equal(found.predict(parted).compute(), local.predict(data[FEATURES]))
+    X, y = data[["a", "b"]].fillna(0.5).to_numpy(), data["y"].to_numpy()
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    numbers = model("xgb", schema=schema).fit(X, y)
+    blocks = array.from_array(X, chunks=(130, 1))
+    by_blocks = model("xgb", schema=schema).fit(blocks, array.from_array(y, chunks=77))
+    assert same(by_blocks.forest_, numbers.forest_)
+    assert np.array_equal(by_blocks.predict_proba(blocks).compute(), numbers.predict_proba(X))
+    assert np.array_equal(by_blocks.decision_function(blocks).compute(), numbers.decision_function(X))
+    with pytest.raises(ParameterError, match="be a Dask array when X is one"):
+        model("xgb", schema=schema).fit(blocks, y)
+
+
+def test_predictions_of_parts_are_those_of_the_whole(tmp_path: Path) -> None:
+    data = frame(classes=3)
+    fitted = model("tr", 3).fit(data[FEATURES], data["y"])
+    parquet.write_table(pa.Table.from_pandas(data, preserve_index=False), tmp_path / "a.parquet", row_group_size=90)
+    parts = Partitions.of_parquet(tmp_path, part_rows=100)
+    assert len(parts.parts) > 2
+    for method in ("predict", "predict_proba", "decision_function"):
+        whole = getattr(fitted, method)(data[FEATURES])
+        assert np.array_equal(getattr(fitted, method)(parts), whole)
+        assert np.array_equal(getattr(fitted, method)(str(tmp_path)), whole)
 
 
 def test_softmax_and_regression_too() -> None:
@@ -125,89 +221,64 @@ def test_bad_parts_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
         model("tr").fit(opened)
 
 
-# ---- a cluster of processes
+def write(data: pd.DataFrame, path: Path) -> None:
+    parquet.write_table(pa.Table.from_pandas(data, preserve_index=False), path)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    import warnings
+def test_files_with_other_columns_or_types_are_refused_and_empty_ones_left_out(tmp_path: Path) -> None:
+    data = frame(60)
+    write(data.iloc[:30], tmp_path / "0.parquet")
+    write(data.iloc[30:30], tmp_path / "1.parquet")
+    write(data.iloc[30:], tmp_path / "2.parquet")
+    opened = Partitions.of_parquet(tmp_path, "y")
+    assert len(opened.parts) == 2 and opened.rows == 60
+    for name, other in (("types", data.assign(b=data["b"].astype("float32"))), ("columns", data.drop(columns="b"))):
+        path = tmp_path / name
+        path.mkdir()
+        write(data, path / "0.parquet")
+        write(other, path / "1.parquet")
+        ledger = Ledger(10.0, 1e-4)
+        for given in (str(path), dataset.dataset([str(path / f"{i}.parquet") for i in (0, 1)])):
+            with pytest.raises(ParameterError, match="same columns and types"):
+                model("tr").fit(given, "y", ledger=ledger)
+        assert not ledger.journal()
 
-    from distributed import Client, LocalCluster
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        started = LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0, host="127.0.0.1"
-        )
-        client = Client(started)
-        yield client
-        client.close()
-        started.close()
+def test_a_dask_partition_unlike_the_others_is_refused_before_anything_is_spent() -> None:
+    from dask import dataframe
+    from dask.delayed import delayed
+
+    data = frame(60)
+    meta = data.iloc[:0]
+    for recipe in ("tr", "xgb"):
+        for bad in (data.assign(a="text"), data.drop(columns="b")):
+            pieces = [delayed(data), delayed(bad)]
+            table = dataframe.from_delayed(pieces, meta=meta, verify_meta=False)
+            ledger = Ledger(20.0, 1e-4)
+            with pytest.raises(ParameterError):
+                model(recipe, rows=0.5).fit(table, "y", ledger=ledger)
+            assert not ledger.journal()
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("recipe", ["xgb", "tr_ih_ebm", "sarus"])
-def test_a_cluster_gives_the_bits_of_memory(cluster: Any, recipe: str) -> None:
+def test_a_part_that_is_not_the_same_every_time_is_refused() -> None:
+    data, loads = frame(60), []
+
+    def shrinking() -> pd.DataFrame:
+        loads.append(1)
+        return data if len(loads) == 1 else data.iloc[1:]
+
+    table = Partitions((LazyPart(shrinking, 60),), "y", data.iloc[:2])
+    with pytest.raises(ParameterError, match="have 60 rows whenever it is loaded"):
+        model("tr").fit(table)
+
+
+def test_a_file_that_changes_between_two_passes_is_refused(tmp_path: Path) -> None:
     data = frame()
-    local = model(recipe).fit(data[["a", "b", "c"]], data["y"])
-    parts = Partitions.of_frames(pieces(data, [100, 101, 250]), target="y")
-    assert same(model(recipe, engine=DaskEngine(cluster)).fit(parts).forest_, local.forest_)
+    write(data, tmp_path / "a.parquet")
 
+    def change(progress: Any) -> None:
+        if progress.done == 1:
+            write(data.iloc[::-1], tmp_path / "a.parquet")
 
-def _process_number() -> int:
-    return os.getpid()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_killed_worker_changes_no_bit(cluster: Any) -> None:
-    data = frame()
-    options: dict[str, Any] = {"n_trees": 6, "max_depth": 3}
-    local = model("xgb", **options).fit(data[["a", "b", "c"]], data["y"])
-    parts = Partitions.of_frames(pieces(data, [100, 200, 300]), target="y")
-    killed = []
-
-    def kill(progress: Any) -> None:
-        if progress.done in (5, 14):
-            victim = sorted(cluster.run(_process_number).values())[0]
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
-
-    found = model("xgb", engine=DaskEngine(cluster), callbacks=[kill], **options).fit(parts)
-    assert len(set(killed)) == 2
-    assert same(found.forest_, local.forest_)
-    cluster.wait_for_workers(2, timeout=60)
-
-
-def test_an_engine_survives_clone_and_pickling_drops_its_client() -> None:
-    client = object()
-    engine = DaskEngine(client)
-    assert clone(model("tr", engine=engine)).engine is engine
-    assert copy.deepcopy(engine) is engine
-    assert pickle.loads(pickle.dumps(engine)).client is None
-
-
-class Gone:
-    """A client whose scheduler is gone."""
-
-    def run(self, function: Any) -> dict[str, Any]:
-        return {"worker": function()}
-
-    def scheduler_info(self, **_: Any) -> Any:
-        raise OSError("connection lost")
-
-
-def test_a_lost_scheduler_is_a_clear_error() -> None:
-    data = frame(50)
-    with pytest.raises(EngineLost, match="Fit again with a new client"):
-        model("tr", engine=DaskEngine(Gone())).fit(Partitions.of_frames([data], target="y"))
-
-
-def test_workers_of_another_version_are_refused() -> None:
-    class Old(Gone):
-        def run(self, function: Any) -> dict[str, Any]:
-            return {"worker": "0.0.1"}
-
-    with pytest.raises(ParameterError, match="have ledgerwood"):
-        model("tr", engine=DaskEngine(Old())).fit(Partitions.of_frames([frame(50)], target="y"))
+    with pytest.raises(ParameterError, match="not change during a training"):
+        model("tr_ih_ebm", callbacks=[change]).fit(str(tmp_path), "y")

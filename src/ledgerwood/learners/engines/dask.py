@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,25 @@ from numpy.typing import NDArray
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.engines.replay import Log, Op, Question, Records, apply, part_digest
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.seam import Channel, Edges, PartialTree, Sample, Structure, Task, Tree
+from ledgerwood.learners.engines.reading import part_digest, unit_column
+from ledgerwood.learners.engines.sums import Ints, Log, Op, Question, Records, apply
+from ledgerwood.learners.schema import Key
 
-__all__ = ["DaskAggregator", "DaskEngine"]
+__all__ = ["DaskEngine", "DaskSums"]
 
-Ints = NDArray[np.int64]
-
-_CACHE: dict[tuple[str, int], tuple[LocalAggregator, int]] = {}
+_CACHE: dict[tuple[str, int], tuple[Any, int]] = {}
 _LOCK = threading.Lock()
 _RETRIES = 8
+_OPEN = "open"
+"""The question that needs no answer: load your parts."""
 _POLL = 1.0
 """Seconds between two looks at whether a worker is still there."""
 _PATIENCE = 120
 """Seconds to wait for a worker when there is none."""
+_GONE = (
+    "the cluster is gone; the release under way was not made. Fit again with a new client: with the same checkpoint "
+    "the training goes on where it was"
+)
 
 
 class DaskEngine:
@@ -49,7 +53,7 @@ class DaskEngine:
     Examples
     --------
     >>> engine = DaskEngine(None)
-    >>> engine.aggregator([])
+    >>> engine.sums([])
     Traceback (most recent call last):
     ...
     ledgerwood.errors.ParameterError: engine must have a client: DaskEngine(client), got engine=None
@@ -67,22 +71,30 @@ class DaskEngine:
     def __sklearn_clone__(self) -> DaskEngine:
         return self
 
-    def aggregator(self, parts: Sequence[Records]) -> DaskAggregator:
-        """Return the aggregator of some parts on this cluster."""
-        return DaskAggregator(self._checked(), parts, self.threads_per_task)
+    def sums(self, records: Sequence[Records]) -> DaskSums:
+        """Return who answers for some parts on this cluster; what is wrong with a part shows here."""
+        found = DaskSums(self._checked(), records, self.threads_per_task)
+        found.ask(_OPEN)
+        return found
 
     def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
         """Return a keyed digest of each part, taken by the workers."""
+        return self.each(part_digest, parts, key)
+
+    def units(self, parts: Sequence[Any], unit: Key) -> list[NDArray[Any]]:
+        """Return the column of each part that names the unit of privacy."""
+        return self.each(unit_column, parts, unit)
+
+    def each(self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any) -> list[Any]:
+        """Return a function of each part, computed by the workers."""
         client = self._checked()
         try:
-            futures = [client.submit(part_digest, part, key, pure=False) for part in parts]
-            return [str(digest) for digest in client.gather(futures)]
+            found = client.gather([client.submit(function, part, *arguments, pure=False) for part in parts])
+            return list(found)
         except Exception as error:
             if _is_ours(error):
                 raise
-            raise EngineLost(
-                "the cluster was lost before anything was released. Fit again with a new client"
-            ) from error
+            raise EngineLost(_GONE) from error
 
     def _checked(self) -> Any:
         if self.client is None:
@@ -91,75 +103,63 @@ class DaskEngine:
         return self.client
 
 
-class DaskAggregator:
+class DaskSums:
     """Exact sums over parts on a cluster."""
 
-    def __init__(self, client: Any, parts: Sequence[Records], threads: int) -> None:
-        self._client, self._parts, self._threads = client, list(parts), threads
+    def __init__(self, client: Any, records: Sequence[Records], threads: int) -> None:
+        self._client, self._records, self._threads = client, list(records), threads
         self._run, self._log = uuid.uuid4().hex, Log()
         self._known: dict[str, int] = {}  # worker -> entries of the log it has seen
         self._homes: dict[str, list[int]] = {}
 
-    @property
-    def n_features(self) -> int:
-        """How many features there are."""
-        return len(self._parts[0].columns)
+    def tell(self, name: str, argument: Any) -> None:
+        """Add something public to the log."""
+        if name == "start" and self._log.ops:
+            self._run = uuid.uuid4().hex
+            self._known.clear()
+        self._log.tell(name, argument)
 
-    def start(self, task: Task) -> None:
-        self._run = uuid.uuid4().hex
-        self._known.clear()
-        self._log.tell("start", task)
-
-    def bin(self, edges: Edges) -> None:
-        self._log.tell("bin", edges)
-
-    def sample(self, sample: Sample | None) -> None:
-        self._log.tell("sample", sample)
-
-    def add(self, trees: Sequence[Tree]) -> None:
-        self._log.tell("add", list(trees))
-
-    def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
-        return self._ask(("histogram", (tree, features, channel)))
-
-    def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        return self._ask(("leaf_sums", (list(trees), channel)))
-
-    # ---- inside
-
-    def _ask(self, question: Question) -> Ints:
+    def ask(self, name: str, *arguments: Any) -> Ints:
         """Ask every worker about its parts; ask again, on workers that are there, for what was lost."""
         total: Ints | None = None
-        waiting = list(range(len(self._parts)))
+        waiting = list(range(len(self._records)))
         for _ in range(_RETRIES):
             futures = []
             for worker, own in self._assigned(waiting).items():
-                known = self._known.get(worker, 0)
-                task = (self._run, [(i, self._parts[i]) for i in own], known, self._log.ops[known:], question)
-                futures.append((worker, own, self._submit(worker, (*task, self._threads))))
+                futures.append((worker, own, self._submit(worker, own, (name, arguments))))
             waiting = []
             for worker, own, future in futures:
                 try:
-                    answer = self._result(worker, future)
+                    found = self._result(worker, future)
                 except Exception as error:
                     if _is_ours(error):
                         raise
+                    self._present()  # says so if it is the scheduler that died
                     self._forget(worker)
                     waiting += own
                     continue
-                if answer is None:  # the worker lacks state: give it the whole log
-                    self._known[worker] = 0
+                if found is None:  # the worker lacks state: give it the parts and the whole log
+                    self._known.pop(worker, None)
                     waiting += own
                     continue
                 self._known[worker] = len(self._log.ops)
-                total = answer if total is None else total + answer
+                total = found if total is None else total + found
             if not waiting:
                 assert total is not None
                 return total
         raise EngineLost(
-            f"{len(waiting)} of {len(self._parts)} parts could not be summed after {_RETRIES} attempts; nothing of "
-            f"them was released. Check the cluster, then fit again with a new client"
+            f"{len(waiting)} of {len(self._records)} parts could not be summed after {_RETRIES} attempts. {_GONE}"
         )
+
+    def _submit(self, worker: str, own: Sequence[int], question: Question) -> Any:
+        """Give a worker its task: with the parts and the whole log only if it has not seen them."""
+        known = self._known.get(worker)
+        parts = {number: self._records[number] if known is None else None for number in own}
+        task = (self._run, parts, known or 0, self._log.ops[known or 0 :], question, self._threads)
+        try:
+            return self._client.submit(answer, *task, workers=[worker], allow_other_workers=True, pure=False, retries=0)
+        except Exception as error:
+            raise EngineLost(_GONE) from error
 
     def _result(self, worker: str, future: Any) -> Ints | None:
         """Wait for an answer as long as its worker is there: a task whose worker died may wait for it for ever."""
@@ -173,22 +173,21 @@ class DaskAggregator:
                     raise
 
     def _present(self) -> list[str]:
+        if getattr(self._client, "status", "running") != "running":  # it would try to reconnect for minutes
+            raise EngineLost(_GONE)
         try:
             return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
         except Exception as error:
-            raise EngineLost("the scheduler is gone; nothing was released. Fit again with a new client") from error
-
-    def _submit(self, worker: str, task: tuple[Any, ...]) -> Any:
-        try:
-            return self._client.submit(answer, *task, workers=[worker], allow_other_workers=True, pure=False, retries=0)
-        except Exception as error:
-            raise EngineLost("the scheduler is gone; nothing was released. Fit again with a new client") from error
+            raise EngineLost(_GONE) from error
 
     def _assigned(self, parts: Sequence[int]) -> dict[str, list[int]]:
         """Return which worker sums which parts: the one that did before if it is there, else the least loaded one."""
         present = self._present()
         if not present:
-            self._client.wait_for_workers(1, timeout=_PATIENCE)
+            try:
+                self._client.wait_for_workers(1, timeout=_PATIENCE)
+            except Exception as error:
+                raise EngineLost(_GONE) from error
             present = self._present()
         for gone in set(self._homes) - set(present):
             self._forget(gone)
@@ -197,6 +196,7 @@ class DaskAggregator:
             if part not in home:
                 least = min(present, key=lambda worker: (len(self._homes.get(worker, ())), worker))
                 self._homes.setdefault(least, []).append(part)
+                self._known.pop(least, None)  # it needs this part, and the log from its beginning
                 home[part] = least
         found: dict[str, list[int]] = {}
         for part in parts:
@@ -209,23 +209,27 @@ class DaskAggregator:
 
 
 def answer(
-    run: str, parts: Sequence[tuple[int, Records]], known: int, ops: Sequence[Op], question: Question, threads: int
+    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: Question, threads: int
 ) -> Ints | None:
-    """Sum a question over some parts on a worker; None if the log does not begin where the worker's memory ends."""
-    total: Ints | None = None
+    """Sum a question over some parts on a worker; None if it lacks a part, or the log begins after its memory ends."""
     with _LOCK:
         for old in [key for key in _CACHE if key[0] != run]:
             del _CACHE[old]
-        for number, records in parts:
-            aggregator, seen = _CACHE.get((run, number), (None, 0))
-            if aggregator is None or seen < known:
-                if known:
-                    return None
-                aggregator, seen = records.open(threads), 0
-            apply(aggregator, ops[seen - known :])
-            _CACHE[run, number] = aggregator, known + len(ops)
+        new = {number: records for number, records in parts.items() if (run, number) not in _CACHE}
+    if any(records is None for records in new.values()):
+        return None
+    # Outside the lock: a part that is itself a Dask computation needs the worker to go on.
+    opened = {number: records.open(threads) for number, records in new.items() if records is not None}
+    total: Ints | None = None
+    with _LOCK:
+        for number in parts:
+            held, seen = _CACHE.get((run, number)) or (opened.get(number), 0)
+            if held is None or seen < known:
+                return None
+            apply(held, ops[seen - known :])
+            _CACHE[run, number] = held, known + len(ops)
             name, arguments = question
-            found: Ints = getattr(aggregator, name)(*arguments)
+            found: Ints = np.zeros(1, dtype=np.int64) if name == _OPEN else getattr(held, name)(*arguments)
             total = found if total is None else total + found
     return total
 
@@ -243,8 +247,10 @@ def _check_workers(client: Any) -> None:
     """Refuse a cluster whose workers lack this package or have another version of it."""
     try:
         found = client.run(_version)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise ParameterError("workers", "have ledgerwood installed", str(error)) from None
+    except Exception as error:
+        raise EngineLost(_GONE) from error
     other = {worker: v for worker, v in found.items() if v != __version__}
     if other:
         raise ParameterError("workers", f"have ledgerwood {__version__}", sorted(set(other.values())))

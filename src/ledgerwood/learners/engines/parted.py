@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.engines.partitions import Partitions
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Columns, Labels, Table, read_columns
-from ledgerwood.learners.trees.seam import Aggregator
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.tables import Columns, Table, read_columns
+from ledgerwood.learners.units import keep_rows
 
-__all__ = ["PartedColumns", "PartedTable", "read_parted"]
+__all__ = ["PartedColumns", "PartedTable", "engine_of", "read_parted"]
+
+Kept = tuple[NDArray[np.int64], ...] | None
 
 
 @dataclass(frozen=True)
@@ -23,20 +28,20 @@ class PartedTable(Table):
     """Columns known by now; the cells stay in their parts."""
 
     source: Partitions | None = None
+    kept: Kept = None
 
-    def aggregator(self, engine: Any, labels: Labels, settings: Settings, n_threads: int | None) -> Aggregator:
-        """Return the aggregator of an engine over the parts."""
-        from ledgerwood.learners.engines.replay import Records
-
+    def parts(self) -> Iterator[tuple[Any, int, NDArray[np.int64] | None]]:
+        """Yield each part, the number of its first record, and which of its rows count (None: all)."""
         assert self.source is not None
-        parts, first = [], 0
-        for part in self.source.parts:
-            parts.append(
-                Records(part, first, self.columns, self.source.target, settings, labels.classes, labels.bounds)
-            )
-            first += part.rows
-        found: Aggregator = engine_of(engine, n_threads).aggregator(parts)
-        return found
+        parts = self.source.parts
+        kept: Sequence[NDArray[np.int64] | None] = self.kept or [None] * len(parts)
+        sizes = [part.rows if rows is None else len(rows) for part, rows in zip(parts, kept, strict=True)]
+        yield from zip(parts, accumulate(sizes, initial=0), kept, strict=False)
+
+    @property
+    def target(self) -> str:
+        """The name of the target's column."""
+        return "" if self.source is None or self.source.target is None else self.source.target
 
 
 @dataclass(frozen=True)
@@ -44,36 +49,53 @@ class PartedColumns(Columns):
     """Names and types of a table in parts."""
 
     source: Partitions | None = None
+    kept: Kept = None
 
     def digest(self, engine: Any, key: bytes) -> str:
         """Return a keyed digest of all parts, taken where the engine has them."""
         assert self.source is not None
-        digests = engine_of(engine, None).digests(self.source.parts, key)
+        digests = engine.digests(self.source.parts, key)
         return hashlib.blake2b("".join(digests).encode(), key=key, digest_size=32).hexdigest()
+
+    def within_units(self, engine: Any, schema: Schema, key: bytes) -> PartedColumns:
+        """Return the table with at most the schema's number of rows for each unit, wherever these lie.
+
+        The unit's column of all parts is gathered in one place for it.
+        """
+        assert self.source is not None and schema.unit is not None
+        columns = engine.units(self.source.parts, schema.unit)
+        rows = keep_rows(np.concatenate(columns), schema.max_rows_per_unit, key)
+        ends = list(accumulate(len(column) for column in columns))
+        cuts = np.searchsorted(rows, [0, *ends])
+        starts = [0, *ends[:-1]]
+        kept = tuple(rows[a:b] - start for a, b, start in zip(cuts, cuts[1:], starts, strict=False))
+        return replace(self, kept=kept)
 
     def table(self, columns: Sequence[Column] | None = None) -> Table:
         """Return the table without its values."""
-        return PartedTable(tuple(columns or self.columns), (), self.rows, self.source)
+        return PartedTable(tuple(columns or self.columns), (), self.rows, self.source, self.kept)
 
 
-def engine_of(engine: Any, n_threads: int | None) -> Any:
+def engine_of(engine: Any, n_threads: int | None = None) -> Any:
     """Return the engine that a parameter names."""
-    if engine in (None, "out_of_core"):
+    if engine is None or (isinstance(engine, str) and engine == "out_of_core"):
         from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
 
         return OutOfCoreEngine(n_threads)
-    if not hasattr(engine, "aggregator"):
+    if not hasattr(engine, "sums"):
         raise ParameterError("engine", 'be "out_of_core" or DaskEngine(client)', engine)
     return engine
 
 
 def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> PartedColumns:
     """Read names and types of a table in parts; refuse what would need a look at all values before training."""
-    names = list(source.sample.column_names if hasattr(source.sample, "column_names") else source.sample.columns)
-    if source.target not in names:
-        raise ParameterError("y", f"be a column of the table ({', '.join(map(str, names[:20]))})", source.target)
-    features = [name for name in names if name != source.target]
-    sample = source.sample.select(features) if hasattr(source.sample, "select") else source.sample[features]
+    sample = source.sample
+    if not isinstance(sample, np.ndarray):
+        names = list(sample.column_names if hasattr(sample, "column_names") else sample.columns)
+        if source.target not in names:
+            raise ParameterError("y", f"be a column of the table ({', '.join(map(str, names[:20]))})", source.target)
+        features = [name for name in names if name != source.target]
+        sample = sample.select(features) if hasattr(sample, "select") else sample[features]
     found = read_columns(sample, schema)
     unknown = [column.name for column in found.columns if not column.is_known]
     if unknown:
@@ -81,8 +103,4 @@ def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> 
     if (schema.classes if classification else schema.target_bounds) is None:
         wanted = "classes" if classification else "target_bounds"
         raise ParameterError("schema", f"declare {wanted} for a table in parts", None)
-    if schema.unit is not None:
-        raise ParameterError(
-            "schema", "have no unit for a table in parts: a person's rows may lie in several", schema.unit
-        )
     return PartedColumns(found.columns, (), None, source.rows, source)

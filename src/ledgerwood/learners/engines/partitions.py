@@ -1,4 +1,4 @@
-"""A table in parts that need not fit in memory: a folder of Parquet files, an Arrow dataset, a Dask frame, or frames.
+"""A table in parts that need not fit in memory: Parquet files, an Arrow dataset, a Dask frame or array, or frames.
 
 Column names, types and row counts are read beforehand (public facts, as for a table in memory); values are read part
 by part, and again whenever a worker has to. A file that changes in between is an error: two answers would speak of
@@ -13,9 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ledgerwood.errors import ParameterError
 
-__all__ = ["FramePart", "LazyPart", "ParquetPart", "Part", "Partitions", "as_partitions"]
+__all__ = [
+    "DelayedPart",
+    "FramePart",
+    "LazyPart",
+    "ParquetPart",
+    "Part",
+    "Partitions",
+    "as_partitions",
+    "as_table",
+    "is_parted",
+]
 
 
 class Part(Protocol):
@@ -26,7 +38,7 @@ class Part(Protocol):
         """How many rows it has."""
 
     def load(self) -> Any:
-        """Return the rows as a table with named columns, the target among them."""
+        """Return the rows: a table with named columns, the target among them, or a pair of arrays."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +59,33 @@ class FramePart:
 
 @dataclass(frozen=True)
 class LazyPart:
-    """Rows that a function makes, the same ones every time: generated data, or a delayed partition."""
+    """Rows that a function makes, the same ones every time: generated data."""
 
     make: Callable[[], Any]
     rows: int
 
     def load(self) -> Any:
         """Make the rows."""
-        frame = self.make()
-        if len(frame) != self.rows:
-            raise ParameterError("part", f"have {self.rows} rows whenever it is loaded", len(frame))
-        return frame
+        return self.make()
+
+
+@dataclass(frozen=True)
+class DelayedPart:
+    """Rows that a Dask graph makes: a partition of a data frame, or blocks of arrays."""
+
+    piece: Any
+    rows: int
+
+    def load(self) -> Any:
+        """Compute the rows: on a worker through the worker's own client, which frees its thread meanwhile."""
+        try:
+            from distributed import get_worker, worker_client
+
+            get_worker()
+        except (ImportError, ValueError):
+            return self.piece.compute()
+        with worker_client() as client:
+            return client.compute(self.piece).result()
 
 
 @dataclass(frozen=True)
@@ -96,7 +124,7 @@ class Partitions:
     """
 
     parts: tuple[Any, ...]
-    target: str
+    target: str | None
     sample: Any
 
     def __post_init__(self) -> None:
@@ -109,7 +137,7 @@ class Partitions:
         return sum(part.rows for part in self.parts)
 
     @classmethod
-    def of_frames(cls, frames: Sequence[Any], target: str) -> Partitions:
+    def of_frames(cls, frames: Sequence[Any], target: str | None = None) -> Partitions:
         """Take frames as they are; empty ones are left out."""
         kept = [frame for frame in frames if len(frame)]
         if not kept:
@@ -118,12 +146,22 @@ class Partitions:
         return cls(tuple(FramePart(frame) for frame in kept), target, _head(kept[0]))
 
     @classmethod
-    def of_parquet(cls, folder: str | os.PathLike[str], target: str, *, part_rows: int = 1 << 20) -> Partitions:
+    def of_parquet(
+        cls, folder: str | os.PathLike[str], target: str | None = None, *, part_rows: int = 1 << 20
+    ) -> Partitions:
         """Open a Parquet file or a folder of them, in parts of about ``part_rows`` rows."""
-        from pyarrow import parquet
-
         here = Path(folder)
         files = [here] if here.is_file() else sorted(here.rglob("*.parquet"))
+        return cls.of_files(files, target, part_rows=part_rows)
+
+    @classmethod
+    def of_files(
+        cls, files: Sequence[str | os.PathLike[str]], target: str | None = None, *, part_rows: int = 1 << 20
+    ) -> Partitions:
+        """Open Parquet files, in their order; those without rows are left out."""
+        import pyarrow
+        from pyarrow import parquet
+
         parts, types, sample = [], [], None
         for file in files:
             opened, now = parquet.ParquetFile(file), os.stat(file)
@@ -140,43 +178,74 @@ class Partitions:
             if sample is None and opened.metadata.num_rows:
                 sample = next(opened.iter_batches(batch_size=2))
         if not parts:
-            raise ParameterError("X", "be a Parquet file or a folder of them, with rows", str(folder))
+            raise ParameterError("X", "be a Parquet file or a folder of them, with rows", [str(f) for f in files[:3]])
         _same_columns(types)
-        import pyarrow
-
         return cls(tuple(parts), target, pyarrow.Table.from_batches([sample]))
 
     @classmethod
-    def of_dask(cls, frame: Any, target: str) -> Partitions:
+    def of_dask(cls, frame: Any, target: str | None = None) -> Partitions:
         """Take a Dask data frame, partition by partition; each is computed where and when it is needed."""
         delayed = frame.to_delayed()
         counts = frame.map_partitions(len).compute().tolist()
-        parts = tuple(LazyPart(piece.compute, int(n)) for piece, n in zip(delayed, counts, strict=True) if n)
+        parts = tuple(DelayedPart(piece, int(n)) for piece, n in zip(delayed, counts, strict=True) if n)
         if not parts:
             raise ParameterError("X", "have at least one row", 0)
         return cls(parts, target, frame.head(2, npartitions=-1))
 
+    @classmethod
+    def of_arrays(cls, X: Any, y: Any) -> Partitions:
+        """Take a Dask array of features and one of labels, by blocks of rows; columns have numbers for names."""
+        from dask.delayed import delayed
+
+        if X.ndim != 2 or y.ndim != 1 or X.shape[0] != y.shape[0]:
+            raise ParameterError("X, y", "be a matrix and a vector with one row for each record", (X.shape, y.shape))
+        if not all(isinstance(n, int) for n in X.shape):
+            raise ParameterError("X", "have blocks of known length", X.shape, "Call X.compute_chunk_sizes() first")
+        X = X.rechunk({1: -1})
+        y = y.rechunk((X.chunks[0],))
+        pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), X.chunks[0], strict=True)
+        parts = tuple(DelayedPart(delayed(_pair)(a, b), int(n)) for a, b, n in pairs if n)
+        return cls(parts, None, np.zeros((1, X.shape[1]), dtype=X.dtype))
+
+
+def _pair(features: Any, labels: Any) -> tuple[Any, Any]:
+    return np.asarray(features), np.asarray(labels)
+
+
+def is_parted(X: Any) -> bool:
+    """Whether X is a table in parts: a path, an Arrow dataset, a Dask collection, or :class:`Partitions`."""
+    module = type(X).__module__.split(".")[0]
+    return (
+        isinstance(X, Partitions | str | os.PathLike)
+        or (module == "pyarrow" and hasattr(X, "get_fragments"))
+        or (module in ("dask", "dask_expr") and hasattr(X, "to_delayed"))
+    )
+
 
 def as_partitions(X: Any, y: Any) -> Partitions | None:
     """Return X as partitions if it is a table in parts and y names its target column; None for tables in memory."""
+    if not is_parted(X):
+        return None
     if isinstance(X, Partitions):
         return X
-    module = type(X).__module__.split(".")[0]
-    is_path = isinstance(X, str | os.PathLike)
-    is_dataset = module == "pyarrow" and hasattr(X, "get_fragments")
-    is_dask = module in ("dask", "dask_expr") and hasattr(X, "to_delayed")
-    if not (is_path or is_dataset or is_dask):
-        return None
+    if hasattr(X, "to_delayed") and not hasattr(X, "columns"):
+        if not hasattr(y, "to_delayed"):
+            raise ParameterError("y", "be a Dask array when X is one", type(y).__name__)
+        return Partitions.of_arrays(X, y)
     if not isinstance(y, str):
         raise ParameterError("y", "be the name of the target column when X is a table in parts", type(y).__name__)
-    if is_path:
-        return Partitions.of_parquet(X, y)
-    if is_dataset:
-        tables = [Partitions.of_parquet(fragment.path, y) for fragment in X.get_fragments()]
-        return Partitions(tuple(part for table in tables for part in table.parts), y, tables[0].sample)
-    if not hasattr(X, "columns"):
-        raise ParameterError("X", "be a Dask data frame with the target among its columns", type(X).__name__)
-    return Partitions.of_dask(X, y)
+    return as_table(X, y)
+
+
+def as_table(X: Any, target: str | None = None) -> Partitions:
+    """Return a path, an Arrow dataset, a Dask frame or partitions as partitions."""
+    if isinstance(X, Partitions):
+        return X
+    if isinstance(X, str | os.PathLike):
+        return Partitions.of_parquet(X, target)
+    if hasattr(X, "get_fragments"):
+        return Partitions.of_files([fragment.path for fragment in X.get_fragments()], target)
+    return Partitions.of_dask(X, target)
 
 
 def _types(frame: Any) -> dict[str, str]:

@@ -1,24 +1,26 @@
-"""An aggregator that sleeps while a resumed training recalls what it released before.
+"""Sums that sleep while a resumed training recalls what it released before.
 
 Rounds that are wholly on record need no answer of the data: the door gives the stored results, whatever the sums are.
 So until the last such round the records are not even looked at; zeros of the right shape stand for their sums, and what
-the aggregator is told is kept in a log. At the first question that counts, it is told the whole log.
+they are told is kept in a log. At the first question that counts, they are opened and told the whole log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.engines.replay import Log, apply
+from ledgerwood.learners.engines.sums import Ints, Log, apply
 from ledgerwood.learners.trees.seam import Aggregator, Channel, Edges, PartialTree, Sample, Structure, Task, Tree
 
-__all__ = ["RestingAggregator"]
+if TYPE_CHECKING:
+    from ledgerwood.learners.linear.losses import Loss
+    from ledgerwood.learners.linear.seam import LinearSums
 
-Ints = NDArray[np.int64]
+__all__ = ["RestingAggregator", "RestingLinear"]
 
 
 class RestingAggregator:
@@ -81,4 +83,27 @@ class RestingAggregator:
             self._inner = self._make()
             apply(self._inner, self._log.ops)
             self._log.ops.clear()
+        return self._inner
+
+
+class RestingLinear:
+    """The same for linear models, which are told nothing: answers zeros while ``resting()``."""
+
+    def __init__(self, make: Callable[[], LinearSums], columns: int, resting: Callable[[], bool]) -> None:
+        self._make, self.columns, self._resting = make, columns, resting
+        self._inner = None if resting() else make()
+
+    def gram(self) -> Ints:
+        if self._resting():
+            return np.zeros((self.columns, self.columns), dtype=np.int64)
+        return self._awake().gram()
+
+    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+        if self._resting():
+            return np.zeros(weights.shape, dtype=np.int64)
+        return self._awake().pull(loss, weights, clip)
+
+    def _awake(self) -> LinearSums:
+        if self._inner is None:
+            self._inner = self._make()
         return self._inner

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.base import PrivateEstimator
+from ledgerwood.learners.engines.estimator import PartedEstimator
+from ledgerwood.learners.engines.parted import PartedTable
+from ledgerwood.learners.engines.resting import RestingLinear
+from ledgerwood.learners.engines.sums import LinearParts
 from ledgerwood.learners.linear import export
 from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_linear
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_loss, automatic_rounds, automatic_shares
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.seam import LinearSums, encoded_rows
+from ledgerwood.learners.linear.seam import LinearRecords, LinearSums, encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ __all__ = ["LinearModel", "Shares"]
 Shares = tuple[float, float, float] | str
 
 
-class LinearModel(PrivateEstimator):
+class LinearModel(PartedEstimator):
     """Plan, training and export of a private linear model; parameters that a subclass leaves out have these values."""
 
     loss: str = "auto"
@@ -66,14 +69,19 @@ class LinearModel(PrivateEstimator):
         def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
             return {"weights_": weights, **known}
 
+        sums = RestingLinear(lambda: self._sums(encoder, table, labels), encoder.width, lambda: door.recalling)
         weights = boost(
-            self._sums(encoder, table, labels), bound, self._settings(plan[GRADIENTS].times, outputs), plan, door,
-            outputs, after_round=lambda so_far: door.keep(fitted(so_far)),
+            sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, door, outputs,
+            after_round=lambda so_far: door.keep(fitted(so_far)),
         )  # fmt: skip
         return fitted(weights)
 
     def _sums(self, encoder: Encoder, table: Table, labels: Labels) -> LinearSums:
         """Return who answers for the records of this fit."""
+        if isinstance(table, PartedTable):
+            about = encoder, table.target, labels.classes, labels.bounds
+            records = [LinearRecords(part, *about, kept) for part, _, kept in table.parts()]
+            return LinearParts(self._engine.sums(records), encoder.width)
         return encoded_rows(encoder, table, labels)
 
     # ---- reading the fitted model

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.base import PrivateClassifierBase, PrivateRegressorBase
+from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.linear.base import LinearModel, Shares
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class AdaSSPRegressor(_Regressor):
     accounting : "tight" or "paper"
         ``"paper"``: AdaSSP as published, with its own ridge and the equal split. With c = 0 the smallest eigenvalue
         is read off the noisy X'X instead of being released.
+    engine
+        For tables in parts, as in :class:`~ledgerwood.learners.PrivateBoostingClassifier`.
     schema, random_state, verbose, callbacks, allow_leak
         As for every private estimator.
 
@@ -75,6 +78,7 @@ class AdaSSPRegressor(_Regressor):
         fit_intercept: bool = True,
         accounting: str = "tight",
         schema: Schema | str | None = None,
+        engine: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -103,6 +107,7 @@ class _Boosted(LinearModel):
         fit_intercept: bool = True,
         accounting: str = "tight",
         schema: Schema | str | None = None,
+        engine: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -128,7 +133,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
         Residuals are clipped to ``gradient_clip * clip_decay**t`` in round t, in units of half the target's range.
     clip_decay : float
         How the clip shrinks from round to round.
-    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
+    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 
     Examples
@@ -162,7 +167,7 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
         the logistic loss and two classes, which is where every gradient starts, and 1 otherwise.
     clip_decay : float
         How the clip shrinks from round to round (P4, section 4).
-    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, schema, random_state, verbose, callbacks
+    epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 
     Examples
@@ -177,6 +182,7 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
     True
     """
 
+    @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores: above 0 means the second of two classes; one column for each of more."""
         table = self._table(X)

@@ -8,16 +8,18 @@ federation. Answers are exact integers, so those of several parts are simply add
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ledgerwood.learners.engines.reading import read_part
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.rows import GRADIENT_ONE, Ints, Rows
-from ledgerwood.learners.tables import Labels, Table, read_as, read_labels, read_target
+from ledgerwood.learners.tables import Labels, Table
 
 if TYPE_CHECKING:
+    from ledgerwood.learners.engines.sums import Empty
     from ledgerwood.learners.linear.losses import Loss
     from ledgerwood.learners.schema import Atom
 
@@ -89,6 +91,8 @@ class LinearRecords:
         The name of the label's column.
     classes, bounds
         The label values, or the target's bounds.
+    keep
+        The rows that count; None for all.
 
     Examples
     --------
@@ -107,12 +111,19 @@ class LinearRecords:
     target: str
     classes: tuple[Atom, ...] | None = None
     bounds: tuple[float, float] | None = None
+    keep: Ints | None = None
 
-    def open(self) -> Rows:
-        """Load the part and return its rows."""
-        frame = self.part.load()
-        names = [column.name for column in self.encoder.columns]
-        table = read_as(frame.select(names) if hasattr(frame, "select") else frame[names], self.encoder.columns)
-        y = np.asarray(frame[self.target])
-        labels = read_labels(y, self.classes) if self.bounds is None else read_target(y, self.bounds)
-        return encoded_rows(self.encoder, table, labels)
+    def open(self, n_threads: int | None = None, empty: Empty | None = None) -> Rows:
+        """Load the part and return its rows, in memory or in files; their threads are the process's own."""
+        table, labels = read_part(self.part, self.encoder.columns, self.target, self.classes, self.bounds, self.keep)
+        rows = encoded_rows(self.encoder, table, labels)
+        return rows if empty is None else _spilled(rows, empty)
+
+
+def _spilled(rows: Rows, empty: Empty) -> Rows:
+    moved: dict[str, Any] = {}
+    for name in ("starts", "indices", "cells", "labels"):
+        array = getattr(rows, name)
+        moved[name] = empty(array.shape, dtype=array.dtype)
+        moved[name][:] = array
+    return replace(rows, **moved)

@@ -1,0 +1,271 @@
+"""A Dask cluster gives the bits of memory, also when its workers or its scheduler die."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from test_engines import BOUNDS, CATEGORIES, FEATURES, RECIPES, frame, model, pieces, same
+
+from ledgerwood.accounting import Ledger
+from ledgerwood.errors import EngineLost, ParameterError
+from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
+from ledgerwood.learners.engines import DaskEngine, Partitions
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@contextmanager
+def local_cluster(n_workers: int, **options: Any) -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    common: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "memory_limit": 0,
+        "host": "127.0.0.1",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with LocalCluster(n_workers=n_workers, **{**common, **options}) as started, Client(started) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Any]:
+    """Two workers in this process."""
+    with local_cluster(2, processes=False, protocol="tcp") as client:
+        yield client
+
+
+def linear(**options: Any) -> BoostedAdaSSPClassifier:
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1])
+    return BoostedAdaSSPClassifier(epsilon=2.0, delta=1e-5, schema=schema, random_state=3, **options)
+
+
+def check_bits(client: Any, recipe: str, cuts: list[int]) -> None:
+    data = frame()
+    local = model(recipe).fit(data[FEATURES], data["y"])
+    parts = Partitions.of_frames(pieces(data, cuts), target="y")
+    assert same(model(recipe, engine=DaskEngine(client)).fit(parts).forest_, local.forest_)
+
+
+# ---- one process
+
+
+@pytest.mark.parametrize("recipe", ["xgb", "tr_ih_ebm"])
+def test_workers_give_the_bits_of_memory(threads: Any, recipe: str) -> None:
+    check_bits(threads, recipe, [100, 101, 250])
+
+
+def test_linear_models_units_frames_and_predictions_on_workers(threads: Any) -> None:
+    from dask import dataframe
+
+    data = frame()
+    parts, engine = Partitions.of_frames(pieces(data, [100, 101, 250]), target="y"), DaskEngine(threads)
+    alone = linear().fit(data[FEATURES], data["y"])
+    found = linear(engine=engine).fit(parts)
+    assert np.array_equal(found.weights_, alone.weights_)
+    assert np.array_equal(found.predict_proba(parts), alone.predict_proba(data[FEATURES]))
+    owned = data.assign(who=np.arange(400) % 90)
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2)
+    here = model("tr", schema=schema).fit(owned[[*FEATURES, "who"]], owned["y"])
+    there = model("tr", schema=schema, engine=engine).fit(Partitions.of_frames(pieces(owned, [70]), target="y"))
+    assert same(here.forest_, there.forest_)
+    local = model("xgb").fit(data[FEATURES], data["y"])
+    table = dataframe.from_pandas(data, npartitions=3)
+    for given in (table, table.persist()):
+        assert same(model("xgb", engine=engine).fit(given, "y").forest_, local.forest_)
+
+
+def test_a_worker_that_lost_its_memory_rebuilds_it(threads: Any) -> None:
+    from ledgerwood.learners.engines import dask
+
+    data = frame()
+    local = model("xgb").fit(data[FEATURES], data["y"])
+    parts = Partitions.of_frames(pieces(data, [100, 200, 300]), target="y")
+
+    def forget(progress: Any) -> None:
+        if progress.done % 2:
+            for key in list(dask._CACHE)[:: progress.done]:
+                del dask._CACHE[key]
+
+    found = model("xgb", engine=DaskEngine(threads), callbacks=[forget]).fit(parts)
+    assert same(found.forest_, local.forest_)
+
+
+def test_a_part_travels_once(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, sent = frame(), []
+    submit = type(threads).submit
+
+    def counting(self: Any, function: Any, *arguments: Any, **options: Any) -> Any:
+        if function.__name__ == "answer":
+            sent.append(sum(records is not None for records in arguments[1].values()))
+        return submit(self, function, *arguments, **options)
+
+    monkeypatch.setattr(type(threads), "submit", counting)
+    parts = Partitions.of_frames(pieces(data, [100, 200, 300]), target="y")
+    model("xgb", engine=DaskEngine(threads)).fit(parts)
+    assert sum(sent) == 4 and len(sent) == 2 * (1 + 9)
+
+
+def test_traffic_can_be_encrypted_and_strangers_are_refused() -> None:
+    from distributed import Client
+    from distributed.security import Security
+
+    with local_cluster(1, processes=False, protocol="tls", security=Security.temporary()) as client:
+        assert client.scheduler.address.startswith("tls://")
+        check_bits(client, "tr", [100])
+        with pytest.raises((OSError, TypeError)):
+            Client(client.scheduler.address, timeout=3, set_as_default=False)
+        with pytest.raises((OSError, TypeError)):
+            Client(client.scheduler.address, timeout=3, set_as_default=False, security=Security.temporary())
+
+
+def test_an_engine_survives_clone_and_pickling_drops_its_client() -> None:
+    client = object()
+    engine = DaskEngine(client)
+    assert clone(model("tr", engine=engine)).engine is engine
+    assert copy.deepcopy(engine) is engine
+    assert pickle.loads(pickle.dumps(engine)).client is None
+
+
+class Gone:
+    """A client whose scheduler is gone."""
+
+    def run(self, function: Any) -> dict[str, Any]:
+        return {"worker": function()}
+
+    def scheduler_info(self, **_: Any) -> Any:
+        raise OSError("connection lost")
+
+
+def test_a_lost_scheduler_is_a_clear_error() -> None:
+    data = frame(50)
+    with pytest.raises(EngineLost, match="Fit again with a new client"):
+        model("tr", engine=DaskEngine(Gone())).fit(Partitions.of_frames([data], target="y"))
+
+
+def test_workers_without_the_package_or_of_another_version_are_refused() -> None:
+    class Old(Gone):
+        def run(self, function: Any) -> dict[str, Any]:
+            return {"worker": "0.0.1"}
+
+    class Bare(Gone):
+        def run(self, function: Any) -> dict[str, Any]:
+            raise ModuleNotFoundError("No module named 'ledgerwood'")
+
+    parts = Partitions.of_frames([frame(50)], target="y")
+    for client, text in ((Old(), "have ledgerwood [0-9]"), (Bare(), "have ledgerwood installed")):
+        ledger = Ledger(10.0, 1e-4)
+        with pytest.raises(ParameterError, match=text):
+            model("tr", engine=DaskEngine(client)).fit(parts, ledger=ledger)
+        assert not ledger.journal()
+
+
+# ---- processes
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4])
+def processes(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with local_cluster(request.param, processes=True) as client:
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_processes_give_the_bits_of_memory_for_every_recipe(processes: Any, recipe: str) -> None:
+    for cuts in ([], [1, 2, 399], [100, 200, 300, 350]):
+        check_bits(processes, recipe, cuts)
+
+
+def _process_number() -> int:
+    return os.getpid()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_killed_at_a_random_point_changes_no_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = frame()
+    options: dict[str, Any] = {"n_trees": 6, "max_depth": 3}
+    local = model("xgb", **options).fit(data[FEATURES], data["y"])
+    parts = Partitions.of_frames(pieces(data, [100, 200, 300]), target="y")
+    when, killed = set(rng.choice(np.arange(1, 24), 2, replace=False).tolist()), []
+    with local_cluster(2, processes=True) as client:
+
+        def kill(progress: Any) -> None:
+            if progress.done in when:
+                victim = sorted(client.run(_process_number).values())[0]
+                os.kill(victim, signal.SIGKILL)
+                killed.append(victim)
+
+        found = model("xgb", engine=DaskEngine(client), callbacks=[kill], **options).fit(parts)
+    assert len(killed) == 2
+    assert same(found.forest_, local.forest_)
+
+
+@contextmanager
+def separate_scheduler() -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+    """A scheduler and two workers, each a process of its own."""
+    from distributed import Client
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    command = [sys.executable, "-m"]
+    plain = ["--no-dashboard"]
+    started = [
+        subprocess.Popen(
+            [*command, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), *plain],
+            stderr=subprocess.DEVNULL,
+        )
+    ]
+    for _ in range(2):
+        worker = [*command, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *plain]
+        started.append(subprocess.Popen(worker, stderr=subprocess.DEVNULL))
+    try:
+        client = Client(address, timeout=200)
+        client.wait_for_workers(2, timeout=200)
+        yield started[0], client
+        client.close(timeout=5)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_after_the_scheduler_died_the_same_call_resumes_on_a_new_client(tmp_path: Path) -> None:
+    data, run = frame(), tmp_path / "run"
+    parts = Partitions.of_frames(pieces(data, [100, 200]), target="y")
+    options: dict[str, Any] = {"n_trees": 6, "random_state": None}
+    with Ledger.open(tmp_path / "budget.jsonl", 20.0, 1e-4) as ledger:
+        with separate_scheduler() as (scheduler, client):
+
+            def kill(progress: Any) -> None:
+                if progress.done == 7:
+                    scheduler.kill()
+
+            lost = model("xgb", engine=DaskEngine(client), callbacks=[kill], **options)
+            with pytest.raises(EngineLost, match="Fit again with a new client"):
+                lost.fit(parts, ledger=ledger, checkpoint=run)
+        spent = len(ledger.journal())
+        assert 7 <= spent < 18
+        with separate_scheduler() as (_, client):
+            model("xgb", engine=DaskEngine(client), **options).fit(parts, ledger=ledger, checkpoint=run)
+        assert len(ledger.journal()) == 18
