@@ -29,3 +29,16 @@ def test_links_between_the_papers_of_the_repository_lead_somewhere(name: str) ->
     targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
     missing = [t for t in targets if not (ROOT / t).exists()]
     assert not missing
+
+
+def test_links_of_the_documentation_lead_somewhere() -> None:
+    """Relative links and pictures of every page; Sphinx checks its own references."""
+    missing = []
+    for page in (ROOT / "docs").rglob("*.md"):
+        if "_build" in page.parts:
+            continue
+        text = re.sub(r"```.*?```|\$[^$]*\$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "\\" not in target and "://" not in target and not (page.parent / target).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not missing

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from benchmarks.opboost.tables import results, summarise
 
 IMAGES = Path(__file__).parents[2] / "docs" / "benchmarks" / "opboost"
-NAMES = ("accuracy", "kendall", "ranges", "beta", "speed", "training")
+NAMES = ("accuracy", "gap", "kendall", "ranges", "beta", "speed", "training")
 STYLES = {
     ("local_map", 0.0): ("C2", "-", "Local-map"),
     ("laplace_map", 0.0): ("C4", "-", "Laplace-map (ours)"),

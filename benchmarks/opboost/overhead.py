@@ -1,7 +1,7 @@
 """What two parties send and how long it takes: P1's Tables 7 and 8 measured on ours, and the speed of the stream.
 
-Bytes are counted by a proxy between the parties, TLS and handshakes included; "payload" is the ordinals, the split
-requests and the split values alone. Times are of a whole training: desensitise, write, send, train, ask, finish.
+Bytes are counted by a proxy between the parties, TLS, handshakes and all else included; "cells" is rows x columns x one
+or two bytes, before compression. Times are of a whole training: desensitise, write, send, train, ask, finish.
 
     python -m benchmarks.opboost.overhead --data DIR [--rows 10000000]
 """
@@ -65,7 +65,7 @@ class Proxy:
 
 def training(folder: Path) -> None:
     """Tables 7 and 8 at epsilon 0.08, theta 4."""
-    numbers = ["rows", "columns", "splits", "payload", "wire_a", "wire_b", "bound", "seconds", "cpu_seconds"]
+    numbers = ["rows", "columns", "splits", "cells", "wire_a", "wire_b", "bound", "seconds", "cpu_seconds"]
     table = Table("training", ["dataset", "method", "alpha", "sampler"], numbers)
     authority = Authority("bench")
     for name in DATASETS:
@@ -111,7 +111,7 @@ def one_training(task: Task, authority: Authority, method: str, alpha: float, sa
             server.shutdown()
     return {
         "rows": len(ids), "columns": len(model.parties[0].names), "splits": splits,
-        "payload": cells + 12 * splits + 64, "wire_a": proxy.to_server, "wire_b": proxy.to_client,
+        "cells": cells, "wire_a": proxy.to_server, "wire_b": proxy.to_client,
         "bound": 1.1 * cells + 16 * splits, "seconds": seconds, "cpu_seconds": cpu,
     }  # fmt: skip
 
@@ -146,16 +146,20 @@ def stream(rows: int) -> None:
         server.start()
         location = f"grpc+tls://localhost:{port.get()}"
         results = []
-        for attempt in range(3):
-            client = FeatureClient(location, authority.issue("a"), TOKEN, rows, "", Path(place, f"a{attempt}"))
+        proxy = Proxy(int(location.rsplit(":", 1)[1]))
+        counted = f"grpc+tls://localhost:{proxy.port}"
+        for attempt, where in enumerate((location, location, location, counted)):
+            client = FeatureClient(where, authority.issue("a"), TOKEN, rows, "", Path(place, f"a{attempt}"))
             started, cpu = time.perf_counter(), time.process_time()
             client.columns()
             results.append({"seconds": time.perf_counter() - started, "client_cpu_seconds": time.process_time() - cpu})
             client.close()
+            (client.state / "columns.bin").unlink()
             print(results[-1], flush=True)
         server.kill()
         server.join()
-    best = min(results, key=lambda result: result["seconds"])
+    best = min(results[:3], key=lambda result: result["seconds"])  # the fourth went through the proxy
+    best["wire_bytes"] = proxy.to_server + proxy.to_client
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "stream.json").write_text(json.dumps({"rows": rows, "columns": 28, **best}, indent=1) + "\n")
 

@@ -100,6 +100,12 @@ def test_names_of_parties_are_no_paths(tmp_path: Path, capsys: pytest.CaptureFix
     assert not (tmp_path / "f").exists()
 
 
+def test_keys_are_not_written_over(federation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (federation / "bank" / "ids.key").read_text()
+    assert "no keys in this folder yet" in complaint(capsys, "opboost", "certificates", str(federation), "shop", "bank")
+    assert (federation / "bank" / "ids.key").read_text() == before and not (federation / "shop").exists()
+
+
 def test_one_record_of_a_csv_file_does_not_change_how_the_others_are_read(tmp_path: Path) -> None:
     text = "id,zip,kind,income\n7,01,1,10\n8,02,2,20.5\n"
     (tmp_path / "a.csv").write_text(text)

@@ -93,6 +93,8 @@ def certificates(
     for party in parties:
         if not party or Path(party).name != party:
             raise ParameterError("parties", "be plain names, of which folders are made", party)
+        if (folder / party / "key.pem").exists():  # a release is bound to the key of the ids
+            raise ParameterError("parties", "have no keys in this folder yet", party, "Choose another folder.")
     authority = Authority("opboost")
     shared = {"token": secrets.token_hex(32), "ids.key": secrets.token_hex(32)}
     for party in parties:

@@ -115,6 +115,21 @@ def test_names_are_plain(tmp_path: Path, name: str) -> None:
         party(tmp_path / "b", name=name)
 
 
+def test_a_column_that_two_bytes_cannot_hold_is_refused_before_it_is_charged(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="can show more than 65535"):
+        party(tmp_path / "b", names=["age"], method="piecewise", levels=60_000, epsilon=0.1)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_table_without_rows_is_released_too(tmp_path: Path) -> None:
+    own = FeatureParty("b", declared(list(DOMAIN)), lambda: (TABLE[:0], []), tmp_path / "b", key=KEY)
+    with own, FeatureServer(own, "grpc+tls://localhost:0", B, TOKEN) as server:
+        location = f"grpc+tls://localhost:{server.port}"
+        received = client(location, tmp_path / "a", rows=0, ids=id_digest([], KEY)).columns()
+        server.shutdown()
+    assert received.rows == 0 and [column.size for column in received.mapped()] == [0] * 5
+
+
 # ---- nothing is said about the table
 
 
@@ -271,6 +286,17 @@ def test_another_learner_or_other_labels_are_trained_anew_on_the_same_columns(tm
     again = train(1 - LABELS, 3)
     assert (again.predict(None, {"b": TABLE}) != first.predict(None, {"b": TABLE})).all()
     assert (tmp_path / "a/b/columns.bin").stat().st_mtime_ns == received
+
+
+def test_the_same_training_again_asks_nobody(tmp_path: Path) -> None:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    unseeded = GradientBoostingClassifier(n_estimators=3, subsample=0.5)
+    with serving(tmp_path / "b") as (_, location):
+        asker = client(location, tmp_path / "a/b")
+        first = train_vertical(unseeded, LABELS, [asker], tmp_path / "a")
+    again = train_vertical(unseeded, LABELS, [asker], tmp_path / "a")  # fitted by now, and the server is gone
+    assert np.array_equal(again.predict(None, {"b": TABLE}), first.predict(None, {"b": TABLE}))
 
 
 def test_a_model_that_single_precision_would_confuse_is_not_exported(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ VERSION = 1
 #: No request is longer; a longer one is refused unread.
 LARGEST_REQUEST = 1 << 20
 MOST_SPLITS = 65536
+MOST_ORDINALS = 65535
 _HEAD = struct.Struct("<4sHBx16sQ")  # magic, version, kind, session, number
 _MAGIC = b"LWOB"
 _TAG = 32

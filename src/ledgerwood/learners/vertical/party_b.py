@@ -26,6 +26,7 @@ from .certificates import Identity
 from .frames import columns_of, rows_of
 from .messages import (
     LARGEST_REQUEST,
+    MOST_ORDINALS,
     VERSION,
     Request,
     Stale,
@@ -76,6 +77,10 @@ class FeatureParty:
     ) -> None:
         if not re.fullmatch(r"[\w.][\w .-]{0,63}", name):
             raise ParameterError("name", "be of letters, digits, spaces and . _ - only, at most 64", name)
+        columns = transformer.release_.columns
+        if max(column.outputs for column in columns) > MOST_ORDINALS:  # told before anything is charged
+            rule = f"be so few that no column can show more than {MOST_ORDINALS} values"
+            raise ParameterError("levels", rule, transformer.levels)
         if transformer.random_state is not None:
             raise ParameterError("random_state", "be None: a seeded release is not private", "<seed>")
         self.name, self.transformer, self.state = name, transformer, Path(state)

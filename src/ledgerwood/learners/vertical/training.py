@@ -76,7 +76,8 @@ def _start(folder: Path, learner: Any, y: Any, clients: Sequence[FeatureClient],
     """Forget what an earlier training left behind unless it was this one; the columns received stay."""
     digest = hashlib.sha256()
     own = None if X is None else own_features(X, tuple(column_names(X)))
-    for part in (learner, np.asarray(y), own, [client.ids for client in clients]):
+    what = type(learner).__qualname__, learner.get_params()  # not the learner: fitting has changed it
+    for part in (what, np.asarray(y), own, [client.ids for client in clients]):
         digest.update(pickle.dumps(part))
     mark = {"training": digest.hexdigest()}
     if read_json(folder / "training.json") != mark:
