@@ -28,6 +28,7 @@ from ledgerwood.learners.vertical.splits import representatives
 MODELS = {
     "xgboost": lambda: xgboost.XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1),
     "xgboost-exact": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=3, tree_method="exact", n_jobs=1),
+    "xgboost-dart": lambda: xgboost.XGBClassifier(n_estimators=8, max_depth=3, booster="dart", n_jobs=1),
     "lightgbm": lambda: lightgbm.LGBMClassifier(n_estimators=8, verbose=-1, n_jobs=1),
     "lightgbm-regression": lambda: lightgbm.LGBMRegressor(n_estimators=8, verbose=-1, n_jobs=1),
     "gradient-boosting": lambda: GradientBoostingClassifier(n_estimators=8),
@@ -90,6 +91,10 @@ def test_values_that_single_precision_confuses_are_refused() -> None:
 def test_a_learner_without_trees_is_refused() -> None:
     with pytest.raises(ParameterError, match="tree model"):
         split_ordinals(LinearRegression().fit([[0.0], [1.0]], [0, 1]), {0: 2})
+    own, ordinals, y = table(2)
+    linear = xgboost.XGBClassifier(n_estimators=2, booster="gblinear", updater="coord_descent", n_jobs=1)
+    with pytest.raises(ParameterError, match="tree model"):
+        split_ordinals(linear.fit(np.concatenate([own, ordinals], axis=1), y), {1: 10})
 
 
 @settings(deadline=None)
