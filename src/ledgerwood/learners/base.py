@@ -163,7 +163,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 given, target = self._within_units(given, target, schema, door)
                 columns, target_bounds = discovery.learn(given, target, facts, plan, door)
                 labels = self._labels(target, facts, target_bounds)
-                fitted = self._train(given.table(columns), labels, plan, door)
+                fitted = self._train(
+                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, door
+                )
             except (Stopped, KeyboardInterrupt) as stop:
                 stopped = True
                 if door.fitted is not None:

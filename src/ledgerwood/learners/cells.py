@@ -38,12 +38,12 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
     assert column.bounds is not None
     low, high = column.bounds
     with np.errstate(invalid="ignore", over="ignore"):
-        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
-        inner = np.float32(low), np.float32(high)
         if values.dtype != np.float32:
             clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
             values = clipped.astype(np.float32)
-        np.clip(values, *inner, out=out)
+        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
+        np.maximum(values, np.float32(low), out=out)
+        np.minimum(out, np.float32(high), out=out)
 
 
 def codes(values: Values, column: Column) -> NDArray[np.int32]:

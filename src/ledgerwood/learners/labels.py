@@ -14,6 +14,9 @@ from ledgerwood.learners.schema import Atom
 
 Values = NDArray[Any]
 
+_FEW = 8
+"""So many classes are found by a comparison with each, quicker than by a search."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -97,8 +100,13 @@ def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
     if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
         known = np.array([float(value) for value in classes])
         if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
-            order = np.argsort(known, kind="stable")
             numbers = y.astype(np.float64)
+            if len(known) <= _FEW:
+                codes = np.full(len(numbers), -1, dtype=np.int64)
+                for code, value in reversed(list(enumerate(known))):
+                    np.putmask(codes, numbers == value, code)
+                return codes
+            order = np.argsort(known, kind="stable")
             at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
             return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
     code = {value: i for i, value in enumerate(classes)}

@@ -20,6 +20,7 @@ from ledgerwood.learners.facts import Column, Kind
 from ledgerwood.learners.frames import Values, boolean_names, is_frame, objects, raw_columns
 from ledgerwood.learners.labels import Labels, read_labels, read_target
 from ledgerwood.learners.schema import Key, Schema
+from ledgerwood.learners.trees.threads import RowThreads
 
 __all__ = ["Columns", "Labels", "Table", "read_as", "read_columns", "read_labels", "read_table", "read_target"]
 
@@ -63,7 +64,7 @@ class Columns:
     units: Values | None
     rows: int
 
-    def table(self, columns: Sequence[Column] | None = None) -> Table:
+    def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)
         cells: list[Values] = []
@@ -73,11 +74,13 @@ class Columns:
             number = column.kind == "number"
             cells.append(np.empty(len(values), dtype=np.float32) if number else codes(values, column))
         numbers = [i for i, column in enumerate(known) if column.kind == "number"]
-        # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
-        for start in range(0, self.rows, _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
+
+        def read(_: None, lo: int, hi: int) -> None:
             for i in numbers:
-                write_numbers(self.values[i][block], known[i], cells[i][block])
+                write_numbers(self.values[i][lo:hi], known[i], cells[i][lo:hi])
+
+        # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
+        RowThreads(n_threads).run(self.rows, lambda: None, read, _BLOCK_ROWS)
         return Table(known, tuple(cells), self.rows)
 
     def take(self, rows: NDArray[np.int64]) -> Columns:

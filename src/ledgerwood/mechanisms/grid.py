@@ -198,7 +198,7 @@ def _check_parameters(name: str, scale: float, grid: float, bounds: Bounds) -> N
     if math.frexp(grid)[0] != 0.5 or not 2.0**-900 <= grid <= 2.0**900:
         nearest = 2.0 ** max(-900, min(900, round(math.log2(grid))))
         raise ParameterError("grid", "be a power of two (division is then exact)", grid, f"Try grid={nearest!r}")
-    if Fraction(scale) > draws.LARGEST_SCALE * Fraction(grid):
+    if scale > draws.LARGEST_SCALE * grid:  # exact: a product of powers of two
         raise ParameterError(name, "be at most 2**50 steps of the grid", scale, "Take a coarser grid")
     if bounds is not None:
         check_bounds(bounds, grid)
@@ -216,6 +216,8 @@ def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, boun
             low, high = (min(max(end, -LARGEST_INTEGER), LARGEST_INTEGER) for end in bounds)
             whole = clamped_integers("value", array, math.ceil(low), math.floor(high))
         step = int(grid)
+        if step == 1:
+            return _Placed(whole, np.zeros(whole.shape), None)
         steps = (whole + step // 2) // step
         return _Placed(steps, (whole - steps * step) / step, None)
     if bounds is None:
@@ -255,7 +257,7 @@ def _release(
     placed = _place(value, sensitivity, grid, bounds)
     source = source_of(rng)
     noise = draw(placed.steps.size, source)
-    k = placed.steps + _rounded_sum(placed, Fraction(scale), Fraction(grid), noise).reshape(placed.steps.shape)
+    k = placed.steps + _rounded_sum(placed, scale, grid, noise).reshape(placed.steps.shape)
     if placed.floats is None:
         most = 2 * LARGEST_INTEGER // int(grid)
         k = np.clip(k, -most, most) * int(grid)
@@ -264,20 +266,20 @@ def _release(
     return released if k.ndim else float(released)
 
 
-def _rounded_sum(placed: _Placed, scale: Fraction, grid: Fraction, noise: draws.LazyReals) -> NDArray[np.int64]:
+def _rounded_sum(placed: _Placed, scale: float, grid: float, noise: draws.LazyReals) -> NDArray[np.int64]:
     """Return floor(fraction + scale X / grid + 1/2), exactly: in rationals from the value itself where floats doubt.
 
     The float fraction is exact, except for values that underflow on the grid (then by less than 2**-1000).
     """
-    out, doubtful = noise.rounded_sums(placed.fraction.ravel(), float(scale / grid))
+    out, doubtful = noise.rounded_sums(placed.fraction.ravel(), scale / grid)
     for j in doubtful:
-        f = Fraction(1, 2)
+        f, factor = Fraction(1, 2), Fraction(scale) / Fraction(grid)
         if placed.floats is None:
             f += Fraction(placed.fraction.flat[j].item())
         else:
-            f += Fraction(placed.floats.flat[j].item()) / grid - int(placed.steps.flat[j])
+            f += Fraction(placed.floats.flat[j].item()) / Fraction(grid) - int(placed.steps.flat[j])
         while True:
-            lo, hi = (math.floor(f + scale * end / grid) for end in noise.enclosure(int(j)))
+            lo, hi = (math.floor(f + factor * end) for end in noise.enclosure(int(j)))
             if lo == hi:
                 break
             noise.refine(int(j))

@@ -88,7 +88,8 @@ def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
     assert isinstance(job, TreeJob)
     aggregator = LocalAggregator(table.cells, integer_labels(labels, job.settings))
     rng = np.random.default_rng(int(task.seed, 16))
-    local = boost(job.settings, job.domain, aggregator, Exact(), job.plan(task.ratios), rng=rng)
+    plan = job.plan(task.ratios)
+    local = boost(job.settings, job.domain, aggregator, Exact(), plan, rng=rng, balanced=False)
     assert same(now.model, local)
     assert len(now.model.trees) == job.settings.loops(3).trees
 

@@ -22,7 +22,15 @@ def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]
         return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.unit)]
     exponentials = [int(exp_table()[min((max(scores) - score + 128) >> 8, 4096)]) for score in scores]
     p = [4096 * e // sum(exponentials) for e in exponentials]
-    return [(p[k] - 4096 * (label == k), int(task.curvature[p[k]])) for k in range(len(p))]
+    found = [(p[k] - 4096 * (label == k), int(task.curvature[p[k]])) for k in range(len(p))]
+    square = sum(g * g + h * h for g, h in found)
+    if not task.norm or square <= task.norm**2:
+        return found
+
+    def short(x: int) -> int:
+        return (1 if x > 0 else -1) * math.isqrt(x * x * task.norm**2 // square)
+
+    return [(short(g), short(h)) for g, h in found]
 
 
 class ReferenceAggregator:

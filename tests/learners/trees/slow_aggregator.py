@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,10 @@ from ledgerwood.learners.trees.seam import (
     exp_table,
     siphash,
 )
+
+
+def short(x: int, norm: int, square: int) -> int:
+    return (1 if x > 0 else -1) * math.isqrt(x * x * norm * norm // square)
 
 
 class SlowAggregator:
@@ -60,7 +65,11 @@ class SlowAggregator:
             return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.unit)]
         e = [int(exp_table()[min((max(scores) - s + 128) >> 8, 4096)]) for s in scores]
         p = [ONE * one // sum(e) for one in e]
-        return [(p[k] - ONE * (label == k), int(task.curvature[p[k]])) for k in range(task.n_outputs)]
+        pairs = [(p[k] - ONE * (label == k), int(task.curvature[p[k]])) for k in range(task.n_outputs)]
+        square = sum(g * g + h * h for g, h in pairs)
+        if task.norm and square > task.norm**2:
+            return [(short(g, task.norm, square), short(h, task.norm, square)) for g, h in pairs]
+        return pairs
 
     def leaf(self, tree: Structure, i: int) -> int:
         node = 0

@@ -45,6 +45,8 @@ def columns_and_edges(
 def random_tree(rng: np.random.Generator, edges: Edges, depth: int, form: str) -> Structure:
     nodes = 2**depth - 1
     feature = rng.integers(0, edges.n_features, nodes).astype(np.int32)
+    if form == "column":
+        feature[:] = feature[:1]
     left = np.zeros((nodes, 256), dtype=np.uint8)
     for node in range(nodes):
         codes = edges.codes(int(feature[node]))
@@ -67,7 +69,8 @@ def random_task(rng: np.random.Generator, kind: str) -> Task:
     if kind == "squared":
         return Task("squared", clip=int(rng.integers(1, ONE + 1)), unit=int(rng.integers(0, ONE + 1)))
     curvature = rng.integers(0, ONE + 1, ONE + 1).astype(np.int32)
-    return Task("softmax", n_outputs=int(rng.integers(3, 6)), curvature=curvature)
+    norm = 0 if rng.random() < 0.5 else int(rng.integers(1, 2 * ONE))
+    return Task("softmax", n_outputs=int(rng.integers(3, 6)), curvature=curvature, norm=norm)
 
 
 def labels_of(rng: np.random.Generator, task: Task, n: int) -> NDArray[np.int32]:
@@ -87,7 +90,7 @@ def random_weights(rng: np.random.Generator, task: Task, depth: int) -> NDArray[
     features=st.integers(1, 5),
     widest=st.sampled_from([2, 3, 9, 254, 255]),
     kind=st.sampled_from(["table", "squared", "softmax"]),
-    form=st.sampled_from(["thresholds", "subsets", "symmetric"]),
+    form=st.sampled_from(["thresholds", "subsets", "symmetric", "column", "in turn"]),
     missing=st.sampled_from([0.0, 0.3, 1.0]),
     sampled=st.booleans(),
     threads=st.integers(1, 3),
@@ -123,7 +126,8 @@ def test_every_answer_of_a_training_equals_the_definition(
             for one in (fast, slow):
                 one.sample(sample)
         depth = int(rng.integers(1, 5))
-        tree = random_tree(rng, edges, depth, form)
+        now = ("column", "subsets")[round_ % 2] if form == "in turn" else form
+        tree = random_tree(rng, edges, depth, now)
         asked = everything if rng.random() < 0.5 else rng.permutation(everything)[: rng.integers(1, features + 1)]
         channel = "count" if rng.random() < 0.5 else "curvature"
         for level in range(depth):
@@ -131,7 +135,7 @@ def test_every_answer_of_a_training_equals_the_definition(
             np.testing.assert_array_equal(
                 fast.histogram(part, asked, channel), slow.histogram(part, asked, channel), strict=True
             )
-        batch = [tree, *(random_tree(rng, edges, depth, form) for _ in range(rng.integers(0, 10)))]
+        batch = [tree, *(random_tree(rng, edges, depth, now) for _ in range(rng.integers(0, 10)))]
         np.testing.assert_array_equal(fast.leaf_sums(batch, channel), slow.leaf_sums(batch, channel), strict=True)
         trees = [Tree(one, random_weights(rng, task, depth)) for one in batch[: rng.integers(1, len(batch) + 1)]]
         for one in (fast, slow):
@@ -153,7 +157,7 @@ def test_threads_ranges_and_order_of_records_do_not_change_a_bit(n: int, kind: s
     columns, edges = columns_and_edges(rng, n, 6, 255, 0.1)
     task = random_task(rng, kind)
     labels = labels_of(rng, task, n)
-    trees = [random_tree(rng, edges, 8, form) for form in ("thresholds", "subsets", "symmetric")]
+    trees = [random_tree(rng, edges, 8, form) for form in ("thresholds", "subsets", "symmetric", "column")]
     weights = [random_weights(rng, task, 8) for _ in trees]
     shuffled = rng.permutation(n)
     answers = []

@@ -112,6 +112,12 @@ def test_table_losses_by_enumeration(name: str, clip, bound: int) -> None:
                                                    for a in np.linspace(0, 2 * math.pi, 720)]))]  # fmt: skip
         apart = ((corners[:, None] - corners[None]) ** 2).sum(axis=2).max()
         assert loss.pair_square(bound, "replace_one") >= max(2 * one, apart)
+        for factors in ((8, 1), (8, 3), (2, 1)):
+            scaled, ends = points * np.array(factors), corners * np.array(factors)
+            one = (scaled**2).sum(axis=1).max()
+            apart = ((ends[:, None] - ends[None]) ** 2).sum(axis=2).max()
+            assert one <= loss.pair_square(bound, "add_remove", factors=factors)
+            assert max(2 * one, apart) <= loss.pair_square(bound, "replace_one", factors=factors)
         unit = 1000
         g2 = int((points[:, 0] ** 2).max())
         assert loss.pair_square(bound, "add_remove", "count", unit) >= g2 + unit**2
@@ -139,9 +145,29 @@ def test_probabilities_are_rounded_sigmoids() -> None:
     assert (probability_table() + probability_table()[::-1] == ONE).all()
 
 
+def test_the_curvature_counts_less_while_gradients_are_small() -> None:
+    loss = make_loss("logistic")
+    assert loss.curvature_factor(FAR) == (1, 1)
+    shares = [b / a for a, b in (loss.curvature_factor(bound << 12) for bound in range(0, 128, 4))]
+    assert shares == sorted(shares) and shares[0] < 1 / 2
+
+    def variance(bound: int, factors: tuple[int, int]) -> float:
+        """Of -G/H at weight 1/2, in units of the noise that one released number has: see the theory page."""
+        a, b = factors
+        return loss.pair_square(bound, "add_remove", factors=factors) * (
+            1 / a**2 + (0.5 / (b * float(loss.kappa))) ** 2
+        )
+
+    assert variance(0, (1, 1)) / variance(0, loss.curvature_factor(0)) > 2.4
+    assert variance(1 << 16, (1, 1)) / variance(1 << 16, loss.curvature_factor(1 << 16)) > 1.4
+    for bound in range(0, 9 << 16, 1 << 14):
+        assert variance(bound, loss.curvature_factor(bound)) <= variance(bound, (1, 1))
+
+
+@pytest.mark.parametrize("clip", [None, 1.2, 0.5, 0.01])
 @pytest.mark.parametrize("n_classes", [3, 4, 10])
-def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int) -> None:
-    loss = make_loss("softmax", n_classes=n_classes)
+def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int, clip: float | None) -> None:
+    loss = make_loss("softmax", n_classes=n_classes, gradient_clip=clip)
     rng = np.random.default_rng(n_classes)
     for bound in (0, 1 << 15, 2 << 16, 9 << 16):
         extremes = [rng.choice([-bound, bound], size=n_classes) for _ in range(150)]
@@ -153,11 +179,17 @@ def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int) -> None:
             assert g2 <= loss.gradient_square(bound)
             assert both <= loss.pair_square(bound, "add_remove")
             assert sum(h for _, h in found) <= loss.curvature_sum(bound)
+            for a, b in ((8, 1), (8, 5)):
+                mixed = sum((a * g) ** 2 + (b * h) ** 2 for g, h in found)
+                assert mixed <= loss.pair_square(bound, "add_remove", factors=(a, b))
             vectors.append([x for one in found for x in one])
         array = np.array(vectors, dtype=np.int64)
         apart = ((array[:, None] - array[None]) ** 2).sum(axis=2).max()
         one = (array**2).sum(axis=1).max()
         assert max(apart, 2 * one) <= loss.pair_square(bound, "replace_one")
+    if clip is not None:
+        assert loss.pair_square(FAR, "add_remove") <= (clip * ONE) ** 2
+        return
     scores = [-(9 << 16)] + [9 << 16] * 2 + [-(9 << 16)] * (n_classes - 3)
     found = pair(loss.task, scores, 0)
     assert sum(g * g + h * h for g, h in found) > 1.99 * ONE**2

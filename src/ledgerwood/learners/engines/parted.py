@@ -71,7 +71,7 @@ class PartedColumns(Columns):
         kept = tuple(rows[a:b] - start for a, b, start in zip(cuts, cuts[1:], starts, strict=False))
         return replace(self, kept=kept)
 
-    def table(self, columns: Sequence[Column] | None = None) -> Table:
+    def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table without its values."""
         return PartedTable(tuple(columns or self.columns), (), self.rows, self.source, self.kept)
 

@@ -147,7 +147,7 @@ class TreeJob:
         """Return what will be released: sensitivities grow with the scores, so they are least at scores of zero."""
         settings, loss = self.settings, self.settings.make_loss()
         loops = settings.loops(len(self.columns))
-        layout = layout_of(settings, loss, 0)
+        layout = layout_of(settings, loss, 0, balanced=False)
         cells = 2 * loss.n_outputs if layout.channel == "curvature" else loss.n_outputs + 1
         pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one cell and enters another
         per_round = {"sketch": 1, "leaf": loops.batch, "split": loops.splits // max(loops.rounds, 1)}
@@ -184,7 +184,7 @@ class TreeJob:
         """Run :func:`~ledgerwood.learners.trees.boost.boost`."""
         plan = self.plan(ratios)
         rng = np.random.default_rng(self.seed)
-        return boost(self.settings, self.domain, _Gate(rows, door), door, plan, rng=rng, keep=keep)
+        return boost(self.settings, self.domain, _Gate(rows, door), door, plan, rng=rng, keep=keep, balanced=False)
 
     def plan(self, ratios: Mapping[str, float]) -> Plan:
         """Return the plan of the loop: Gaussian sums whose noise is ``ratios`` times their sensitivity."""

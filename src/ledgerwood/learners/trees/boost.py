@@ -30,7 +30,7 @@ from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_
 from ledgerwood.learners.trees.losses import Loss
 from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled
 from ledgerwood.learners.trees.plan import check_plan, planned_cost
-from ledgerwood.learners.trees.seam import ONE, SCORE_BITS, Aggregator, Edges, Structure, Tree
+from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator, Edges, Structure, Tree
 from ledgerwood.learners.trees.settings import Loops, Settings
 from ledgerwood.learners.trees.splits import open_tree
 
@@ -63,8 +63,13 @@ class Training:
     bound: int = 0
     asked: int = 0
     costs: dict[str, Any] = field(default_factory=dict)
+    balanced: bool = True
 
     # ---- asking
+
+    def layout(self, *, laplace: bool = False) -> SumsLayout:
+        """Return how sums of gradients are released at the present scores."""
+        return layout_of(self.settings, self.loss, self.bound, laplace=laplace, balanced=self.balanced)
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
@@ -184,12 +189,12 @@ class Training:
             if s.leaf == "laplace":
                 found.append(self._laplace_tree(structure, query, factor))
                 continue
-            layout = layout_of(s, self.loss, self.bound, laplace=noise is LaplaceSums)
+            layout = self.layout(laplace=noise is LaplaceSums)
             used: list[float] = []
 
             def mechanism(cost: Any, layout: Any = layout, used: list[float] = used) -> Any:
                 made = noise(cost, layout.sensitivity)
-                used.append(made.sigma / ONE)
+                used.append(layout.noise(made.sigma))
                 return made
 
             def packed(query: Any = query, layout: SumsLayout = layout) -> NDArray[np.int64]:
@@ -249,6 +254,7 @@ def boost(
     keep: Callable[[Forest], None] | None = None,
     rows_per_unit: int = 1,
     start_bound: int = 0,
+    balanced: bool = True,
 ) -> Forest:
     """Train.
 
@@ -268,11 +274,15 @@ def boost(
         The group size that the plan is priced for.
     start_bound
         The largest score that the aggregator may start from, in steps of 2**-16: a public fact.
+    balanced
+        Whether the curvature counts less in what is released while scores are small. False where noise is added
+        before the release, by parties who know one scale for all rounds.
     """
     check_plan(plan, settings, domain.n_features, rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    training = Training(settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops, bound=start_bound)
+    public = settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops
+    training = Training(*public, bound=start_bound, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
     done = 0

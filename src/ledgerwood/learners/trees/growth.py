@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.trees.grid import grid_tree
-from ledgerwood.learners.trees.leaves import SumsLayout, layout_of, weights_of
+from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
 from ledgerwood.learners.trees.level_scores import level_scores
 from ledgerwood.learners.trees.noise import GaussianSums, Selections
 from ledgerwood.learners.trees.seam import ONE, Structure
@@ -99,7 +99,7 @@ def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
 def _noisy(training: Training, features: NDArray[np.int32]) -> Grown:
     """Take the best split of noisy sums at every level (the histogram, or one random split per feature)."""
     settings, outputs = training.settings, training.loss.n_outputs
-    layout = layout_of(settings, training.loss, training.bound)
+    layout = training.layout()
     edges = training.edges[-1]
     tree, weights, curvature = open_tree(settings.max_depth), np.empty((outputs, 0)), None
     for level in range(settings.max_depth):
@@ -148,7 +148,7 @@ def _noisy(training: Training, features: NDArray[np.int32]) -> Grown:
 def _from_root(training: Training, features: NDArray[np.int32]) -> Grown:
     """One noisy histogram of a single feature serves all levels and the leaves: nodes are sets of its codes."""
     settings, outputs = training.settings, training.loss.n_outputs
-    layout = layout_of(settings, training.loss, training.bound)
+    layout = training.layout()
     edges = training.edges[-1]
 
     def query() -> NDArray[np.int64]:
@@ -189,7 +189,7 @@ def _ask(training: Training, layout: SumsLayout, query: Any, width: int) -> tupl
 
     def mechanism(cost: Any) -> GaussianSums:
         made = GaussianSums(cost, size)
-        sigma.append(made.sigma / ONE)
+        sigma.append(layout.noise(made.sigma))
         return made
 
     return training.ask("split", mechanism, query), sigma[0]

@@ -26,7 +26,9 @@ class SumsLayout:
     channel
         What the second channel of the sums is.
     unit
-        The weight of a count, in grid units; the curvature carries its own.
+        The factor of the second channel: the weight of a count in grid units; the curvature carries most of its own.
+    gradient_unit
+        The factor of the gradients.
     per_unit
         Divides a released second channel into records or curvature.
     sensitivity
@@ -37,40 +39,58 @@ class SumsLayout:
     unit: int
     per_unit: float
     sensitivity: float
+    gradient_unit: int = 1
+
+    def noise(self, sigma: float) -> float:
+        """Return the standard deviation of a gradient sum, given that of the released numbers."""
+        return sigma / (ONE * self.gradient_unit)
 
     def pack(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ``[..., outputs + 1]`` or ``[..., 2 outputs]`` of sums ``[outputs, ..., 2]``: a count is kept once."""
-        gradients = np.moveaxis(sums[..., 0], 0, -1)
+        if len(sums) == 1:
+            return np.asarray(sums[0] * np.array([self.gradient_unit, self.unit]))
+        gradients = self.gradient_unit * np.moveaxis(sums[..., 0], 0, -1)
         if self.channel == "count":
             return np.concatenate((gradients, self.unit * sums[0, ..., 1:]), axis=-1)
-        return np.concatenate((gradients, np.moveaxis(sums[..., 1], 0, -1)), axis=-1)
+        return np.concatenate((gradients, self.unit * np.moveaxis(sums[..., 1], 0, -1)), axis=-1)
 
     def unpack(self, noisy: NDArray[np.int64], outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return gradient sums and curvature (or counts), both ``[outputs, ...]``."""
-        gradients = np.moveaxis(noisy[..., :outputs], -1, 0) / ONE
+        one = ONE * self.gradient_unit
+        if outputs == 1:
+            return noisy[None, ..., 0] / one, noisy[None, ..., 1] / self.per_unit
+        gradients = np.moveaxis(noisy[..., :outputs], -1, 0) / one
         second = np.moveaxis(noisy[..., outputs:], -1, 0) / self.per_unit
         return gradients, np.broadcast_to(second, gradients.shape)
 
 
-def layout_of(settings: Settings, loss: Loss, bound: int, *, laplace: bool = False) -> SumsLayout:
-    """Return the layout for scores within ``bound``."""
+def layout_of(
+    settings: Settings, loss: Loss, bound: int, *, laplace: bool = False, balanced: bool = True
+) -> SumsLayout:
+    """Return the layout for scores within ``bound``; ``balanced`` if the curvature may count less where they are small.
+
+    Parties that add their shares of the noise before they know the round's sensitivity need one scale for all rounds.
+    """
     newton = settings.leaf == "newton"
     channel: Channel = "curvature" if newton else "count"
     g = math.isqrt(loss.gradient_square(bound))
-    if not settings.tight:
+    factors = loss.curvature_factor(bound) if newton and settings.tight and balanced else (1, 1)
+    if newton:
+        unit = factors[1]
+    elif not settings.tight:
         unit = ONE
     elif settings.neighbours == "replace_one":
         unit = max(1, g)  # free: docs/theory/tree-sensitivities.md
     else:
         unit = max(1, g // 2)
-    per_unit = float(loss.kappa * ONE) if newton else float(unit)
+    per_unit = float(loss.kappa * ONE * unit) if newton else float(unit)
     if laplace:
         size = float(loss.pair_l1(bound, settings.neighbours, unit))
     else:
-        size = root_above(loss.pair_square(bound, settings.neighbours, channel, unit))
+        size = root_above(loss.pair_square(bound, settings.neighbours, channel, unit, factors))
     if not settings.tight:
         size = max(size, _nominal(settings, newton) * ONE)
-    return SumsLayout(channel, unit, per_unit, size)
+    return SumsLayout(channel, unit, per_unit, size, factors[0])
 
 
 def _nominal(settings: Settings, newton: bool) -> float:
@@ -91,7 +111,7 @@ def weights_of(
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     if settings.shrink:
         kept = kept * _signal_share(settings.shrink, gradients, sigma)
-    return np.clip(kept, -settings.leaf_clip, settings.leaf_clip)
+    return np.minimum(np.maximum(kept, -settings.leaf_clip), settings.leaf_clip)
 
 
 def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | float) -> float:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ParameterError
-from .routes import Routes, routes
+from .routes import ColumnTrees, Routes, column_trees, routes
+from .running_sums import Due, LeafSums, Level, LevelSums
 from .seam import MAX_CODES, TABLE_SIZE, Channel, Edges, PartialTree, Sample, Structure, Task, Tree, exp_table
 from .threads import RowThreads
 
@@ -25,7 +26,7 @@ Column: TypeAlias = NDArray[Any]
 
 _KINDS = {"table": 0, "squared": 1, "softmax": 2}
 _CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "curvature": (0, 0x7FFF)}
-_PACKED_ROWS = (1 << 19) - 1  # their packed sum cannot overflow: a coordinate is at most 2**12
+_LIGHT = 1 << 18  # rows times columns of a pass that is over before another thread has begun
 _KEPT_TREES = 8  # leaf numbers of so many trees are kept for `add`; those of a larger batch are computed again
 _NO_TREES = Routes(
     0,
@@ -61,87 +62,6 @@ def route_arrays(
 ) -> tuple[int, NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
     """Return a batch of trees as the kernels' arguments."""
     return batch.depth, batch.symmetric, batch.feature, batch.split, batch.left
-
-
-class _LeafSums:
-    """One thread's sums in the leaves of a batch."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.packed = np.zeros((4, *shape), dtype=np.int64)
-        self.total = np.zeros((*shape, 2), dtype=np.int64)
-        self.rows = 0
-
-    def room(self, rows: int) -> NDArray[np.int64]:
-        if self.rows + rows > _PACKED_ROWS:
-            self.unpack()
-        self.rows += rows
-        return self.packed
-
-    def unpack(self) -> None:
-        self.total[..., 0] += (self.packed >> 32).sum(axis=0)
-        self.total[..., 1] += (self.packed & 0xFFFFFFFF).sum(axis=0)
-        self.packed[:] = 0
-        self.rows = 0
-
-
-class _LevelSums:
-    """One thread's histograms at some nodes, unpacked into an array that the threads share."""
-
-    def __init__(self, nodes: NDArray[np.int64], out: NDArray[np.int64], lock: Lock) -> None:
-        outputs, _, features, width, _ = out.shape
-        self.packed = np.zeros((outputs, nodes.size, features * width), dtype=np.int64)
-        self.flat = self.packed.reshape(-1)
-        self.rows = 0
-        self._nodes, self._lock = nodes, lock
-        self._out = out.reshape(outputs, out.shape[1], features * width, 2)
-
-    def room(self, rows: int) -> NDArray[np.int64]:
-        if self.rows + rows > _PACKED_ROWS:
-            self.unpack()
-        self.rows += rows
-        return self.flat
-
-    def unpack(self) -> None:
-        from ._kernels.passes import unpack
-
-        with self._lock:
-            unpack(self.packed, self._nodes, self._out)
-        self.rows = 0
-
-
-class _Level:
-    """The last histogram of the tree that grows: what its next level can be subtracted from."""
-
-    def __init__(
-        self, tree: PartialTree, features: NDArray[np.int32], channel: Channel, sums: NDArray[np.int64]
-    ) -> None:
-        nodes = (1 << tree.depth) - 1
-        self.depth, self.channel = tree.depth, channel
-        self.feature, self.left = tree.feature[:nodes].copy(), tree.left[:nodes].copy()
-        self.features, self.sums = features.copy(), sums
-
-    def is_parent_of(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> bool:
-        nodes = self.feature.size
-        return (
-            tree.depth == self.depth + 1
-            and channel == self.channel
-            and np.array_equal(features, self.features)
-            and np.array_equal(tree.feature[:nodes], self.feature)
-            and np.array_equal(tree.left[:nodes], self.left)
-        )
-
-    def smaller_children(self, tree: PartialTree) -> NDArray[np.int64]:
-        """Return, for each parent, the number of the child that holds less: the one to sum."""
-        place = {int(feature): at for at, feature in enumerate(self.features)}
-        chosen = []
-        for parent in range(1 << self.depth):
-            node = (1 << self.depth) - 1 + parent
-            at, right = place.get(int(tree.feature[node])), False
-            if at is not None:
-                held = self.sums[0, parent, at, :, 1]
-                right = 2 * held[tree.left[node, : held.size] != 0].sum() > held.sum()
-            chosen.append(2 * parent + int(right))
-        return np.array(chosen, dtype=np.int64)
 
 
 class LocalAggregator:
@@ -203,6 +123,7 @@ class LocalAggregator:
         self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
         self._row_room = np.empty((0, self.n_features), dtype=np.uint8)
         self._edges: Edges | None = None
+        self._due = Due.nothing(1)
 
     def use_columns(self, columns: Sequence[Column]) -> None:
         """Take the columns that :meth:`bin` codes."""
@@ -225,25 +146,26 @@ class LocalAggregator:
         if task.kind == "table":  # the label becomes the place where its half of the table begins
             self._targets = self._empty(self._labels.shape, dtype=np.int32)
             np.multiply(self._labels != 0, np.int32(TABLE_SIZE), out=self._targets)
-        self._rule = np.array([_KINDS[task.kind], task.clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
+        clip = task.norm if task.kind == "softmax" else task.clip
+        self._rule = np.array([_KINDS[task.kind], clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
         self._key = np.zeros(3, dtype=np.uint64)
         pairs = task.pairs.astype(np.int64)
         packed = (pairs[..., 0] << 16) | 0x8000 | pairs[..., 1]
         self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.curvature.astype(np.int32)
         self._ids = np.empty((0, self._n), dtype=np.uint8)
-        self._routed: tuple[Structure, ...] = ()  # whose leaf numbers self._ids holds
-        self._due = self._no_weights()  # weights of these trees, not yet in the scores
+        self._routed: tuple[Structure, ...] = ()  # whose leaf numbers are at hand
+        self._columns_routed: ColumnTrees | None = None  # if by their cells, how
+        self._due = Due.nothing(task.n_outputs)
         self._pairs: NDArray[np.int32] | None = None
-        self._level: _Level | None = None
-
-    def _no_weights(self) -> NDArray[np.int32]:
-        return np.empty((0, self._outputs, 1), dtype=np.int32)
+        self._level: Level | None = None
 
     def bin(self, edges: Edges) -> None:
         if edges.n_features != self.n_features:
             raise ParameterError("edges", f"be of {self.n_features} features", edges.n_features)
         if edges.width > MAX_CODES:
             raise ParameterError("edges", f"give at most {MAX_CODES} codes", edges.width)
+        if self._due.numbers is self._cells:
+            self._settle()  # what is due goes by the cells as they are
         self._edges, self._codes = edges, edges.counts
 
         def code(_: None, lo: int, hi: int) -> None:
@@ -261,29 +183,65 @@ class LocalAggregator:
         self._pairs = self._level = None
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
+        assert self._edges is not None, "bin comes before leaf_sums"
+        columns = column_trees(trees, self._codes, self._edges.width)
+        if columns is not None:
+            sums = self._column_pass(columns, channel)
+            self._routed, self._columns_routed = tuple(trees), columns
+            return sums
         keep = len(trees) if len(trees) <= _KEPT_TREES else 0
         if self._ids.shape[0] < keep:
             old, self._ids = self._ids, self._empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
+            self._due = self._due.renumbered(old, self._ids)
         sums = self._leaf_pass(routes(trees, self._codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32))
-        self._routed = tuple(trees[:keep])
+        self._routed, self._columns_routed = tuple(trees[:keep]), None
         return sums
+
+    def _scored(self, lo: int, hi: int) -> tuple[Any, ...]:
+        """Return the first arguments of a pass that settles the scores."""
+        return self._cells, self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, *self._due.arrays()
 
     def _leaf_pass(self, batch: Routes, channel: Channel, keep: int, kept: NDArray[np.int32]) -> NDArray[np.int64]:
         """Settle the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
         from ._kernels.passes import leaf_pass
 
-        def sum_leaves(sums: _LeafSums, lo: int, hi: int) -> None:
-            loss = self._rule, *self._loss, self._key, self._ids, self._due
-            rows = self._cells, self._scores, self._targets, lo, hi, *loss
-            leaf_pass(*rows, *route_arrays(batch), *_CHANNELS[channel], sums.room(hi - lo), keep, kept)
+        def sum_leaves(sums: LeafSums, lo: int, hi: int) -> None:
+            sums_here = *_CHANNELS[channel], sums.room(hi - lo), self._ids, keep, kept
+            arguments: Any = (*self._scored(lo, hi), *route_arrays(batch), *sums_here)
+            leaf_pass(*arguments)
 
-        shape = len(batch.feature), self._outputs, 1 << batch.depth
-        parts = self.threads.run(self._n, lambda: _LeafSums(shape), sum_leaves)
-        self._due = self._no_weights()
+        leaves = 1 << batch.depth
+        place = np.tile(np.arange(leaves, dtype=np.uint8), (len(batch.feature), 1))
+        return self._summed(place, leaves, sum_leaves)
+
+    def _column_pass(self, columns: ColumnTrees, channel: Channel) -> NDArray[np.int64]:
+        """Settle the scores and sum the leaves of trees of one feature each."""
+        from ._kernels.passes import column_pass
+
+        def sum_codes(sums: LeafSums, lo: int, hi: int) -> None:
+            arguments: Any = (*self._scored(lo, hi), columns.feature, *_CHANNELS[channel], sums.room(hi - lo))
+            column_pass(*arguments)
+
+        light = self._n * (1 + len(columns.feature)) <= _LIGHT
+        return self._summed(columns.leaf, 1 << columns.depth, sum_codes, max(self._n, 1) if light else None)
+
+    def _summed(
+        self,
+        place: NDArray[np.uint8],
+        leaves: int,
+        do: Callable[[LeafSums, int, int], None],
+        range_rows: int | None = None,
+    ) -> NDArray[np.int64]:
+        parts = self.threads.run(self._n, lambda: LeafSums(place, self._outputs, leaves), do, range_rows)
+        self._due = Due.nothing(self._outputs)
         for part in parts:
             part.unpack()
         return sum((part.total for part in parts[1:]), start=parts[0].total)
+
+    def _settle(self) -> None:
+        """Add what is due to the scores."""
+        self._leaf_pass(_NO_TREES, "count", 0, np.empty((self._outputs, 0), dtype=np.int32))
 
     def add(self, trees: Sequence[Tree]) -> None:
         from ._kernels.passes import add_pass
@@ -293,7 +251,13 @@ class LocalAggregator:
         if same and all(tree.structure is routed for tree, routed in zip(trees, self._routed)):
             # Their leaf numbers are at hand: the next pass over the rows adds the weights on its way.
             weights = np.array([tree.weights for tree in trees], dtype=np.int32)
-            self._due = weights + self._due if self._due.shape[0] else weights
+            columns = self._columns_routed
+            if columns is not None:
+                weights = np.stack([one[:, leaf] for one, leaf in zip(weights, columns.leaf)])
+                self._due = self._due.plus(Due(self._cells, columns.feature, weights))
+            else:
+                which = np.arange(len(trees), dtype=np.int32)
+                self._due = self._due.plus(Due(self._ids, which, weights))
             return
         for depth in {tree.structure.depth for tree in trees}:
             group = [tree for tree in trees if tree.structure.depth == depth]
@@ -322,16 +286,16 @@ class LocalAggregator:
         out = np.zeros((self._outputs, opened, features.size, width, 2), dtype=np.int64)
         lock = Lock()
 
-        def sum_level(sums: _LevelSums, lo: int, hi: int) -> None:
+        def sum_level(sums: LevelSums, lo: int, hi: int) -> None:
             where = self._cells, rows, features, pairs, lo, hi
             level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
-        for part in self.threads.run(self._n, lambda: _LevelSums(nodes, out, lock), sum_level):
+        for part in self.threads.run(self._n, lambda: LevelSums(nodes, out, lock), sum_level):
             part.unpack()
         if parent:
             flat = self._outputs, -1, features.size * width, 2
             subtract(parent.sums.reshape(flat), nodes, out.reshape(flat))
-        self._level = _Level(tree, features, channel, out)
+        self._level = Level(tree, features, channel, out)
         return out
 
     def _gradients(self) -> NDArray[np.int32]:

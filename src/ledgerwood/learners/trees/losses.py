@@ -42,6 +42,10 @@ KAPPA_LOGISTIC = Fraction(3491958, 2**20)
 KAPPA_LOGISTIC_REPLACE = Fraction(5209235, 2**20)
 """Largest kappa with replace-one sensitivity 2, sqrt((2 + s) / ((2 - s)(s - 1)^2)) at s = sqrt(7) - 1: 4.9677..."""
 KAPPA_SOFTMAX = Fraction(2)
+TYPICAL_WEIGHT = 0.5
+"""The leaf weight for which the noise of gradients and curvatures is balanced."""
+_PARTS = 8
+"""The curvature counts a multiple of 1/8 of what it would where scores are not bounded."""
 KAPPA_COUNT = Fraction(1, 4)
 """Weight of a count beside gradients of size 1: it makes the noise of the gradients 3 % larger."""
 
@@ -74,7 +78,7 @@ class Loss:
         match self.name:
             case "softmax":
                 u = ONE - self._least_probability(bound)
-                return 2 * u * u
+                return min(2 * u * u, self.task.norm**2 or 2 * u * u)
             case "squared":
                 return self._residual(bound) ** 2
         return int(self._reach[0][self._place(bound)])
@@ -83,29 +87,52 @@ class Loss:
         """Return the largest sum of a record's curvatures over the outputs."""
         match self.name:
             case "softmax":
-                return max(1, math.floor(self.kappa * ONE))  # the sum of p (1 - p) is at most 1
+                most = math.floor(self.kappa * ONE)  # the sum of p (1 - p) is at most 1
+                norm = self.task.norm * (math.isqrt(self.n_outputs - 1) + 1)  # L1 is at most sqrt(K) times L2
+                return max(1, min(most, norm or most))
             case "squared":
                 return self.task.unit
-        return max(1, int(self._reach[2][self._place(bound)]))
+        return max(1, int(self._reach[1][self._place(bound)]))
 
-    def pair_square(self, bound: int, neighbours: str, channel: Channel = "curvature", count_unit: int = 0) -> int:
+    def pair_square(
+        self,
+        bound: int,
+        neighbours: str,
+        channel: Channel = "curvature",
+        count_unit: int = 0,
+        factors: tuple[int, int] = (1, 1),
+    ) -> int:
         """Return the largest squared change of the sums of (gradient, second channel) over disjoint cells.
 
         Add/remove: one record's pair appears in one cell. Replace-one: one pair leaves, one comes, in the same cell
-        (their difference) or in two (their norms add as squares).
+        (their difference) or in two (their norms add as squares). Gradients and curvatures are multiplied by their
+        ``factors``, of which the second is not the larger one.
         """
         replace = neighbours == "replace_one"
+        a, b = factors
         g2 = self.gradient_square(bound)
         if channel == "count" or self.name == "squared":
-            unit = count_unit if channel == "count" else self.task.unit
+            unit = count_unit if channel == "count" else b * self.task.unit
+            g2 *= 1 if channel == "count" else a * a
             one = g2 + unit * unit  # the count of a vector loss is kept once
             return max(4 * g2, 2 * one) if replace else one
         if self.name == "softmax":
-            one = 2 * ONE * (ONE - self._least_probability(bound))
+            together = 2 * ONE * (ONE - self._least_probability(bound))
+            if self.task.norm:
+                together = min(together, self.task.norm**2)
+            one = b * b * together + (a * a - b * b) * g2
             return 4 * one if replace else one
         place = self._place(bound)
-        one = int(self._reach[1][place])
-        return max(2 * one, self._diameter_square(place)) if replace else one
+        one = int(_pair_reach(self, a, b)[place])
+        return max(2 * one, _diameter_square(self, -(-place // 32) * 32, a, b)) if replace else one
+
+    def curvature_factor(self, bound: int) -> tuple[int, int]:
+        """Return the factors of (gradient, curvature) in what is released at scores within ``bound``.
+
+        While scores are small so are gradients, and the curvature would set the sensitivity. The noise of the weight
+        -G/H is about that of G - (weight) H, over H: the factors minimise it for a weight of ``TYPICAL_WEIGHT``.
+        """
+        return _curvature_factor(self, self._place(bound))
 
     def pair_l1(self, bound: int, neighbours: str, count_unit: int) -> int:
         """Return the largest L1 change of the sums of (gradient, count): for Laplace noise, one output."""
@@ -128,20 +155,46 @@ class Loss:
 
     @cached_property
     def _reach(self) -> NDArray[np.int64]:
-        """Largest (g^2, g^2 + h^2, h) over places within j of the middle, for every j."""
+        """Largest (g^2, h) over places within j of the middle, for every j."""
         g, h = (self.task.pairs[:, :, i].astype(np.int64) for i in (0, 1))
-        stacked = np.stack([(g * g).max(axis=0), (g * g + h * h).max(axis=0), h.max(axis=0)])
-        both = np.maximum(stacked[:, TABLE_HALF:], stacked[:, TABLE_HALF::-1])
-        return np.maximum.accumulate(both, axis=1)
-
-    def _diameter_square(self, place: int) -> int:
-        return _diameter_square(self, -(-place // 32) * 32)  # a larger reach is safe, and cached
+        return _within(np.stack([(g * g).max(axis=0), h.max(axis=0)]))
 
 
-@lru_cache(maxsize=256)
-def _diameter_square(loss: Loss, place: int) -> int:
-    """Return the largest squared distance of two pairs in reach: between corners of their convex hull."""
-    inner = loss.task.pairs[:, max(0, TABLE_HALF - place) : TABLE_HALF + place + 1].reshape(-1, 2)
+def _within(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the largest of the values ``[..., place]`` within j places of the middle, for every j."""
+    both = np.maximum(values[..., TABLE_HALF:], values[..., TABLE_HALF::-1])
+    return np.maximum.accumulate(both, axis=-1)
+
+
+@lru_cache(maxsize=64)
+def _pair_reach(loss: Loss, a: int, b: int) -> NDArray[np.int64]:
+    """Largest (a g)^2 + (b h)^2 over places within j of the middle, for every j."""
+    g, h = (loss.task.pairs[:, :, i].astype(np.int64) for i in (0, 1))
+    return _within((a * a * g * g + b * b * h * h).max(axis=0))
+
+
+@lru_cache(maxsize=4096)
+def _curvature_factor(loss: Loss, place: int) -> tuple[int, int]:
+    if loss.kappa == 0:
+        return 1, 1
+    bound = place << TABLE_SHIFT
+
+    def noise(part: int) -> float:
+        square = loss.pair_square(bound, "add_remove", factors=(_PARTS, part))
+        return square * (1 + (TYPICAL_WEIGHT * _PARTS / (part * float(loss.kappa))) ** 2)
+
+    best = min(range(1, _PARTS + 1), key=lambda part: (noise(part), -part))
+    common = math.gcd(best, _PARTS)
+    return _PARTS // common, best // common
+
+
+@lru_cache(maxsize=512)
+def _diameter_square(loss: Loss, place: int, a: int, b: int) -> int:
+    """Return the largest squared distance of two pairs in reach: between corners of their convex hull.
+
+    Callers round the place up: a larger reach is safe, and cached.
+    """
+    inner = loss.task.pairs[:, max(0, TABLE_HALF - place) : TABLE_HALF + place + 1].reshape(-1, 2) * np.array([a, b])
     points = sorted({(int(g), int(h)) for g, h in inner})
     corners: list[tuple[int, int]] = []
     for ordered in (points, points[::-1]):
@@ -173,7 +226,8 @@ def make_loss(
     name
         ``logistic`` and ``hinge`` take two classes, ``softmax`` three or more, ``squared`` a target in [-1, 1].
     gradient_clip
-        Pairs longer than this are shortened to it (logistic, hinge); gradients are clipped to it (squared).
+        Pairs longer than this are shortened to it (logistic, hinge, softmax: all classes together); gradients are
+        clipped to it (squared).
     kappa
         Another factor of the curvature: smaller, or the sensitivity grows.
 
@@ -185,9 +239,10 @@ def make_loss(
     >>> loss.pair_square(8 << 16, "add_remove") <= ONE ** 2
     True
     """
+    most = math.sqrt(2) if name == "softmax" else 1.0
+    if gradient_clip is not None and not 1 / ONE <= gradient_clip <= most:
+        raise ParameterError("gradient_clip", f"lie in (0, {most:.4g}]", gradient_clip)
     clip = ONE if gradient_clip is None else int(gradient_clip * ONE)
-    if gradient_clip is not None and not 0 < clip <= ONE:
-        raise ParameterError("gradient_clip", "lie in (0, 1]", gradient_clip)
     replace = neighbours == "replace_one"
     match name:
         case "logistic":
@@ -200,11 +255,9 @@ def make_loss(
             task = Task("squared", clip=clip, unit=math.floor(factor * ONE))
             return Loss(name, 1, Fraction(task.unit, ONE), task)
         case "softmax":
-            if gradient_clip is not None:
-                raise ParameterError("gradient_clip", "be None for the softmax loss", gradient_clip)
             if n_classes < 3:
                 raise ParameterError("n_classes", "be at least 3 for the softmax loss", n_classes)
-            return _softmax(n_classes, kappa or KAPPA_SOFTMAX)
+            return _softmax(n_classes, kappa or KAPPA_SOFTMAX, 0 if gradient_clip is None else clip)
     raise ParameterError("loss", "be logistic, squared, hinge or softmax", name)
 
 
@@ -241,10 +294,11 @@ def _hinge(kappa: Fraction, clip: int) -> Loss:
 
 
 @lru_cache(maxsize=32)
-def _softmax(n_classes: int, kappa: Fraction) -> Loss:
+def _softmax(n_classes: int, kappa: Fraction, norm: int) -> Loss:
     p = np.arange(ONE + 1, dtype=np.int64)
     h = (kappa.numerator * p * (ONE - p)) // (kappa.denominator * ONE)
-    return Loss("softmax", n_classes, kappa, Task("softmax", n_outputs=n_classes, curvature=h.astype(np.int32)))
+    task = Task("softmax", n_outputs=n_classes, curvature=h.astype(np.int32), norm=norm)
+    return Loss("softmax", n_classes, kappa, task)
 
 
 def _shortened(pairs: NDArray[np.int64], clip: int) -> NDArray[np.int32]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
+from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.seam import Aggregator, Sample
 from ledgerwood.mechanisms import (
     GaussianMechanism,
@@ -39,9 +39,10 @@ def root_above(square: int) -> float:
     return math.sqrt(square) * _UP
 
 
-@lru_cache(maxsize=4)  # a release asks for its mechanism twice: to check and to draw
-def _gaussian(sigma: float, sensitivity: float, neighbours: str) -> GaussianMechanism:
-    return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, neighbours=neighbours)
+def _check_sums(value: NDArray[np.int64]) -> None:
+    # By type alone, before anything is spent. The mechanism looks at the size too; sums of an aggregator are far below.
+    if not isinstance(value, np.ndarray) or value.dtype != np.int64:
+        raise ParameterError("value", "be an array of 64-bit integers", type(value).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ class GaussianSums:
         return self.sensitivity / self.cost.ratio * _UP
 
     def _mechanism(self) -> GaussianMechanism:
-        return _gaussian(self.sigma, self.sensitivity, str(self.cost.neighbours))
+        return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
 
-    def check(self, value: ArrayLike) -> None:
-        """Refuse what is no integer array."""
-        self._mechanism().check(value)
+    def check(self, value: NDArray[np.int64]) -> None:
+        """Refuse what is no array of integers."""
+        _check_sums(value)
 
-    def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.int64]:
+    def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
         """Return value + noise."""
         return np.asarray(self._mechanism().release(value, rng), dtype=np.int64)
 
@@ -88,11 +89,11 @@ class LaplaceSums:
     def _mechanism(self) -> LaplaceMechanism:
         return LaplaceMechanism(scale=self.scale, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
 
-    def check(self, value: ArrayLike) -> None:
-        """Refuse what is no integer array."""
-        self._mechanism().check(value)
+    def check(self, value: NDArray[np.int64]) -> None:
+        """Refuse what is no array of integers."""
+        _check_sums(value)
 
-    def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.int64]:
+    def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
         """Return value + noise."""
         return np.asarray(self._mechanism().release(value, rng), dtype=np.int64)
 
@@ -121,13 +122,10 @@ class Selections:
         return PermuteAndFlipMechanism(self.epsilon, parts * self.range_sensitivity, neighbours)
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no matrix of scores."""
-        mechanism = self._mechanism()
-        if isinstance(mechanism, ParallelExponentialMechanism):
-            mechanism.check(value)
-            return
-        for row in value:
-            mechanism.check(row)
+        """Refuse what is no matrix of integer scores."""
+        _check_sums(value)
+        if value.ndim != 2 or value.size == 0:
+            raise ParameterError("value", "have a row for each part and at least one candidate", value.shape)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
         """Return the chosen place in every row."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .local import code_columns, plain_column, route_arrays
-from .routes import Routes, routes
+from .routes import Routes, column_trees, routes
 from .seam import Edges, Tree
 from .threads import RowThreads
 
@@ -19,7 +19,7 @@ _ROWS = 1 << 14
 
 
 class Predictor:
-    """Released trees, laid out for fast prediction.
+    """Released trees, laid out for fast prediction: trees of one feature become one table for each feature.
 
     Parameters
     ----------
@@ -41,19 +41,11 @@ class Predictor:
 
     def __init__(self, phases: Sequence[tuple[Edges, Sequence[Tree]]], n_outputs: int) -> None:
         self._n_outputs = n_outputs
-        self._phases: list[tuple[Edges, list[tuple[Routes, NDArray[np.int32]]]]] = []
-        for edges, trees in phases:
-            groups = []
-            for depth in sorted({tree.structure.depth for tree in trees}):
-                group = [tree for tree in trees if tree.structure.depth == depth]
-                weights = np.array([tree.weights for tree in group], dtype=np.int32)
-                groups.append((routes([tree.structure for tree in group], edges.counts), weights))
-            if groups:
-                self._phases.append((edges, groups))
+        self._phases = [_Phase(edges, trees, n_outputs) for edges, trees in phases if trees]
 
     def scores(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> NDArray[np.int32]:
         """Return ``int32[outputs, rows]``, in steps of 2**-16: the same bits for any number of threads."""
-        from ._kernels.passes import add_pass
+        from ._kernels.passes import add_columns, add_pass
 
         n_rows = len(columns[0])
         out = np.zeros((self._n_outputs, n_rows), dtype=np.int32)
@@ -62,11 +54,37 @@ class Predictor:
         def score(_: None, lo: int, hi: int) -> None:
             here = np.zeros((self._n_outputs, hi - lo), dtype=np.int32)
             cells = np.empty((len(columns), hi - lo), dtype=np.uint8)
-            for edges, groups in self._phases:
-                code_columns(columns, edges, lo, hi, cells)
-                for batch, weights in groups:
+            for phase in self._phases:
+                code_columns(columns, phase.edges, lo, hi, cells)
+                if phase.features.size:
+                    add_columns(cells, here, 0, hi - lo, phase.features, phase.tables)
+                for batch, weights in phase.groups:
                     add_pass(cells, here, 0, hi - lo, *route_arrays(batch), weights)
             out[:, lo:hi] = here
 
         RowThreads(n_threads).run(n_rows, lambda: None, score, _ROWS)
         return out
+
+
+class _Phase:
+    """The trees that speak of the same edges."""
+
+    def __init__(self, edges: Edges, trees: Sequence[Tree], n_outputs: int) -> None:
+        self.edges = edges
+        tables: dict[int, NDArray[np.int32]] = {}
+        routed = []
+        for tree in trees:
+            columns = column_trees([tree.structure], edges.counts, edges.width)
+            if columns is None:
+                routed.append(tree)
+                continue
+            feature = int(columns.feature[0])
+            table = tables.setdefault(feature, np.zeros((n_outputs, edges.width), dtype=np.int32))
+            table += tree.weights[:, columns.leaf[0]]
+        self.features = np.array(list(tables), dtype=np.int32)
+        self.tables = np.array(list(tables.values()), dtype=np.int32)
+        self.groups: list[tuple[Routes, NDArray[np.int32]]] = []
+        for depth in sorted({tree.structure.depth for tree in routed}):
+            group = [tree for tree in routed if tree.structure.depth == depth]
+            weights = np.array([tree.weights for tree in group], dtype=np.int32)
+            self.groups.append((routes([tree.structure for tree in group], edges.counts), weights))

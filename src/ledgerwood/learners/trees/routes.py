@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...errors import ParameterError
 from .seam import Structure
 
-__all__ = ["MAX_DEPTH", "Routes", "routes"]
+__all__ = ["MAX_DEPTH", "ColumnTrees", "Routes", "column_trees", "routes"]
 
 MAX_DEPTH = 8
 """Leaf numbers are bytes."""
@@ -76,3 +76,39 @@ def routes(trees: Sequence[Structure], codes: NDArray[np.int64]) -> Routes:
         symmetric &= same
     needed = left if split[..., 2].any() else np.zeros((1, 1, 256), dtype=np.uint8)
     return Routes(depth, symmetric, feature, split, np.ascontiguousarray(needed != 0).view(np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnTrees:
+    """Trees of one feature each: ``uint8[trees, codes]`` says in which leaf a code of ``feature[tree]`` ends."""
+
+    depth: int
+    feature: NDArray[np.int32]
+    leaf: NDArray[np.uint8]
+
+
+def column_trees(trees: Sequence[Structure], codes: NDArray[np.int64], width: int) -> ColumnTrees | None:
+    """Return the trees by their columns; None if one of them looks at several features.
+
+    >>> left = np.zeros((1, 256), dtype=np.uint8)
+    >>> left[0, [0, 3]] = 1
+    >>> column_trees([Structure(1, np.array([7], dtype=np.int32), left)], np.full(8, 4), 5).leaf
+    array([[0, 1, 1, 0, 1]], dtype=uint8)
+    """
+    depth = trees[0].depth
+    nodes = (1 << depth) - 1
+    if not 1 <= depth <= MAX_DEPTH or any(tree.depth != depth for tree in trees):
+        return None
+    feature = np.array([tree.feature[0] for tree in trees], dtype=np.int32)
+    if any((tree.feature[:nodes] != tree.feature[0]).any() for tree in trees):
+        return None
+    if feature.min() < 0 or feature.max() >= codes.size:
+        return None  # an error that routes() reports
+    leaf = np.empty((len(trees), width), dtype=np.uint8)
+    every = np.arange(width)
+    for place, tree in zip(leaf, trees):
+        node = np.zeros(width, dtype=np.int64)
+        for _ in range(depth):
+            node = 2 * node + 2 - (tree.left[node, every] != 0)
+        place[:] = node - nodes
+    return ColumnTrees(depth, feature, leaf)

@@ -21,7 +21,9 @@ its scores alone, in integer arithmetic:
 * ``squared``: one output, labels in steps of ``2**-16``: ``g = clip((F - label + 8) >> 4, -clip, clip)``; curvature
   ``unit``.
 * ``softmax``: K >= 3 outputs, labels 0 .. K - 1: with ``d_k = min((max F - F_k + 128) >> 8, 4096)``, ``e_k = EXP[d_k]``
-  and ``p_k = 4096 * e_k // sum(e)``: ``g_k = p_k - 4096 * (label == k)``, curvature ``kappa_p[p_k]``, a table.
+  and ``p_k = 4096 * e_k // sum(e)``: ``g_k = p_k - 4096 * (label == k)``, curvature ``kappa_p[p_k]``, a table. If a
+  ``norm`` is given and the squares of a record's 2 K numbers sum to more, S > norm**2, every number x becomes
+  ``isqrt(x**2 * norm**2 // S)``, with its sign.
 
 The second channel of a sum is the curvature, or the number of records if the question says ``count``.
 """
@@ -105,15 +107,19 @@ class Edges:
     ----------
     counts
         For each feature how many codes it has, the one of missing cells included.
+    is_set
+        For each feature whether it has categories.
     """
 
     cuts: tuple[NDArray[np.float32], ...]
     categories: tuple[int, ...]
     counts: NDArray[np.int64] = field(init=False, repr=False)
+    is_set: NDArray[np.bool_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         codes = [(declared or len(cuts) + 1) + 1 for cuts, declared in zip(self.cuts, self.categories)]
         object.__setattr__(self, "counts", np.array(codes, dtype=np.int64))
+        object.__setattr__(self, "is_set", np.array(self.categories, dtype=np.int64) > 0)
 
     @property
     def n_features(self) -> int:
@@ -146,6 +152,8 @@ class Task:
         Largest gradient, and the curvature of every record: for ``squared``.
     curvature
         ``int32[4097]``, curvature by probability in steps of 2**-12: for ``softmax``.
+    norm
+        The norm to which a record's pairs are shortened, 0 for none: for ``softmax``.
     """
 
     kind: Kind
@@ -154,6 +162,7 @@ class Task:
     clip: int = ONE
     unit: int = ONE
     curvature: NDArray[np.int32] = field(default_factory=lambda: np.zeros(ONE + 1, dtype=np.int32))
+    norm: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ __all__ = ["Candidates", "candidates_of", "exact_scores", "open_tree", "random_c
 
 _I64: TypeAlias = NDArray[np.int64]
 _Bool: TypeAlias = NDArray[np.bool_]
+_EVERY_CODE = np.arange(256, dtype=np.uint8)
 _LAMBDA_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
 
@@ -81,7 +82,7 @@ def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: 
     that sends missing cells to the left, so that the list is never empty.
     """
     last_of = edges.counts[features] - 1
-    is_set = np.array(edges.categories)[features] > 0
+    is_set = edges.is_set[features]
     is_number = ~is_set & (last_of > 1)  # codes 1 .. last - 1 are its thresholds
     first = np.where(is_number, 1, np.where(is_set, 0, last_of))
     offered = np.where(is_number, last_of - 1, last_of + 1 - first)
@@ -133,24 +134,26 @@ def random_candidates(
     edges: Edges, features: NDArray[np.int32], nodes: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return for each node a random feature and a random split of it: a threshold, or a set of categories."""
-    feature = rng.choice(features, size=nodes).astype(np.int32)
+    if len(features) == 1:
+        feature = np.full(nodes, features[0], dtype=np.int32)
+    else:
+        feature = features[rng.integers(0, len(features), size=nodes)].astype(np.int32)
     return feature, random_sides(edges, feature, rng)
 
 
 def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Return for each of the features a random table of the codes that go left."""
     codes = edges.counts[feature]
-    is_set = np.array(edges.categories)[feature] > 0
+    is_set = edges.is_set[feature]
     cut = rng.integers(1, np.maximum(codes - 1, 2))
-    grid = np.arange(256)
-    left = grid < cut[:, None]
+    left = cut.astype(np.uint8)[:, None] > _EVERY_CODE
     if is_set.any():
         coins = rng.integers(0, 2, size=(int(is_set.sum()), 256)).astype(np.bool_)
         left[is_set] = coins
-    left &= grid < codes[:, None] - 1
+    left &= (codes - 1).astype(np.uint8)[:, None] > _EVERY_CODE
     missing = rng.integers(0, 2, size=len(feature)).astype(np.bool_)
     left[np.arange(len(feature)), codes - 1] = missing
-    return np.asarray(left, dtype=np.uint8)
+    return left.view(np.uint8)
 
 
 def open_tree(depth: int) -> Structure:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import TypeVar
 
 from ...errors import ParameterError
@@ -28,7 +27,8 @@ def available_threads() -> int:
 class RowThreads:
     """Shares rows 0 .. n out in ranges; the calling thread works too.
 
-    Ranges are taken as threads become free, so a busy processor slows only its own share.
+    Ranges are taken as threads become free, so a busy processor slows only its own share; unless their size is given,
+    they become smaller towards the end, so that no thread waits long for the last one.
 
     >>> parts = RowThreads(2, range_rows=3).run(7, list, lambda seen, lo, hi: seen.append((lo, hi)))
     >>> sorted(part for seen in parts for part in seen)
@@ -48,16 +48,25 @@ class RowThreads:
         self, n_rows: int, new: Callable[[], S], do: Callable[[S, int, int], None], range_rows: int | None = None
     ) -> list[S]:
         """Call ``do(state, lo, hi)`` for ranges that cover the rows, with one state for each thread; return these."""
-        rows = range_rows or self._range_rows or min(_MOST_ROWS, max(_LEAST_ROWS, -(-n_rows // (4 * self.n_threads))))
-        starts = count(0, rows)  # next() on it is one atomic step of the interpreter
+        ranges = self._ranges(n_rows, range_rows or self._range_rows)
+        waiting = iter(ranges)  # next() on it is one atomic step of the interpreter
 
         def work() -> S:
             state = new()
-            while (lo := next(starts)) < n_rows:
-                do(state, lo, min(lo + rows, n_rows))
+            for lo, hi in waiting:
+                do(state, lo, hi)
             return state
 
-        if self._pool is None or n_rows <= rows:
+        if self._pool is None or len(ranges) < 2:
             return [work()]
         others = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
         return [work(), *(other.result() for other in others)]
+
+    def _ranges(self, n_rows: int, rows: int | None) -> list[tuple[int, int]]:
+        found, lo = [], 0
+        while lo < n_rows:
+            left = n_rows - lo
+            size = rows or min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // (2 * self.n_threads))))
+            found.append((lo, min(lo + size, n_rows)))
+            lo += size
+        return found

@@ -149,19 +149,39 @@ class LazyReals:
         return self.longer[j]
 
 
-def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
+@lru_cache(maxsize=64)
+def _constants(shape: exact.Shape, word_bits: int) -> tuple[Any, ...]:
+    """Return the table and the numbers of a refined draw, as its kernel takes them."""
+    table, m = _table(shape.law, word_bits - 1), shape.fine_digits(word_bits)
+    return (
+        *(table.entries, table.guide, table.shift),
+        *(float(shape.product), float(shape.square), float(shape.linear)),
+        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - word_bits)),
+    )
+
+
+@lru_cache(maxsize=8)
+def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.Shape, tuple[Any, ...]]:
+    """Return the shape of a lazy real with so many steps per unit, and its constants; hashing rationals is slow."""
+    if normal:
+        a = Fraction(1, steps**2)
+        shape = exact.Shape(HalfGaussian(1 / a, False), a, a / 2, Fraction(0), None)
+    else:
+        r = Fraction(1, steps)
+        shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None)
+    return shape, _constants(shape, word_bits)
+
+
+def _refined(
+    shape: exact.Shape, count: int, source: RandomSource, constants: tuple[Any, ...] | None = None
+) -> LazyReals:
     from ledgerwood.mechanisms.sampling import _kernels
 
-    table = _table(shape.law, source.word_bits - 1)
     negative, coarse = np.empty(count, dtype=np.bool_), np.empty(count, dtype=np.int64)
     fine = np.empty(count, dtype=np.uint64)
     m = shape.fine_digits(source.word_bits)
     reals = LazyReals(negative, coarse, fine, m, source)
-    constants: tuple[Any, ...] = (
-        *(table.entries, table.guide, table.shift),
-        *(float(shape.product), float(shape.square), float(shape.linear)),
-        *(np.uint64(m), shape.fine_bits is None, 2.0**-m, 2.0 ** (m - source.word_bits)),
-    )
+    constants = constants or _constants(shape, source.word_bits)
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
         done, used, status = _kernels.refined(negative, coarse, fine, done, words, *constants)
@@ -181,15 +201,14 @@ def _refined(shape: exact.Shape, count: int, source: RandomSource) -> LazyReals:
 
 def exponential(count: int, source: RandomSource) -> LazyReals:
     """Standard exponential variables with a random sign: standard Laplace variables."""
-    r = Fraction(1, _COARSE)
-    return _refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None), count, source)
+    shape, constants = _lazy_shape(False, _COARSE, source.word_bits)
+    return _refined(shape, count, source, constants)
 
 
 def normal(count: int, source: RandomSource) -> LazyReals:
     """Standard normal variables."""
-    variance = Fraction(_COARSE**2)
-    shape = exact.Shape(HalfGaussian(variance, False), 1 / variance, 1 / (2 * variance), Fraction(0), None)
-    return _refined(shape, count, source)
+    shape, constants = _lazy_shape(True, _COARSE, source.word_bits)
+    return _refined(shape, count, source, constants)
 
 
 def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
@@ -213,7 +232,8 @@ def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArr
         return _direct(Geometric(1 / scale, True), True, count, source)
     m = _fine_bits(float(scale), _COARSE_LAPLACE)
     r = 2**m / scale
-    return _whole(_refined(exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m), count, source), m)
+    shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
+    return _whole(_refined(shape, count, source), m)
 
 
 def _fine_bits(scale: float, coarse_bits: int) -> int:
