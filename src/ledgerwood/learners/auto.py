@@ -24,7 +24,9 @@ __all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees"
 TREES_FROM = 25.0
 """Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
 START_FEATURES = 16
-"""Up to so many features, all of them numbers, a linear start costs little and often helps: ``benchmarks/auto``."""
+"""Up to so many numbers a linear start takes them as they are: bins would not pay before trees: ``benchmarks/auto``."""
+MANY_FEATURES = 40
+"""From more features than this bins make a linear model too wide for its noise: ``benchmarks/auto``."""
 START_STRENGTH = 1500.0
 """Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 FEW_FEATURES = 4
@@ -108,29 +110,43 @@ def choice_of_learner(facts: PublicFacts) -> Choice:
     strength = dict(trees.facts)["strength n mu"]
     if facts.task == "regression":
         return _regression(trees, strength)
-    few = facts.n_features <= FEW_FEATURES
-    if not few and strength < TREES_FROM * facts.n_features:
+    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) != 2:
+        return trees
+    if strength < TREES_FROM * facts.n_features:
         return _linear(trees, strength / facts.n_features)
-    numbers = all(column.kind == "number" for column in facts.columns)
-    if not few and facts.n_features <= START_FEATURES and numbers and len(facts.classes or ()) == 2:
-        start = Reason("linear_share", 0.15, "of mu^2, for a linear start: a few numbers, and nothing else, are cheap")
-        linear = (("n_rounds", 10), ("gradient_clip", 0.5))
-        return replace(
-            trees, model=f"boosted AdaSSP, then {trees.model}", reasons=(start, *trees.reasons), linear=linear,
-            linear_share=start.value,
-        )  # fmt: skip
+    if all(column.kind == "number" for column in facts.columns):
+        return _linear_start(trees, facts.n_features)
     return trees
+
+
+def _encoding(n_features: int, few: int) -> Reason:
+    if few < n_features <= MANY_FEATURES:
+        return Reason(
+            "bins", 8, "for the linear part: indicators of public bins, half of them dense near the lower bound"
+        )
+    return Reason("bins", None, "for the linear part: numbers as they are, one column each")
 
 
 def _linear(trees: Choice, strength: float) -> Choice:
     why = f"strength per feature is {strength:.0f}, below {TREES_FROM:.0f}: one X'X serves all rounds"
     reasons = (
-        Reason("bins", 8, "indicators of public bins, half of them dense near the lower bound"),
+        _encoding(dict(trees.facts)["features"], FEW_FEATURES),
         Reason("n_rounds", 10, f"gradients; {why}, trees would be noise"),
         Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
     )
     linear = tuple((reason.name, reason.value) for reason in reasons)
     return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
+
+
+def _linear_start(trees: Choice, n_features: int) -> Choice:
+    """Numbers, and nothing else: a linear model is cheap, and trees add what it misses."""
+    bins = _encoding(n_features, START_FEATURES)
+    share = Reason("linear_share", 0.15 if bins.value is None else 0.3, "of mu^2, for a linear model to start from")
+    linear = (("bins", bins.value), ("n_rounds", 10), ("gradient_clip", 0.5))
+    return replace(
+        trees, model=f"boosted AdaSSP, then {trees.model}", reasons=(share, bins, *trees.reasons), linear=linear,
+        linear_share=share.value,
+    )  # fmt: skip
 
 
 def _regression(trees: Choice, strength: float) -> Choice:
@@ -206,7 +222,11 @@ def choose_trees(
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
         *_loss_part(n_classes),
         *_trees_part(strength, n_features, regression=regression),
-        *_features_part(strength, n_features, regression=regression),
+        *(
+            _several_classes(strength, n_features)
+            if (n_classes or 0) > 2 and n_features > FEW_FEATURES
+            else _features_part(strength, n_features, regression=regression)
+        ),
     ]
     task = "regression" if regression else f"{n_classes} classes"
     loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
@@ -249,6 +269,18 @@ def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[R
     if turns > by_strength:
         return [Reason("n_trees", turns, "four turns of each feature, at most 500 trees")]
     return [Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")]
+
+
+def _several_classes(strength: float, n_features: int) -> list[Reason]:
+    """More than two classes are told apart by several features at once: no tree is of one feature."""
+    order = 4 if strength < 50 * n_features else min(6, n_features)
+    return [
+        Reason("features", "shuffled", "several features per tree, drawn at random"),
+        Reason("max_depth", 3, "of a tree of one feature; there are none"),
+        Reason("interactions", 1.0, "more than two classes: every tree looks at several features"),
+        Reason("interaction_order", order, f"features of a tree; strength per feature is {strength / n_features:.0f}"),
+        Reason("interaction_depth", order, "one cut of each"),
+    ]
 
 
 def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
