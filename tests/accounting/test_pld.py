@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledgerwood.accounting import Gaussian, PoissonSubsampled
 from ledgerwood.accounting.pairs import (
     ApproxDPPair,
     BoundedRangePair,
@@ -350,6 +351,26 @@ def test_delta_falls_with_epsilon_and_inverts_on_the_safe_side(pair: LossPair, c
     if 1e-300 < delta < 0.99:  # the question below must stay under 1
         again = composed.epsilon_upper(delta * (1 + 1e-6))
         assert composed.delta_lower(again) <= delta * (1 + 2e-6)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(some_pairs, st.integers(1, 40), st.sampled_from([1e-3, 1e-6, 1e-9]))
+def test_epsilon_is_sharp_on_a_grid_made_for_its_delta(pair: LossPair, count: int, delta: float) -> None:
+    # On a grid made for another point, or at a delta far below 1e-12, the bounds are valid and may lie far apart.
+    lower, upper = bracket(pair, count, delta)
+    assert upper <= lower * (1 + 1e-3) + 1e-3
+
+
+def test_a_tilt_that_needs_too_large_a_transform_leaves_the_bound_at_hand() -> None:
+    composed = compose([(SubsampledPair(GaussianPair(0.201171875), 0.001), 13)], epsilon=2.0)
+    assert composed.delta_lower(2.0) <= composed.delta_upper(2.0) < 1e-25
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-15, 1e-20])
+def test_a_rarely_sampled_gaussian_is_priced_sharply(delta: float) -> None:
+    cost = 13 * PoissonSubsampled(Gaussian(mu=0.5), rate=0.002)
+    lower = compose([(SubsampledPair(GaussianPair(0.5), 0.002, "remove"), 13)], delta=delta).epsilon_lower(delta)
+    assert lower <= cost.epsilon(delta, "pld") <= lower * (1 + 1e-4)
 
 
 @settings(max_examples=8, deadline=None)

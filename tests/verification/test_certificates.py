@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import certificates
 from ledgerwood.verification.certificates import (
     Counts,
-    GaussianNull,
-    RatioNull,
     clopper_pearson,
     combined_bound,
     lower_bound,
     two_interval_bound,
 )
+from ledgerwood.verification.guessing import Guesses, split
+from ledgerwood.verification.nulls import GaussianNull, RatioNull
 
 GRID = np.concatenate([[1e-6, 1e-3, 0.01, 0.03], np.linspace(0.06, 0.94, 15), [0.97, 0.99, 0.999]])
 
@@ -148,7 +148,7 @@ def block_p_values(n, null, parameter, alpha):
     z = float(ndtri(1 - alpha))
     x = range(n + 1)
     return np.array(
-        [[certificates._Evidence.of(Counts(a, b, n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
+        [[certificates._Counted.of(Counts(a, b, n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
     )
 
 
@@ -201,3 +201,52 @@ def test_one_or_two_blocks_are_combined():
         combined_bound([])
     with pytest.raises(ParameterError, match="one or two"):
         combined_bound([Counts(1, 0, 10)] * 3)
+
+
+# --- guesses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.5])
+@pytest.mark.parametrize("spread", [(0.3, 0.3), (0.1, 0.6), (0.05, 0.0)])
+def test_guesses_err_at_most_alpha_by_enumeration_over_the_coin_and_the_outputs(epsilon, spread):
+    """Both events lie on the edge of the null; the counts on both inputs and the coin's split are enumerated."""
+    total, alpha = 10, 0.1
+    high, low = spread  # probability of the first guess on the first input, of the second guess on the second
+    p = np.array([[high, low * math.exp(-epsilon)], [high * math.exp(-epsilon), low]])  # [input, guess]
+    cell = np.append(p, 1.0 - p.sum(axis=1, keepdims=True), axis=1) / 2  # of one output with its coin
+    right, wrong = cell[0, 0] + cell[1, 1], cell[0, 1] + cell[1, 0]
+    error = 0.0
+    for r in range(total + 1):
+        for w in range(total + 1 - r):
+            if combined_bound([Guesses(r, w)], confidence=1 - alpha) > epsilon:
+                error += multinomial.pmf([r, w, total - r - w], total, [right, wrong, 1 - right - wrong])
+    assert error <= alpha
+    assert error > 0.1 * alpha or epsilon > 1 or sum(spread) < 0.5  # not valid by being useless
+
+
+def test_a_split_is_a_fair_coins():
+    draws = [split(9, np.random.default_rng(seed)) for seed in range(400)]
+    assert all(a + b == 9 for a, b in draws)
+    assert 1550 < sum(a for a, _ in draws) < 2050  # 1800, standard deviation 30
+
+
+def test_guesses_follow_the_binomial_and_need_a_pure_claim():
+    assert Guesses(40, 20).tail(0.3) == pytest.approx(float(binom.sf(39, 60, 1 / (1 + math.exp(-0.3)))), rel=1e-8)
+    assert Guesses(0, 20).tail(0.3) == 1.0
+    assert combined_bound([Guesses(0, 9)]) == -math.inf
+    with pytest.raises(ParameterError, match="null"):
+        combined_bound([Guesses(9, 1)], null=RatioNull(1e-5))
+    with pytest.raises(ParameterError, match="guesses"):
+        Guesses(-1, 3)
+
+
+def test_rare_events_of_both_directions_certify_more_than_either():
+    n = 1_000_000
+    one = lower_bound(n // 2, 23, n)
+    assert combined_bound([Guesses(n, 46)]) > one + 0.08
+    assert combined_bound([Guesses(n // 4, 11), Guesses(3 * n // 4, 35)]) > one + 0.05
+
+
+def test_a_block_of_guesses_and_a_block_of_counts_make_one_bound():
+    second = Counts(52_000, 43_000, 1_000_000)
+    assert combined_bound([Guesses(42_000, 34_800), second]) > combined_bound([second])

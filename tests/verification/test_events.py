@@ -6,43 +6,45 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.isotonic import IsotonicRegression
 
 from ledgerwood.accounting import ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.events import (
-    Candidate,
-    Event,
     _at_or_above,
     _at_or_below,
     _cells,
-    _monotone,
     choose,
     different,
     propose,
-    relearn,
 )
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear
+from ledgerwood.verification.smoothing import smooth
 from ledgerwood.verification.statements import read_claim
 
-counts = st.lists(st.integers(0, 50), min_size=1, max_size=12)
+counts = st.lists(st.integers(0, 2000), min_size=1, max_size=200)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(counts, st.data())
-def test_smoothing_is_the_isotonic_regression_of_the_shares(ones, data):
-    zeros = data.draw(st.lists(st.integers(0, 50), min_size=len(ones), max_size=len(ones)))
+def test_smoothing_keeps_every_cell_and_stays_finite(ones, data):
+    zeros = data.draw(st.lists(st.integers(0, 2000), min_size=len(ones), max_size=len(ones)))
     a, b = np.array(ones, float), np.array(zeros, float)
-    total = a + b
-    smooth, rest = _monotone(a, b, rising=True)
-    assert smooth + rest == pytest.approx(total)
-    filled = total > 0
-    if filled.sum() > 1:
-        places = np.flatnonzero(filled)
-        shares = (a / np.maximum(total, 1))[filled]
-        fitted = IsotonicRegression().fit(places, shares, total[filled]).predict(places)
-        assert smooth[filled] == pytest.approx(fitted * total[filled], abs=1e-9)
+    first, second = smooth(a, b)
+    assert first + second == pytest.approx(a + b)
+    assert np.all(first >= 0) and np.all(second >= 0)
+
+
+def test_smoothing_follows_a_jump_and_flattens_a_lucky_tail():
+    a, b = np.full(100, 1000.0), np.full(100, 1000.0)
+    a[50:], b[50:] = 4000.0, 400.0
+    first, second = smooth(a, b)
+    assert first[[10, 90]] / second[[10, 90]] == pytest.approx([1.0, 10.0], rel=0.05)
+    lucky = np.full(100, 1000.0)
+    lucky[-1] = 1120.0  # nearly four standard errors
+    first, second = smooth(lucky, np.full(100, 1000.0))
+    assert first[-1] / second[-1] < 1.04
 
 
 @given(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30))
@@ -62,9 +64,9 @@ def test_the_chosen_cut_of_a_laplace_is_where_the_ratio_stops_growing():
     rng = np.random.default_rng(1)
     first, second = encoded(rng.laplace(0, 1, 90_000)), encoded(rng.laplace(1, 1, 90_000))
     best = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=100_000)[0]
-    low, high = (-0.6, 0.3) if not best.event.above else (0.7, 1.6)
-    assert low < best.event.cut < high
-    assert best.event.swapped == best.event.above
+    low, high = (-0.6, 0.3) if not best.rule.above else (0.7, 1.6)
+    assert low < best.rule.cut < high
+    assert best.rule.swapped == best.rule.above
 
 
 def test_a_lucky_tail_event_does_not_win():
@@ -105,14 +107,43 @@ def test_an_event_of_one_input_only_is_not_learned_again_into_one_of_both(swappe
     sides = two_fields([[1, 1], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 1], [0, 0], [0, 0], [0, 0]])
     first, second = sides[::-1] if swapped else sides
     event = Event(Forgetful(), 0.5, True, swapped)
-    assert relearn(Candidate(event, 1.0, 0.1, 2, 0, 4), first, second, {}) is event  # was seen on one input only
-    assert relearn(Candidate(event, 1.0, 0.1, 1, 1, 4), first, second, {}) is not event
+    assert relearn(event, first, second, {}, never=True) is event  # was seen on one input only
+    assert relearn(event, first, second, {}, never=False) is not event
 
 
 def test_an_event_that_cannot_stay_as_frequent_is_not_learned_again():
     first, second = two_fields([[1, 0], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 0]] * 4)
     event = Event(Forgetful(), 0.5, True, False)  # afterwards it would hold always, or never
-    assert relearn(Candidate(event, 1.0, 0.1, 2, 1, 4), first, second, {}) is event
+    assert relearn(event, first, second, {}, never=False) is event
+
+
+def test_a_guess_counts_right_and_wrong_on_either_input():
+    guess = Guess(Column(0, "y"), 1.0, 3.0, rising=False)  # low: first input, high: second
+    scores = np.array([0.0, 1.0, 2.0, 3.0, 3.0, 4.0])
+    assert guess.tally(scores, 0) == (2, 3)
+    assert guess.tally(scores, 1) == (3, 2)
+    assert str(guess) == "second input if y >= 3, first if <= 1"
+
+
+def test_the_guess_chosen_for_a_laplace_leaves_out_the_middle():
+    rng = np.random.default_rng(1)
+    first, second = encoded(rng.laplace(0, 0.2, 90_000)), encoded(rng.laplace(1, 0.2, 90_000))
+    promise = read_claim(PureDP(1.0)).promise
+    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, guesses=True)[0]
+    assert isinstance(best.rule, Guess) and not best.rule.rising
+    assert -0.3 < best.rule.low < 0.25 and 0.75 < best.rule.high < 1.3
+    assert all(isinstance(c.rule, Event) for c in choose([Column(0, "y")], first, second, promise, fresh=100_000))
+
+
+def test_a_guess_learned_again_is_as_frequent_as_before():
+    rng = np.random.default_rng(2)
+    first, second = (Encoded(rng.normal(m, 1.0, (4000, 2)), ("y", "z")) for m in (0.0, 1.0))
+    guess = Guess(Forgetful(), -1.0, 2.0, rising=False)
+    again = relearn(guess, first, second, {}, never=False)
+    assert again.score.field == 1 and again.low < again.high
+    for side, rows in enumerate((first, second)):
+        before, after = guess.tally(rows.numbers[:, 0], side), again.tally(rows.numbers[:, 1], side)
+        assert sum(after) == pytest.approx(sum(before), rel=0.2)
 
 
 def test_atoms_score_the_log_ratio_of_frequencies():

@@ -20,14 +20,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import Counts, combined_bound
 from ledgerwood.verification.features import Encoded, Encoder, Outputs
 from ledgerwood.verification.finalists import Finalist, Selection, picture_of, select
+from ledgerwood.verification.guessing import Guesses, split
 from ledgerwood.verification.pilot import Pilot, run_pilot
 from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
+from ledgerwood.verification.rules import Guess, scores_of
 from ledgerwood.verification.sampling import Draws, Mechanism, Progress
 from ledgerwood.verification.search import Pair, candidate_pairs, search_pair
 from ledgerwood.verification.statements import Claim, read_claim
@@ -77,7 +80,7 @@ def audit(
     confidence:
         Probability at least with which *all* bounds of the report hold.
     samples:
-        Outputs per input, selection and certificate together.
+        Outputs per input, selection and certificate together; where a coin chooses the input of each, on average.
     seed:
         Reproduces the audit if ``f`` draws all its randomness from ``rng``.
     seconds:
@@ -164,7 +167,8 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
     """Choose events on a first sample, count them on fresh outputs: in one block, or in two with a second choice."""
     early, confidence = int(_EARLY * total), facts.confidence
     seen = _Seen([draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)])
-    selection = seen.select(pair, facts.reading, total - early, classifiers=False)
+    n = int(_FIRST_BLOCK * total)
+    selection = seen.select(pair, facts.reading, n, classifiers=False)
     if facts.reading.is_profile:
         # Which point of the profile is tested depends on the event, so there is one block, and one careful choice.
         late = int(_SELECTION * total)
@@ -175,17 +179,18 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
         blocks = [_Block(seen.encoder, selection.finalists(*seen.encoded), total - early)]
     else:
         faint = selection.promise < _STRONG
-        n = int(_FIRST_BLOCK * total)
         if faint:
-            selection = seen.select(pair, facts.reading, n, classifiers=True)
+            learned = seen.select(pair, facts.reading, n, plain=False, classifiers=True)
+            selection = selection.or_better(learned)
         first = _Block(seen.encoder, selection.finalists(*seen.encoded, most=1), n)
-        outputs = [draws.draw(2 * which + side, n, _CERTIFY) for side in (0, 1)]
+        sizes = first.sizes(draws.entropy, _CERTIFY)
+        outputs = [draws.draw(2 * which + side, sizes[side], _CERTIFY) for side in (0, 1)]
         first.count(outputs)
         if facts.stop_early:
             look = 1.0 - _LOOK * (1.0 - confidence)
             looks = tuple(_certificate(chain, look) for chain in _chains([first]))
             if any(one.contradicts for one in looks) or all(_hopeless(one) for one in looks):
-                picture = picture_of(first.finalists[0].event, *seen.encoded) if first.finalists else None
+                picture = picture_of(first.finalists[0].rule, *seen.encoded) if first.finalists else None
                 return facts.finished(looks, pilot, draws.raised, pair, early + n + spent, picture)
             confidence = 1.0 - (1.0 - _LOOK) * (1.0 - confidence)
         seen = seen.joined(outputs)
@@ -197,11 +202,12 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
         second += [one for one in first.finalists if one.kind != "values"]
         blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
     last = blocks[-1]
-    picture = picture_of(last.finalists[0].event, *seen.encoded) if last.finalists else None
+    picture = picture_of(last.finalists[0].rule, *seen.encoded) if last.finalists else None
     del seen
     stream = _CERTIFY if len(blocks) == 1 else _CERTIFY_MORE
+    sizes = last.sizes(draws.entropy, stream)
     for side in (0, 1):
-        for outputs_of_side in draws.batches(2 * which + side, last.n, stream):
+        for outputs_of_side in draws.batches(2 * which + side, sizes[side], stream):
             last.count_side(side, outputs_of_side)
     certificates = tuple(_certificate(chain, confidence) for chain in _chains(blocks))
     return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
@@ -223,12 +229,15 @@ class _Seen:
         self.encoded = first, second
 
     def joined(self, outputs: list[Outputs]) -> _Seen:
-        """These and more."""
-        return _Seen(self.outputs, [*self.more, outputs])
+        """These and more, as many of either input."""
+        n = min(len(side) for side in outputs)
+        return _Seen(self.outputs, [*self.more, [side[:n] for side in outputs]])
 
-    def select(self, pair: Pair, claim: Claim, fresh: int, *, classifiers: bool) -> Selection:
+    def select(
+        self, pair: Pair, claim: Claim, fresh: int, *, plain: bool = True, classifiers: bool = True
+    ) -> Selection:
         """The events that these outputs suggest."""
-        return select(*self.encoded, pair, claim, fresh, classifiers=classifiers)
+        return select(*self.encoded, pair, claim, fresh, plain=plain, classifiers=classifiers)
 
 
 @dataclass(slots=True)
@@ -249,6 +258,12 @@ class _Block:
         for side in (0, 1):
             self.count_side(side, outputs[side])
 
+    def sizes(self, entropy: int, stream: int) -> tuple[int, int]:
+        """Fresh outputs on either input: ``n``, or what a coin gives if the input is to be guessed."""
+        if any(isinstance(finalist.rule, Guess) for finalist in self.finalists):
+            return split(2 * self.n, default_rng(SeedSequence(entropy, spawn_key=(stream,))))
+        return self.n, self.n
+
     def count_side(self, side: int, outputs: Outputs) -> None:
         """Count the events in outputs of one input."""
         encoded: dict[int, Encoded] = {}
@@ -256,13 +271,13 @@ class _Block:
             own = self.encoder if finalist.kind == "values" or self.floating is None else self.floating
             if id(own) not in encoded:
                 encoded[id(own)] = own(outputs)
-            self.hits[i, side] += np.count_nonzero(finalist.event(encoded[id(own)]))
+            self.hits[i] += finalist.rule.tally(scores_of(finalist.rule.score, encoded[id(own)]), side)
 
     def counted(self, i: int) -> Block:
-        """The counts of one finalist, likelier input first."""
-        event = self.finalists[i].event
-        hits1, hits2 = (int(h) for h in (self.hits[i, ::-1] if event.swapped else self.hits[i]))
-        return Block(str(event), "the second input" if event.swapped else "the first input", hits1, hits2, self.n)
+        """The counts of one finalist."""
+        rule = self.finalists[i].rule
+        hits1, hits2 = (int(h) for h in self.hits[i])
+        return Block(str(rule), rule.on, hits1, hits2, self.n, isinstance(rule, Guess))
 
 
 def _chains(blocks: Sequence[_Block]) -> list[list[tuple[Finalist, Block]]]:
@@ -282,7 +297,7 @@ def _chains(blocks: Sequence[_Block]) -> list[list[tuple[Finalist, Block]]]:
 
 
 def _hopeless(look: Certificate) -> bool:
-    """Whether the event's ratio lies five standard errors below the claim: the rest cannot contradict it."""
+    """Whether the ratio of the counts lies five standard errors below the claim: the rest cannot contradict it."""
     if look.quantity != "epsilon" or not look.hits1 or not look.hits2:
         return False
     ratio = math.log(max(look.hits1 - look.n * look.delta, 0.5) / look.hits2)
@@ -298,7 +313,7 @@ def _best_of_each_kind(finalists: Sequence[Finalist], hits: NDArray[np.int64], n
     """For every kind of finalist the one whose counts say most; all bounds hold at once, so one may be picked."""
     best: dict[str, tuple[float, int]] = {}
     for i, finalist in enumerate(finalists):
-        a, b = hits[i, ::-1] if finalist.event.swapped else hits[i]
+        a, b = hits[i]
         value = float(finalist.statement.promise(a, b, n, 2.7) - finalist.statement.claimed)
         if finalist.kind not in best or value > best[finalist.kind][0]:
             best[finalist.kind] = (value, i)
@@ -310,7 +325,10 @@ def _certificate(chain: Sequence[tuple[Finalist, Block]], confidence: float) -> 
     (finalist, last), *before = chain
     statement = finalist.statement
     level = 1.0 - (1.0 - confidence) * finalist.share
-    counts = [Counts(block.hits1, block.hits2, block.n) for _, block in reversed(chain)]
+    counts = [
+        Guesses(block.hits1, block.hits2) if block.guess else Counts(block.hits1, block.hits2, block.n)
+        for _, block in reversed(chain)
+    ]
     return Certificate(
         quantity=statement.quantity,
         bound=combined_bound(counts, null=statement.null, confidence=level),
@@ -322,6 +340,7 @@ def _certificate(chain: Sequence[tuple[Finalist, Block]], confidence: float) -> 
         hits2=last.hits2,
         n=last.n,
         confidence=level,
+        guess=last.guess,
         earlier=tuple(block for _, block in before),
     )
 

@@ -38,7 +38,8 @@ the first block, :math:`P_1^a P_2 \le c` has probability at most :math:`\min(1, 
 \alpha) \le \alpha`. As both :math:`P_b` grow with :math:`\lambda`, :math:`L > \lambda` implies
 :math:`F(P_1^a P_2) \le \alpha` at :math:`\lambda`. ∎
 
-A first block that says nothing (:math:`P_1 = 1`) costs the factor :math:`1 - a` of the error, no more.
+Nothing but :math:`P(P_b \le u \mid \text{past}) \le u` is asked of a block, so guesses may stand in for counts
+(``guessing``). A first block that says nothing (:math:`P_1 = 1`) costs the factor :math:`1 - a` of the error, no more.
 
 The first is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
 The supremum over :math:`p_2` is computed with a proof, not on a grid of points: :math:`R` is monotone, so on a cell
@@ -57,12 +58,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification.guessing import Guesses
+from ledgerwood.verification.nulls import Null, RatioNull
 
 __all__ = [
     "Counts",
-    "GaussianNull",
-    "Null",
-    "RatioNull",
     "clopper_pearson",
     "combined_bound",
     "lower_bound",
@@ -82,92 +82,6 @@ def _normal_quantile(p: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(p))
-
-
-class Null(Protocol):
-    """A family of null hypotheses ``p1 <= largest(parameter, p2)``, growing in its parameter."""
-
-    def largest(self, parameter: float, p2: Floats) -> Floats:
-        """The largest ``p1`` that the hypothesis allows beside ``p2``."""
-        ...
-
-    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
-        """The statistic T: an approximate lower bound on the parameter, at ``z`` standard errors."""
-        ...
-
-    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:
-        """For each ``hits2`` the least (real) ``hits1`` whose statistic reaches ``statistic``."""
-        ...
-
-
-def _variance(p: Floats) -> Floats:
-    """P (1 - p), held at its maximum beyond one half so that it never decreases."""
-    q = np.minimum(p, 0.5)
-    return q * (1.0 - q)
-
-
-@dataclass(frozen=True, slots=True)
-class RatioNull:
-    r"""``p1 <= exp(epsilon) p2 + delta``; the parameter is epsilon.
-
-    The statistic is the root :math:`\rho = e^T` of :math:`y_1 = A_\rho(y_2)`, an explicit score boundary
-
-    .. math:: A_\rho(y_2) = \rho\,(y_2 + 1 + (z^2-1)/3) + n\delta + z \sqrt{n\,v(\rho q + \delta) + \rho^2 n\,v(q)},
-              \quad q = (y_2+1)/(n+1),
-
-    in which v(p) = p(1-p) is held constant beyond one half: every term increases in both arguments, hence T is
-    monotone.
-    """
-
-    delta: float = 0.0
-
-    def largest(self, parameter: float, p2: Floats) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):
-            bound = np.where(p2 > 0.0, np.exp(parameter) * p2, 0.0) + self.delta
-        return np.minimum(bound * (1.0 + 1e-14), 1.0)
-
-    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:
-        return self._boundary(np.exp(np.float64(statistic)), hits2, n, z)
-
-    def _boundary(self, ratio: Floats | np.float64, hits2: Floats, n: int, z: float) -> Floats:
-        q = (hits2 + 1.0) / (n + 1.0)
-        spread = n * _variance(ratio * q + self.delta) + ratio**2 * (n * _variance(q))
-        centre = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
-        return np.asarray(centre + z * np.sqrt(spread), dtype=np.float64)
-
-    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
-        x1, x2 = np.broadcast_arrays(np.asarray(hits1, np.float64), np.asarray(hits2, np.float64))
-        low = np.full(x1.shape, -40.0)
-        high = np.full(x1.shape, math.log(n) + 2.0)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            inside = self._boundary(np.exp(middle), x2, n, z) <= x1
-            low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-        return np.where(low > -39.0, low, -math.inf)
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianNull:
-    r"""``p1 <= Phi(Phi^{-1}(p2) + mu)``: the trade-off curve of :math:`\mu`-GDP; the parameter is mu.
-
-    The statistic is the plug-in :math:`\Phi^{-1}(q_1) - \Phi^{-1}(q_2)`, :math:`q_i = (y_i + 1/2)/(n + 1)`.
-    Dong, Roth and Su, arXiv:1905.02383, Def. 2.6.
-    """
-
-    def largest(self, parameter: float, p2: Floats) -> Floats:
-        from scipy.special import ndtr, ndtri
-
-        return np.minimum(np.asarray(ndtr(ndtri(p2) + parameter), np.float64) * (1.0 + 1e-13), 1.0)
-
-    def boundary(self, statistic: float, hits2: Floats, n: int, z: float) -> Floats:
-        from scipy.special import ndtr, ndtri
-
-        return np.asarray((n + 1.0) * ndtr(ndtri((hits2 + 0.5) / (n + 1.0)) + statistic) - 0.5, np.float64)
-
-    def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
-        from scipy.special import ndtri
-
-        return np.asarray(ndtri((hits1 + 0.5) / (n + 1.0)) - ndtri((hits2 + 0.5) / (n + 1.0)), np.float64)
 
 
 def clopper_pearson(hits: int, n: int, error: float) -> tuple[float, float]:
@@ -239,10 +153,11 @@ class Counts:
             raise ParameterError("hits", "lie between 0 and n", (self.hits1, self.hits2, self.n))
 
 
-def combined_bound(blocks: Sequence[Counts], *, null: Null | None = None, confidence: float = 0.99) -> float:
+def combined_bound(blocks: Sequence[Counts | Guesses], *, null: Null | None = None, confidence: float = 0.99) -> float:
     """Lower confidence bound from one or two blocks of fresh outputs, each with an event of its own (second theorem).
 
-    The event of the second block may depend on all outputs before it; a first block that says nothing costs little.
+    The event of the second block may depend on all outputs before it; a first block that says nothing costs little. A
+    block of guesses (``guessing``) has a P of its own, and can stand in for one of counts if the claim is pure.
 
     >>> blocks = [Counts(300, 90, 5_000), Counts(260, 50, 5_000)]
     >>> round(combined_bound(blocks), 3), round(max(lower_bound(b.hits1, b.hits2, b.n) for b in blocks), 3)
@@ -250,6 +165,8 @@ def combined_bound(blocks: Sequence[Counts], *, null: Null | None = None, confid
     >>> halves = [Counts(250, 50, 5_000), Counts(250, 50, 5_000)]
     >>> round(combined_bound(halves), 3), round(lower_bound(500, 100, 10_000), 3)
     (1.304, 1.358)
+    >>> round(combined_bound([Guesses(1000, 200)]), 3)  # the same ratio seen in both directions
+    1.429
     """
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
@@ -258,7 +175,7 @@ def combined_bound(blocks: Sequence[Counts], *, null: Null | None = None, confid
     if not 1 <= len(blocks) <= 2:
         raise ParameterError("blocks", "be one or two", len(blocks))
     z = _normal_quantile(1.0 - alpha)
-    evidence = [_Evidence.of(block, family, alpha, z) for block in blocks]
+    evidence = [_evidence(block, family, alpha, z) for block in blocks]
     start = max(one.statistic for one in evidence)
     if not math.isfinite(start):
         return -math.inf
@@ -289,8 +206,52 @@ def combined_bound(blocks: Sequence[Counts], *, null: Null | None = None, confid
     return bound
 
 
+class _Evidence(Protocol):
+    """P_b of one block, by cells of its nuisance."""
+
+    @property
+    def statistic(self) -> float: ...
+
+    @property
+    def middle(self) -> int: ...
+
+    def tail_at(self, parameter: float, k: int) -> float:
+        """P_b with the supremum replaced by one cell."""
+        ...
+
+    def worst(self, parameter: float) -> tuple[int, float]:
+        """The cell with the largest probability, and P_b."""
+        ...
+
+
+def _evidence(block: Counts | Guesses, family: Null, alpha: float, z: float) -> _Evidence:
+    if isinstance(block, Counts):
+        return _Counted.of(block, family, alpha, z)
+    if family != RatioNull():
+        raise ParameterError("null", "be pure epsilon for guesses", family)
+    return _Guessed(block)
+
+
 @dataclass(frozen=True, slots=True)
-class _Evidence:
+class _Guessed:
+    """P_b of guesses: no nuisance, so there is one cell."""
+
+    block: Guesses
+    middle: int = 0
+
+    @property
+    def statistic(self) -> float:
+        return self.block.statistic
+
+    def tail_at(self, parameter: float, k: int) -> float:
+        return self.block.tail(parameter)
+
+    def worst(self, parameter: float) -> tuple[int, float]:
+        return 0, self.block.tail(parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
     """P_b of one block as a function of the parameter: the supremum over the nuisance's cells, plus beta."""
 
     statistic: float
@@ -301,7 +262,7 @@ class _Evidence:
     beta: float
 
     @classmethod
-    def of(cls, block: Counts, family: Null, alpha: float, z: float) -> _Evidence:
+    def of(cls, block: Counts, family: Null, alpha: float, z: float) -> _Counted:
         n = block.n
         statistic = float(family.estimate(np.float64(block.hits1), np.float64(block.hits2), n, z))  # type: ignore[arg-type]
         beta = alpha * _NUISANCE_SHARE
@@ -318,12 +279,10 @@ class _Evidence:
         return self.upper_ends.size // 2
 
     def tail_at(self, parameter: float, k: int) -> float:
-        """P_b with the supremum replaced by one cell."""
         largest = self.family.largest(parameter, self.upper_ends[k : k + 1])
         return float(self.region.probability(largest, self.weights[k : k + 1])[0]) + self.beta
 
     def worst(self, parameter: float) -> tuple[int, float]:
-        """The cell with the largest probability, and P_b."""
         tails = self.region.probability(self.family.largest(parameter, self.upper_ends), self.weights)
         k = int(np.argmax(tails))
         return k, float(tails[k]) + self.beta

@@ -7,83 +7,82 @@ chosen here is certified on outputs that nothing here has seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.guessing import promise as promise_of_guesses
+from ledgerwood.verification.rules import Event, Guess, Promise, Rule, scores_of
 from ledgerwood.verification.scores import (
     REDUCTIONS,
     Atoms,
     Column,
     Design,
     Difference,
+    Fixed,
     Histogram,
     Linear,
     LowBit,
-    Memo,
     Pooled,
     Score,
     Tree,
 )
+from ledgerwood.verification.smoothing import smooth
 
-__all__ = ["Candidate", "Event", "choose", "different", "low_bit_scores", "propose", "relearn"]
+__all__ = ["Candidate", "choose", "different", "low_bit_scores", "propose"]
 
 Floats = NDArray[np.float64]
-Promise = Callable[[Floats, Floats, int, float], Floats]
 
 _QUICK = 20_000  # rows per input for the first comparison of scores
-_FINALISTS = 8  # scores compared again on all rows
+_LEARN = 60_000  # rows per input that scores of many fields are learned from before they are compared
+_FEW_FIELDS = 6
+_FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
 _FEW_VALUES = 40  # of a field that is not cut into bins
-_CAUTIONS = (1.0, 2.0, 4.0, 8.0)  # standard errors: bold cuts for rare events, careful ones for frequent events
+_MARGIN = 2.33  # standard errors between an estimate and its bound
+_CAUTIONS = (1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
+_FEW_ROWS = 2_000  # with fewer to cut on, nothing but the boldest cut sees anything
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
-_LUCK = 0.7  # standard errors taken off for the luckiest of the events compared, beyond the margin of the certificate
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Event:
-    """``score >= cut`` (or ``<=``); ``swapped`` if it is the second input that makes it likely."""
-
-    score: Score
-    cut: float
-    above: bool
-    swapped: bool
-
-    def __call__(self, encoded: Encoded) -> NDArray[np.bool_]:
-        return self.holds(_scores(self.score, encoded))
-
-    def holds(self, scores: Floats) -> NDArray[np.bool_]:
-        """Whether the event holds at each value of its score."""
-        return scores >= self.cut if self.above else scores <= self.cut
-
-    def __str__(self) -> str:
-        return f"{self.score.name} {'>=' if self.above else '<='} {self.cut:.6g}"
+_LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
+_LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """An event with its counts on the rows that chose it; ``hits1`` belongs to the likelier input.
+    """A rule with its counts on the rows that chose it: hits on the likelier input and the other, or right and wrong.
 
-    ``promise`` is a cautious estimate of its bound, ``error`` the standard error of that estimate.
+    ``promise`` is a cautious estimate of its bound, ``error`` the standard error of that estimate. It was cut with
+    ``caution`` standard errors beyond the margin.
     """
 
-    event: Event
+    rule: Rule
     promise: float
     error: float
     hits1: int
     hits2: int
     rows: int
+    caution: float
 
 
-def propose(first: Encoded, second: Encoded, *, classifiers: bool = True) -> list[Score]:
-    """The ensemble of scores, learned from the given rows."""
+def propose(first: Encoded, second: Encoded, *, plain: bool = True, classifiers: bool = True) -> list[Score]:
+    """The ensemble of scores, learned from the given rows: of single fields and whole outputs, and of many fields."""
     numbers = np.concatenate([first.numbers, second.numbers])
     varying = [j for j, column in enumerate(numbers.T) if _varies(column)]
+    if len(varying) > _FEW_FIELDS:
+        first, second = (rows.part(0, _LEARN) for rows in (first, second))
+    whole = Atoms.fit(None, first, second)
+    scores = _few_fields(first, second, varying) + ([] if whole is None else [whole]) if plain else []
+    if classifiers and len(varying) >= 2:
+        scores += _many_fields(first, second, whole is not None)
+    return scores
+
+
+def _few_fields(first: Encoded, second: Encoded, varying: Sequence[int]) -> list[Score]:
     columns: list[Score] = [Column(j, first.names[j]) for j in _separating(first, second, varying, most=60)]
     if 2 <= len(varying) <= 12:
         pairs = [(i, j) for a, i in enumerate(varying) for j in varying[a + 1 :]]
@@ -95,19 +94,15 @@ def propose(first: Encoded, second: Encoded, *, classifiers: bool = True) -> lis
     few = [atom is not None and len(atom.keys) <= _FEW_VALUES for atom in atoms]
     binned = [column for j, column in enumerate(columns[:24]) if not few[j]]
     scores += [Histogram.fit(column, first, second) for column in binned]
-    whole = Atoms.fit(None, first, second)
-    scores += [atom for atom in (*atoms, whole) if atom is not None]
-    if classifiers and len(varying) >= 2:
-        scores += _many_fields(first, second, whole is not None)
-    return scores
+    return scores + [atom for atom in atoms if atom is not None]
 
 
 def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]:
-    design = Design.fit(np.concatenate([first.numbers[:20_000], second.numbers[:20_000]]))
+    design = Design.fit(np.concatenate([first.numbers[:10_000], second.numbers[:10_000]]))
     scores: list[Score] = [Pooled(how) for how in REDUCTIONS]
     scores += Linear.equal(design)
-    linear = Linear.fit(design, first.part(0, 60_000), second.part(0, 60_000))
-    tree = Tree.fit(linear, first.part(0, 12_000), second.part(0, 12_000))
+    linear = Linear.fit(design, first, second)
+    tree = Tree.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
     learned: list[Score] = [linear] if tree is None else [linear, tree]
     scores += learned
     scores.append(Histogram.fit(linear, first, second))
@@ -132,12 +127,13 @@ def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
 
 
 def choose(
-    scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise, *, fresh: int
+    scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise, *, fresh: int, guesses: bool = False
 ) -> list[Candidate]:
-    """The most promising events, best first: cut on one third of the rows, compared on the others.
+    """The most promising rules, best first: cut on one third of the rows, compared on the others.
 
     Among thousands of cuts the best looking one is often the luckiest, above all in the tails. So each score proposes
-    a bold cut and careful ones, and fresh rows decide between them. ``fresh`` outputs per input await the event.
+    a bold cut and careful ones, and fresh rows decide between them; ``guesses`` as well as events if the claim is
+    pure. ``fresh`` outputs per input await the rule.
     """
     third = len(first) // 3
     cut1, cut2 = first.part(0, third), second.part(0, third)
@@ -151,11 +147,29 @@ def choose(
     ranked = []
     for score in kept:
         cuts = _Cuts.of(score, cut1, cut2)
-        events = dict.fromkeys(cuts.best(promise, caution) for caution in _CAUTIONS)
-        s1, s2 = _scores(score, rank1), _scores(score, rank2)
-        caution = 2.33 * math.sqrt(len(s1) / fresh) + _LUCK
-        ranked += [_measure(Event(score, *event), s1, s2, promise, caution) for event in events]
-    return sorted(ranked, key=lambda candidate: candidate.promise, reverse=True)
+        margin = _margin(third, fresh)
+        s1, s2 = scores_of(score, rank1), scores_of(score, rank2)
+        for caution in _CAUTIONS if third >= _FEW_ROWS else (0.0, *_CAUTIONS):
+            rules = cuts.rules(score, promise, margin + caution, guesses=guesses)
+            ranked += [_measure(rule, s1, s2, promise, fresh, caution) for rule in rules]
+    ranked.sort(key=lambda candidate: candidate.promise, reverse=True)
+    return [_cut_again(ranked[0], first, second, promise, fresh), *ranked[1:]]
+
+
+def _margin(rows: int, fresh: int) -> float:
+    """The margin of a bound from ``fresh`` outputs, in standard errors of an estimate from so many rows."""
+    return _MARGIN * math.sqrt(rows / fresh)
+
+
+def _cut_again(candidate: Candidate, first: Encoded, second: Encoded, promise: Promise, fresh: int) -> Candidate:
+    """The chosen kind of rule, cut with the same caution on all rows; an event of one input only stays as it is."""
+    if not candidate.hits2:
+        return candidate
+    score, guesses = candidate.rule.score, isinstance(candidate.rule, Guess)
+    caution = _margin(len(first), fresh) + candidate.caution
+    rules = _Cuts.of(score, first, second).rules(score, promise, caution, guesses=guesses)
+    s1, s2 = (scores_of(score, rows) for rows in (first, second))
+    return _measure(rules[-1], s1, s2, promise, fresh, candidate.caution)
 
 
 def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most: int) -> list[Candidate]:
@@ -163,10 +177,11 @@ def different(ranked: Sequence[Candidate], first: Encoded, second: Encoded, most
     chosen: list[Candidate] = []
     masks: list[Floats] = []
     for candidate in ranked[:_COMPARED]:
-        if candidate.promise < ranked[0].promise - _AS_GOOD * candidate.error:
+        event = candidate.rule
+        if not isinstance(event, Event) or candidate.promise < ranked[0].promise - _AS_GOOD * candidate.error:
             continue
-        mask = np.concatenate([candidate.event(side.part(0, _QUICK)) for side in (first, second)]).astype(np.float64)
-        if candidate.event.swapped:
+        mask = np.concatenate([event(side.part(0, _QUICK)) for side in (first, second)]).astype(np.float64)
+        if event.swapped:
             mask = 1.0 - mask  # an event and its complement, seen from the other input, are the same evidence
         if all(_correlation(mask, other) < _SAME for other in masks):
             chosen.append(candidate)
@@ -181,35 +196,12 @@ def _correlation(a: Floats, b: Floats) -> float:
     return float((a * b).mean() - a.mean() * b.mean()) / spread if spread > 0.0 else 1.0
 
 
-def _measure(event: Event, s1: Floats, s2: Floats, promise: Promise, caution: float) -> Candidate:
-    hits1, hits2 = (int(np.count_nonzero(event.holds(s))) for s in (s1, s2))
-    if event.swapped:
-        hits1, hits2 = hits2, hits1
-    counts = np.asarray([hits1]), np.asarray([hits2]), len(s1)
-    value, bolder = (float(promise(*counts, c)[0]) for c in (caution, caution - 1.0))
-    return Candidate(event, value, bolder - value if math.isfinite(value) else 0.0, hits1, hits2, len(s1))
-
-
-def relearn(candidate: Candidate, first: Encoded, second: Encoded, memo: Memo) -> Event:
-    """The chosen kind of event with its score learned from all rows, cut so that it is as frequent as before.
-
-    An event that never happened on one input stays as it was if the new one does happen there; and so does any event
-    that the new score, which may have few values, cannot make about as frequent.
-    """
-    event = candidate.event
-    score = event.score.relearn(first, second, memo)
-    if score is event.score:
-        return event
-    pooled = np.concatenate([_scores(score, first), _scores(score, second)])
-    share = (candidate.hits1 + candidate.hits2) / (2 * candidate.rows)
-    level = min(max(1.0 - share if event.above else share, 0.0), 1.0)
-    cuts = [float(np.quantile(pooled, level, method=side)) for side in ("lower", "higher")]
-    options = [Event(score, cut, event.above, event.swapped) for cut in cuts]
-    relearned = min(options, key=lambda option: abs(float(np.mean(option.holds(pooled))) - share))
-    if abs(float(np.mean(relearned.holds(pooled))) - share) > 0.1 * min(share, 1.0 - share):
-        return event
-    never = candidate.hits2 == 0
-    return event if never and relearned(first if event.swapped else second).any() else relearned
+def _measure(rule: Rule, s1: Floats, s2: Floats, promise: Promise, fresh: int, caution: float) -> Candidate:
+    counts = [rule.tally(s, side) for side, s in enumerate((s1, s2))]
+    hits = counts[0][0] + counts[1][0], counts[0][1] + counts[1][1]
+    errors = _margin(len(s1), fresh) + _LUCK + _LEARNED * (not isinstance(rule.score, Fixed))
+    value, bolder = (rule.promise(promise, hits, len(s1), e) for e in (errors, errors - 1.0))
+    return Candidate(rule, value, bolder - value if math.isfinite(value) else 0.0, *hits, len(s1), caution)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,14 +215,14 @@ class _Cuts:
 
     @classmethod
     def of(cls, score: Score, first: Encoded, second: Encoded) -> _Cuts:
-        s1, s2 = _scores(score, first), _scores(score, second)
+        s1, s2 = scores_of(score, first), scores_of(score, second)
         cuts = _cuts(s1, s2)
-        cells1, cells2 = _cells(s1, cuts), _cells(s2, cuts)
+        cells = smooth(_cells(s1, cuts), _cells(s2, cuts))
         sides: list[tuple[bool, bool, Floats, Floats]] = []
         for rising in (True, False):  # does a large score favour the first input?
-            c1, c2 = _monotone(cells1, cells2, rising=rising)
             for above in (True, False):
-                a, b = (_at_or_above(c) if above else _at_or_below(c) for c in (c1, c2))
+                # the total of a sample is kept only approximately
+                a, b = (np.minimum(_at_or_above(c) if above else _at_or_below(c), len(s1)) for c in cells)
                 swapped = above != rising
                 sides.append((above, swapped, b, a) if swapped else (above, swapped, a, b))
         return cls(cuts, len(s1), sides)
@@ -238,7 +230,12 @@ class _Cuts:
     def promise(self, promise: Promise, caution: float) -> float:
         return max(float(np.max(promise(a, b, self.rows, caution))) for _, _, a, b in self.sides)
 
-    def best(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:
+    def rules(self, score: Score, promise: Promise, caution: float, *, guesses: bool) -> list[Rule]:
+        """The most promising event and, if asked, the most promising guess."""
+        found: list[Rule] = [Event(score, *self.event(promise, caution))]
+        return found + [Guess(score, *guess) for guess in self.guess(caution) if guesses]
+
+    def event(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:
         """The cut, whether the event lies above it, and whether the second input makes it likely."""
         options = []
         for above, swapped, a, b in self.sides:
@@ -247,32 +244,24 @@ class _Cuts:
             options.append((float(values[i]), (float(self.cuts[i]), above, swapped)))
         return max(options)[1]
 
+    def guess(self, caution: float) -> list[tuple[float, float, bool]]:
+        """The low cut, the high cut, and whether a high score speaks for the first input; none if there is one cut.
 
-def _monotone(cells1: Floats, cells2: Floats, *, rising: bool) -> tuple[Floats, Floats]:
-    """Counts smoothed so that the first input's share rises (or falls) with the score: pool adjacent violators.
-
-    A good score has a monotone likelihood ratio. Pooling removes the noise that makes one of many cuts look best by
-    luck.
-    """
-    total = cells1 + cells2
-    ones = cells1 if rising else cells2
-    pooled: list[tuple[float, float, int]] = []  # hits, weight, cells
-    for hits, weight in zip(ones.tolist(), total.tolist()):
-        block = (hits, weight, 1)
-        while pooled and pooled[-1][0] * block[1] >= block[0] * pooled[-1][1]:
-            last = pooled.pop()
-            block = (last[0] + block[0], last[1] + block[1], last[2] + block[2])
-        pooled.append(block)
-    shares = np.repeat([h / w if w else 0.5 for h, w, _ in pooled], [k for _, _, k in pooled])
-    smooth = shares * total
-    return (smooth, total - smooth) if rising else (total - smooth, smooth)
-
-
-def _scores(score: Score, encoded: Encoded) -> Floats:
-    """Scores with nan below every number, so that "absent" is an event as well; repeated outputs are scored once."""
-    distinct = encoded.distinct
-    values = score(encoded) if distinct is None else score(distinct[0])[distinct[1]]
-    return np.where(np.isnan(values), -np.inf, values)
+        A good rule guesses wherever the likelihood ratio is beyond some value, in either direction: each high cut goes
+        with the low cut that gains most at the ratio found there.
+        """
+        options = []
+        for (_, swapped, a, b), (_, _, c, d) in (self.sides[:2], self.sides[2:]):
+            more, less = (-np.diff(counts, append=0.0) for counts in (a, b))
+            ratio = more / np.maximum(less, 0.5)
+            gain = np.where(self.cuts < self.cuts[:, None], c - ratio[:, None] * d, -np.inf)
+            low = np.argmax(gain, axis=1)
+            values = promise_of_guesses(a + c[low], b + d[low], caution)
+            values[self.cuts[low] >= self.cuts] = -np.inf
+            i = int(np.argmax(values))
+            options.append((float(values[i]), (float(self.cuts[low[i]]), float(self.cuts[i]), not swapped)))
+        value, guess = max(options)
+        return [guess] if value > -math.inf else []
 
 
 def _cuts(s1: Floats, s2: Floats) -> Floats:

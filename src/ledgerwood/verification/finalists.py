@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledgerwood.verification.events import Candidate, Event, choose, different, low_bit_scores, propose, relearn
+from ledgerwood.verification.events import Candidate, choose, different, low_bit_scores, propose
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
+from ledgerwood.verification.rules import Event, Guess, Rule, relearn, scores_of
 from ledgerwood.verification.scores import Memo, Score
 from ledgerwood.verification.search import Pair
 from ledgerwood.verification.statements import Claim, Statement
@@ -26,13 +27,13 @@ _EVENTS = 3  # events on values that share the error: a lucky choice costs more 
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """An event, the statement it may contradict, and its share of the error; the shares of a report sum to one.
+    """A rule, the statement it may contradict, and its share of the error; the shares of a report sum to one.
 
     Of the finalists of one ``kind`` ("values", "mu", "floating point") the report keeps the one with the largest bound.
     """
 
     kind: str
-    event: Event
+    rule: Rule
     statement: Statement
     share: float
 
@@ -58,6 +59,11 @@ class Selection:
         """Whether the best event was seen on one input only."""
         return bool(self.values) and self.values[0][0].hits2 == 0
 
+    def or_better(self, other: Selection) -> Selection:
+        """Another selection from the same outputs if it promises more and no bit pattern is at stake, else this one."""
+        better = other.promise > self.promise and self.floating is None
+        return other if better else self
+
     def finalists(self, first: Encoded, second: Encoded, most: int | None = None) -> list[Finalist]:
         """Events to certify (at most so many on values), their scores learned again from all rows of the selection."""
         memo: Memo = {}
@@ -65,16 +71,21 @@ class Selection:
         share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(values))
         chosen = [
             Finalist(
-                "mu" if statement.quantity == "mu" else "values", relearn(c, first, second, memo), statement, share
+                "mu" if statement.quantity == "mu" else "values",
+                relearn(c.rule, first, second, memo, never=c.hits2 == 0),
+                statement,
+                share,
             )
             for c, statement in values
         ]
-        lattice = [Finalist("floating point", c.event, statement, _FLOATING_SHARE) for c, statement in self._lattice]
+        lattice = [Finalist("floating point", c.rule, statement, _FLOATING_SHARE) for c, statement in self._lattice]
         return chosen + lattice
 
 
-def select(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int, *, classifiers: bool) -> Selection:
-    """Learn scores on the first quarter, choose events on the rest.
+def select(
+    first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int, *, plain: bool = True, classifiers: bool
+) -> Selection:
+    """Learn scores on the first quarter (plain ones, classifiers or both), choose events on the rest.
 
     An event on floating-point patterns joins those on values if it promises a violation that they do not show; an event
     for mu if the claim is Gaussian. ``fresh`` outputs per input await the events.
@@ -82,20 +93,23 @@ def select(first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
     cut1, cut2 = first.part(quarter, len(first)), second.part(quarter, len(second))
-    scores = propose(learn1, learn2, classifiers=classifiers)
+    scores = propose(learn1, learn2, plain=plain, classifiers=classifiers)
     if not scores:
         return Selection([], None)
-    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh)
+    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, guesses=claim.is_pure)
     best = ranked[0]
-    never = best.hits2 == 0  # an event of one input only needs no company
-    values = [best] if never else different(ranked, cut1, cut2, _EVENTS)
-    chosen = [(c, _statement(c, claim)) for c in values]
+    floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
+    if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):
+        floating = None
+    if floating is not None:  # counted beside it, on as many outputs of either input
+        ranked = [c for c in ranked if isinstance(c.rule, Event)]
+    # Which point of a profile is tested depends on the event, so a few are certified; but one never seen on the other
+    # input needs no company.
+    few = different(ranked, cut1, cut2, _EVENTS) if claim.is_profile and best.hits2 else ranked[:1]
+    chosen = [(c, _statement(c, claim)) for c in few]
     if claim.mu is not None:
         chosen.append((choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh)[0], claim.mu))
-    floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh)
-    if floating is None or floating.promise <= max(best.promise, _alarm(claim)):
-        return Selection(chosen, None)
-    return Selection(chosen, (floating, _statement(floating, claim)))
+    return Selection(chosen, None if floating is None else (floating, _statement(floating, claim)))
 
 
 def _statement(candidate: Candidate, claim: Claim) -> Statement:
@@ -119,20 +133,16 @@ def _floating(
     return choose(scores, few1, few2, claim.promise, fresh=fresh)[0] if scores else None
 
 
-def picture_of(event: Event, first: Encoded, second: Encoded, bins: int = 60) -> Picture:
-    """Histograms of the event's score on both inputs."""
+def picture_of(rule: Rule, first: Encoded, second: Encoded, bins: int = 60) -> Picture:
+    """Histograms of the rule's score on both inputs."""
     most = 50_000
-    s1, s2 = (event.score(side.part(0, most)) for side in (first, second))
+    s1, s2 = (scores_of(rule.score, side.part(0, most)) for side in (first, second))
     finite = np.concatenate([s1, s2])
     finite = finite[np.isfinite(finite)]
     low, high = (float(np.quantile(finite, q)) for q in (0.001, 0.999)) if finite.size else (0.0, 1.0)
     edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
-    counts = [np.histogram(np.clip(s[np.isfinite(s)], edges[0], edges[-1]), edges)[0] for s in (s1, s2)]
-    return Picture(
-        event.score.name,
-        tuple(edges.tolist()),
-        tuple(int(c) for c in counts[0]),
-        tuple(int(c) for c in counts[1]),
-        event.cut,
-        event.above,
+    counts1, counts2 = (
+        tuple(np.histogram(np.clip(s[np.isfinite(s)], edges[0], edges[-1]), edges)[0].tolist()) for s in (s1, s2)
     )
+    cuts = (rule.high, True, rule.low) if isinstance(rule, Guess) else (rule.cut, rule.above)
+    return Picture(rule.score.name, tuple(edges.tolist()), counts1, counts2, *cuts)

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ledgerwood.errors import MissingDependency
+from ledgerwood.errors import FormatError, MissingDependency
 
 __all__ = ["AuditReport", "Block", "Certificate", "Picture"]
+
+_FORMAT = "ledgerwood-audit-1"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An event that happened ``hits1`` times in ``n`` fresh outputs on one input, ``hits2`` in ``n`` on the other."""
+    """An event that happened ``hits1`` times in ``n`` fresh outputs on one input, ``hits2`` in ``n`` on the other.
+
+    If ``guess``, the event is a rule that guesses the input: ``hits1`` right and ``hits2`` wrong guesses on ``2 n``
+    fresh outputs, whose inputs were chosen by a fair coin.
+    """
 
     event: str
     on: str
     hits1: int
     hits2: int
     n: int
+    guess: bool = False
 
     def __str__(self) -> str:
+        if self.guess:
+            return (
+                f"{{{self.event}}} guessed the input right {self.hits1:,} times and wrong {self.hits2:,} times, "
+                f"out of {2 * self.n:,} fresh outputs"
+            )
         return (
             f"{{{self.event}}} happened {self.hits1:,} times on {self.on}, {self.hits2:,} times on its neighbour, "
             f"out of {self.n:,} fresh outputs each"
@@ -33,8 +45,9 @@ class Block:
 class Certificate:
     """One bound: ``quantity`` ("epsilon" at ``delta``, or "mu") is at least ``bound``, claimed ``claimed``.
 
-    The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other.
-    ``earlier`` holds the counts of a block before it, with the event chosen then, where both make one bound.
+    The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other; if
+    ``guess``, it guessed the input right and wrong so many times in ``2 n`` (see ``Block``). ``earlier`` holds the
+    counts of a block before it, with the event chosen then, where both make one bound.
     """
 
     quantity: str
@@ -47,6 +60,7 @@ class Certificate:
     hits2: int
     n: int
     confidence: float
+    guess: bool = False
     earlier: tuple[Block, ...] = ()
 
     @property
@@ -56,7 +70,7 @@ class Certificate:
 
     def __str__(self) -> str:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
-        last = Block(self.event, self.on, self.hits1, self.hits2, self.n)
+        last = Block(self.event, self.on, self.hits1, self.hits2, self.n, self.guess)
         return (
             f"{self.quantity} >= {math.floor(self.bound * 1e4) / 1e4:.4f}{at} (claimed {self.claimed:.6g}): "
             + "; and before, ".join(str(block) for block in (last, *self.earlier))
@@ -65,7 +79,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Histograms of the certified score on the selection sample of each input, and the cut."""
+    """Histograms of the certified score on the selection sample of each input, and the cut; a guess has two cuts."""
 
     score: str
     edges: tuple[float, ...]
@@ -73,6 +87,7 @@ class Picture:
     counts2: tuple[int, ...]
     cut: float
     above: bool
+    below: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +107,7 @@ class AuditReport:
     flagged: bool
     #: the event behind ``epsilon_lower``
     event: str
-    #: outputs drawn per input, selection and certificate together
+    #: outputs drawn per input (on average, where a coin chose the input), selection and certificate together
     samples: int
     confidence: float
     #: lower bound on mu, for GDP claims
@@ -135,8 +150,29 @@ class AuditReport:
         """The report as a JSON text; infinite numbers are written as the string "inf"."""
         from dataclasses import asdict
 
-        content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": "ledgerwood-audit-1"}
+        content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": _FORMAT}
         return json.dumps(_plain(content), allow_nan=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> AuditReport:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            content = _restored(json.loads(text))
+            if not isinstance(content, dict) or content.get("format") != _FORMAT:
+                raise FormatError(f"an audit must be a JSON object with the field 'format': {_FORMAT!r}")
+            own = {item.name: content[item.name] for item in fields(cls)}
+            own["certificates"] = tuple(
+                Certificate(**{**each, "earlier": tuple(Block(**block) for block in each["earlier"])})
+                for each in own["certificates"]
+            )
+            own["picture"] = None if own["picture"] is None else Picture(**own["picture"])
+            found = cls(**own)
+            str(found)  # a field of the wrong type shows here
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"not the result of an audit: {type(error).__name__}: {error}") from None
+        return found
 
     def plot(self, axes: Any = None) -> Any:
         """The two output distributions, the event and the bound against the claim; returns the axes."""
@@ -168,6 +204,8 @@ class AuditReport:
         low, high = picture.edges[0], picture.edges[-1]
         cut = min(max(picture.cut, low), high)
         axis.axvspan(*((cut, high) if picture.above else (low, cut)), alpha=0.15, color="grey", label="the event")
+        if picture.below is not None:
+            axis.axvspan(low, max(picture.below, low), alpha=0.15, color="grey")
         axis.set_xlabel(picture.score)
         axis.set_ylabel("outputs")
         axis.legend(loc="best", fontsize=8)
@@ -181,3 +219,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def _restored(value: Any) -> Any:
+    """Undo :func:`_plain`: lists were tuples, and some strings were numbers."""
+    if isinstance(value, dict):
+        return {key: _restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_restored(item) for item in value)
+    return float(value) if value in ("inf", "-inf", "nan") else value

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import LedgerwoodError, ParameterError
-from ledgerwood.verification.certificates import GaussianNull, Null, RatioNull
+from ledgerwood.verification.nulls import GaussianNull, Null, RatioNull
 
 __all__ = ["Claim", "Statement", "read_claim"]
 
@@ -64,6 +64,11 @@ class Claim:
     def is_profile(self) -> bool:
         """Whether the worst of several points has to be chosen."""
         return len(self.points) > 1
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it is one epsilon at delta 0."""
+        return not self.is_profile and self.points[0].delta == 0.0
 
     def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
         """How promising events with these counts are: for a profile, the largest violation in standard errors."""

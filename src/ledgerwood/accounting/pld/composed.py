@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -132,7 +133,9 @@ class ComposedLoss:
         tilt = self.outline.tilt_for_epsilon(epsilon)
         bounds = self._log_bounds(epsilon, upper, tilt)
         if bounds[1] - bounds[0] > SHARP:
-            bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, tilt))
+            # A sharper tilt may need a larger transform than is allowed: then the bounds at hand stand.
+            with suppress(MethodUnavailable):
+                bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, tilt))
         return bounds[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:

@@ -81,6 +81,7 @@ def plan_boosting(
     epsilon: float,
     delta: float,
     n_rows: int | None = None,
+    method: str | None = None,
     **options: Any,
 ) -> Plan:
     """Return the calibrated plan of a training: pure, cached, made of public facts.
@@ -95,6 +96,8 @@ def plan_boosting(
         The target; ``delta=None`` is not accepted here: n is public only if you say so.
     n_rows
         The public number of rows, for ``recipe="auto"``; the noise of a named recipe does not depend on it.
+    method
+        The accounting method; by default the one of the settings, the tightest.
     **options
         Settings to override, such as ``n_trees=200``.
 
@@ -113,13 +116,12 @@ def plan_boosting(
         settings = choice.settings.with_options(**options)
     else:
         settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
-    return _calibrated(settings, n_features, epsilon, delta)
+    return _calibrated(settings, n_features, epsilon, delta, method or accounting_method(settings))
 
 
 @lru_cache(maxsize=512)
-def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
+def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float, method: str | None) -> Plan:
     plan = outline(settings, n_features)
-    method = accounting_method(settings)
     if settings.rows < 1 and delta > 0:
         return _sampled_plan(plan, epsilon, delta, "pld" if method is None else method)
     return plan.calibrate(epsilon, delta, method=method)
