@@ -152,17 +152,27 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan
     rate = releases[0].cost.rate if isinstance(releases[0].cost, SampledCost) else 1.0
     # Sampled at a small rate q, a spend rho composes like q^2 rho: the noise that Gaussian accounting would ask for.
     noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
-    for _ in range(20):
+    little: tuple[float, float] | None = None  # the most noise that was too little, and its price
+    enough: tuple[float, float, Plan] | None = None
+    for _ in range(60):
         made = at(noise)
         price = made.cost.epsilon(delta, method)
-        if 0.995 * epsilon <= price <= epsilon:
-            return made
-        noise *= min(4.0, max(0.25, price / (0.998 * epsilon))) ** (1 / 1.08 if epsilon < 2 else 1 / 1.3)
-    while price > epsilon:
-        noise *= 1.02
-        made = at(noise)
-        price = made.cost.epsilon(delta, method)
-    return made
+        if price <= epsilon:
+            enough = noise, price, made
+            if price >= 0.995 * epsilon:
+                break
+        else:
+            little = noise, price
+        if little is None or enough is None:
+            noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
+        else:  # the price is nearly a power of the noise between the two
+            wide = math.log(enough[0] / little[0])
+            slope = math.log(little[1] / enough[1]) / wide
+            step = math.log(little[1] / (0.998 * epsilon)) / (slope * wide)
+            noise = little[0] * math.exp(wide * min(0.95, max(0.05, step)))
+    if enough is None:
+        raise ParameterError("epsilon", "be larger for sampled rows", epsilon)
+    return enough[2]
 
 
 def accounting_method(settings: Settings) -> str | None:
