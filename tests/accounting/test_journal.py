@@ -226,3 +226,16 @@ def test_a_malformed_anchor_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "j.jsonl.anchor").write_text(text)
     with pytest.raises(JournalTampered):
         reread(tmp_path / "j.jsonl")
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    for text in (b"hello", b'{"format": "ledgerwood.schema"}', b"a,b\n1,2\n", b'{"hush'):
+        path = tmp_path / "other.json"
+        path.write_bytes(text)
+        with pytest.raises(JournalTampered, match="left as it is"):
+            reread(path)
+        assert path.read_bytes() == text
+    for part in (b"{", b'{"has', b'{"hash":"0123'):  # an opening record that a crash tore
+        path = tmp_path / "torn.jsonl"
+        path.write_bytes(part)
+        assert reread(path) == [] and path.read_bytes() == b""

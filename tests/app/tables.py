@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ledgerwood.learners import Schema
+from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
 
 
 def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
@@ -24,4 +26,20 @@ def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
         bounds={"age": (17, 90), "hours": (1, 99)}, categories={"sex": ["Female", "Male"]}, classes=["<=50K", ">50K"]
     )
     (folder / "schema.json").write_text(schema.to_json())
+    (folder / "schema.toml").write_text(
+        'classes = ["<=50K", ">50K"]\n[bounds]\nage = [17, 90]\nhours = [1, 99]\n'
+        '[categories]\nsex = ["Female", "Male"]\n'
+    )
+    (folder / "audit.json").write_text(an_audit().to_json())
     return table
+
+
+def an_audit() -> AuditReport:
+    """The result of an audit, with everything that one can have."""
+    block = Block("output >= 3", "the first input", 70, 20, 100)
+    certificate = Certificate("epsilon", 0.9, math.inf, 1e-6, "output >= 3", "input 1", 75, 21, 100, 0.99, (block,))
+    picture = Picture("output", (0.0, 1.0, 2.0), (3, 4), (5, 2), 1.0, True)
+    return AuditReport(
+        "PureDP(epsilon=1.0)", 0.9, 1e-6, 1.0, False, "output >= 3", 200, 0.99,
+        certificates=(certificate,), pair=("[1]", "[1, 1]"), picture=picture,
+    )  # fmt: skip

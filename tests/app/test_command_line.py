@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tables import adult
-from terminal import ask, run
+from terminal import ask, here, run
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
 from ledgerwood.app.cli import main
@@ -247,6 +248,21 @@ BAD = [
     (["plan", "--trees", "0"], "trees must"),
     (["plan", "--epsilon", "-1"], "epsilon must"),
     (["plan", "--epsilon", "nan"], "finite"),
+    (["plan", "--rows", "1.5e0"], "not a whole number"),
+    (["plan", "--rows", "inf"], "not a whole number"),
+    (["plan", "--leaf-rows", "0"], "leaf-rows must be at least 1"),
+    (["plan", "--leaf-error", "0"], "leaf-error must be positive"),
+    (["compare", "Gaussian", "--delta", "1e-6", "--epsilon", "0"], "epsilon must be positive"),
+    (["compare", "--recipes", "xgb", "--epsilon", "0"], "epsilon must lie between"),
+    (["account", "RDP", "--delta", "1e-6"], "RDP needs values"),
+    (["audit", "math", "--claim", "PureDP epsilon=1"], "form module:callable"),
+    (["audit", "--recipe", "tr", "--samples", "0"], "samples must be"),
+    (["audit", "--zoo", "laplace", "--sample", "--samples", "0"], "samples must be"),
+    (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1, 2]", "--samples", "0"], "samples must be"),
+    (["serve", "--host", "300.1.1.1"], "address must be free to listen on"),
+    (["serve", "--port", "70000"], "--port"),
+    (["budget", "open", "b.jsonl"], "epsilon must be given"),
+    (["budget", "open", "nowhere/b.jsonl", "-e", "1", "-d", "1e-6"], "cannot open"),
     (["audit"], "target"),
     (["audit", "nowhere:f", "--claim", "PureDP epsilon=1"], "cannot import"),
     (["audit", "math:nothing", "--claim", "PureDP epsilon=1"], "has no"),
@@ -277,6 +293,44 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
 
 def test_bad_input_of_a_real_process(tmp_path: Path) -> None:
     assert "delta must be given" in run("account", "3 Laplace scale=10", cwd=tmp_path, code=2)
+
+
+def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
+    adult(tmp_path)
+    for name in ("schema.json", "adult.csv"):  # one line without an end, and many lines
+        before = (tmp_path / name).read_bytes()
+        for command in ("show", "history"):
+            assert "does not begin as a journal" in here("budget", command, name, cwd=tmp_path, code=2)
+        assert "new file" in here("budget", "open", name, "-e", "1", "-d", "1e-6", cwd=tmp_path, code=2)
+        assert (tmp_path / name).read_bytes() == before
+    (tmp_path / "empty.jsonl").touch()
+    assert "is empty" in here("budget", "show", "empty.jsonl", cwd=tmp_path, code=2)
+
+
+def test_help_shows_defaults_without_escapes(tmp_path: Path) -> None:
+    for words in (["plan"], ["train"], ["serve"], ["budget", "open"], ["opboost", "demo"], []):
+        shown = here(*words, "--help", cwd=tmp_path)
+        assert "\\" not in shown, shown
+    assert "[default: 32561]" in here("plan", "--help", cwd=tmp_path)
+    assert "[required]" in here("train", "--help", cwd=tmp_path)
+
+
+def test_whole_numbers_may_be_written_as_people_do(tmp_path: Path) -> None:
+    words = ["plan", "--recipe", "tr_cyc", "--rows", "1e6", "--trees", "5", "--json"]
+    assert json.loads(here(*words, cwd=tmp_path))["facts"]["rows"] == 1_000_000
+
+
+def test_plan_says_when_train_would_choose_otherwise(tmp_path: Path) -> None:
+    little = ["plan", "--rows", "500", "--epsilon", "0.1"]
+    assert "linear" in json.loads(here(*little, "--json", cwd=tmp_path))["train_chooses"]
+    assert "train_chooses" not in json.loads(here(*little, "--trees", "10", "--json", cwd=tmp_path))
+    assert "train_chooses" not in json.loads(here("plan", "--rows", "100000", "--json", cwd=tmp_path))
+
+
+def test_compare_says_what_the_tightest_saves(tmp_path: Path) -> None:
+    assert "9.1 % less than by 'zcdp'" in " ".join(here("compare", *DP_XGB, "--delta", "3e-5", cwd=tmp_path).split())
+    noise = here("compare", "20 BoundedRange share=0.7", "5 Gaussian share=0.3", "-e", "1", "-d", "1e-5", cwd=tmp_path)
+    assert "needs less noise" in noise and "-0.0" not in noise
 
 
 def test_files_of_the_wrong_form(tmp_path: Path) -> None:

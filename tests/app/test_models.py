@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tables import adult
-from terminal import ask, run
+from tables import adult, an_audit
+from terminal import ask, here, run
 
 from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
 from ledgerwood.app.planning import Facts
-from ledgerwood.errors import NotPrivate, ParameterError
+from ledgerwood.errors import FormatError, NotPrivate, ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
+from ledgerwood.verification import AuditReport
 
 TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
 
@@ -65,6 +66,84 @@ def test_clear_words_about_bad_tables(tmp_path: Path) -> None:
     words = ["train", "broken.parquet", "--target", "y", "--model", "m.json"]
     told = run(*words, cwd=tmp_path, code=2)
     assert "could not be read" in told and "SECRET" not in told
+
+
+def test_train_uses_the_front_door_a_linear_model_or_a_recipe(tmp_path: Path) -> None:
+    adult(tmp_path)
+    base = ["train", "adult.csv", "--target", "income", "--schema", "schema.toml", "--model", "m.json"]
+    for extra, learner in (
+        ([], "PrivateClassifier"),
+        (["--recipe", "linear"], "BoostedAdaSSPClassifier"),
+        (["--recipe", "tr", "--depth", "2"], "PrivateBoostingClassifier"),
+        (["--trees", "3"], "PrivateBoostingClassifier"),
+    ):
+        found = json.loads(here(*base, *extra, "--json", cwd=tmp_path))
+        assert found["learner"] == learner == type(load(tmp_path / "m.json")).__name__
+        assert (found["choice"] is not None) == ("--recipe" not in extra)
+    assert "linear model has none" in here(*base, "--recipe", "linear", "--trees", "3", cwd=tmp_path, code=2)
+
+
+def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
+    adult(tmp_path)
+    words = ["train", "adult.csv", "--target", "hours", "--model", "m.json"]
+    assert "task must be given" in here(*words, cwd=tmp_path, code=2)
+    assert json.loads(here(*words, "--task", "regression", "--json", cwd=tmp_path))["learner"] == "PrivateRegressor"
+    (tmp_path / "s.json").write_text('{"bounds": {"age": [17, 90]}, "target_bounds": [1, 99]}')
+    assert (
+        json.loads(here(*words, "--schema", "s.json", "--recipe", "linear", "--json", cwd=tmp_path))["learner"]
+        == "BoostedAdaSSPRegressor"
+    )
+
+
+def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
+    adult(tmp_path)
+    here("budget", "open", "b.jsonl", "-e", "1", "-d", "0.01", cwd=tmp_path)
+    before = (tmp_path / "b.jsonl").read_bytes()
+    words = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--budget", "b.jsonl"]
+    for extra in (["--model", "nowhere/m.json"], ["--model", "."], ["--model", "m.json", "--report", "nowhere/r.html"]):
+        assert "existing folder" in here(*words, *extra, cwd=tmp_path, code=2)
+    assert (tmp_path / "b.jsonl").read_bytes() == before
+
+
+def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
+    adult(tmp_path)
+    (tmp_path / "bin.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "head.csv").write_text("a,b\n")
+    (tmp_path / "one.csv").write_text("a\n1\n2\n")
+    assert "schema.json is not a model" in here("predict", "schema.json", "adult.csv", cwd=tmp_path, code=2)
+    assert "bin.json is not a model" in here("report", "bin.json", cwd=tmp_path, code=2)
+    train = ["--target", "income", "--model", "m.json"]
+    assert "bin.json" in here("train", "adult.csv", *train, "--schema", "bin.json", cwd=tmp_path, code=2)
+    (tmp_path / "facts.json").write_text('{"age": [17, 90]}')
+    assert "unknown fact 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
+    assert "no rows" in here("train", "head.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
+    assert "besides the target" in here("train", "one.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
+
+
+def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
+    adult(tmp_path)
+    assert AuditReport.from_json(an_audit().to_json()) == an_audit()
+    for text in (
+        "{",
+        "[]",
+        '{"format": "ledgerwood-audit-1"}',
+        an_audit().to_json().replace('"samples": 200', '"samples": []'),
+    ):
+        with pytest.raises(FormatError):
+            AuditReport.from_json(text)
+    here(*TRAIN, cwd=tmp_path)
+    here("report", "m.json", "--audit", "audit.json", "-o", "r.html", cwd=tmp_path)
+    assert "no violation found: PureDP(epsilon=1.0)" in (tmp_path / "r.html").read_text()
+    assert "format" in here("report", "m.json", "--audit", "schema.json", cwd=tmp_path, code=2)
+
+
+def test_the_report_of_a_linear_model_shows_its_coefficients(tmp_path: Path) -> None:
+    adult(tmp_path)
+    words = ["train", "adult.csv", "--target", "income", "--schema", "schema.toml", "--model", "m.json"]
+    here(*words, "--recipe", "linear", "--report", "r.html", cwd=tmp_path)
+    text = (tmp_path / "r.html").read_text()
+    assert Reader(text).open == []
+    assert "The largest coefficients" in text and "no pictures" not in text
 
 
 class Reader(HTMLParser):

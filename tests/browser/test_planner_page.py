@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 
 from ledgerwood.accounting import Plan
-from ledgerwood.app.planning import Facts
+from ledgerwood.app import report
+from ledgerwood.app.planning import Facts, LeafNoise, trees_for_error
+from ledgerwood.learners import PrivateBoostingClassifier, Schema
 
 SMALL = "?trees=6&depth=2"  # little to compute
 
@@ -121,6 +124,34 @@ def test_the_address_holds_the_state(page: Any, address: str) -> None:
     assert page.input_value("#trees") == "7" and query(page)["a_trees"] == "4"
 
 
+def test_the_questions_people_ask_are_answered(page: Any, address: str) -> None:
+    page.goto(address + SMALL)
+    page.wait_for_selector("#answer-leaf strong")
+    facts = Facts(trees=6, depth=2)
+    plan = facts.plan()
+
+    def told(name: str) -> str:
+        return str(page.locator(f"#answer-{name}").text_content())
+
+    for release in plan.releases():
+        assert f"{release.scale:.4g} for each of {release.times} {release.label} releases" in told("noise")
+    assert "ε = 1;" in told("epsilon") and "0.5 × this noise: ε ≤ 2" in told("epsilon")
+    assert "Optimal adaptive composition" in told("method") and "less ε than Rényi DP" in told("method")
+    assert f"off by about {LeafNoise.of(facts, plan).error(50):.3g}" in told("leaf")
+    page.fill("#leaf-error", "0.25")
+    page.fill("#leaf-rows", "500")
+    most = trees_for_error(facts, 500, 0.25)
+    page.wait_for_function(f"() => document.getElementById('answer-leaf').textContent.includes('afford {most} trees')")
+    assert query(page)["leaf_rows"] == "500" and query(page)["leaf_error"] == "0.25"
+    page.reload()
+    page.wait_for_selector("#answer-leaf strong")
+    assert page.input_value("#leaf-rows") == "500" and f"afford {most} trees" in told("leaf")
+    page.fill("#leaf-rows", "")
+    assert "Rows in the leaf" in (page.locator("#problem").text_content() or "")
+    page.click("#reset")
+    assert query(page) == {} and page.input_value("#leaf-rows") == "50"
+
+
 def test_two_plans_are_compared(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     settled(page)
@@ -228,11 +259,12 @@ def test_everything_is_reached_by_keyboard(page: Any, address: str) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.className") == "skip"
     reached = set()
-    for _ in range(60):
+    for _ in range(64):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("() => document.activeElement.id"))
     wanted = (
-        "theme recipe epsilon epsilon-slider rows trees depth share delta neighbours pin reset copy-python download"
+        "theme recipe epsilon epsilon-slider rows trees depth share delta neighbours pin reset leaf-rows leaf-error "
+        "copy-python download"
     )
     assert set(wanted.split()) <= reached
 
@@ -251,12 +283,13 @@ def test_phone_width_has_no_sideways_scroll(page: Any, address: str, pictures: P
 def test_pictures_for_the_documentation(page: Any, address: str, pictures: Path) -> None:
     page.goto(address)
     settled(page)
-    page.wait_for_selector("#methods-table tbody tr")
+    page.wait_for_selector("#answer-leaf strong")
     page.screenshot(path=pictures / "planner.png", full_page=True)
     page.emulate_media(color_scheme="dark")
     page.click("#pin")
     page.fill("#epsilon", "2")
-    settled(page)
+    page.wait_for_function("() => document.getElementById('answer-epsilon').textContent.includes('ε = 2')")
+    page.wait_for_selector("#answer-leaf strong")
     page.screenshot(path=pictures / "planner-compare-dark.png")
     assert (pictures / "planner.png").stat().st_size > 20_000
 
@@ -270,3 +303,18 @@ def test_a_slider_that_is_dragged_ends_where_it_was_left(page: Any, address: str
     settled(page)
     epsilon = page.input_value("#epsilon")
     assert f"epsilon={float(epsilon):g}," in (page.locator("#statement").text_content() or "")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_in_a_report(context: Any, tmp_path: Path, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    model = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=2, epsilon=2.0, delta=1e-4, schema=schema)
+    report(model.fit(X, (X[:, 0] > 0.5).astype(int)), tmp_path / "report.html")
+    page = context.new_page()
+    page.emulate_media(color_scheme=scheme)
+    page.goto((tmp_path / "report.html").as_uri())
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()

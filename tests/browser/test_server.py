@@ -77,13 +77,22 @@ BAD = [
 
 
 @pytest.mark.parametrize(("body", "message"), BAD, ids=[str(b[:24]) for b, _ in BAD])
-@pytest.mark.parametrize("question", ["quick", "exact"])
+@pytest.mark.parametrize("question", ["quick", "afford"])
 def test_a_bad_question_gets_a_400_with_a_clear_message(
     client: httpx.Client, question: str, body: bytes, message: str
 ) -> None:
     reply = client.post(f"/api/{question}", content=body, headers={"content-type": "application/json"})
     assert reply.status_code == 400
     assert message in reply.json()["error"]
+
+
+def test_a_wish_about_leaves_is_checked_and_answered(client: httpx.Client) -> None:
+    for wrong in ({"leaf_rows": 0}, {"leaf_rows": 1.5}, {"leaf_rows": True}, {"leaf_error": 0}, {"leaf_error": "1"}):
+        reply = client.post("/api/afford", json={**SMALL, **wrong})
+        assert reply.status_code == 400 and next(iter(wrong)) in reply.json()["error"]
+    few, many = (client.post("/api/afford", json={**SMALL, "leaf_rows": n}).json() for n in (50, 5000))
+    assert few["trees"] <= many["trees"] and few["error"] > many["error"]
+    assert client.post("/api/quick", json={**SMALL, "leaf_rows": 50}).status_code == 400
 
 
 def test_size_kind_method_and_host_are_limited(client: httpx.Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
+    PrivateClassifier,
+    PrivateRegressor,
     Schema,
     callers,
+    load,
 )
 
 CHECKED = [
@@ -199,6 +203,13 @@ def test_the_papers_accounting_is_kept_where_facts_are_learned_or_units_have_row
         assert plan.cost.epsilon(1e-4) < 0.95
 
 
+@pytest.mark.parametrize(("rate", "trees", "epsilon"), [(0.1, 5, 1.0), (0.5, 3, 0.3), (0.01, 40, 1.0)])
+def test_sampled_rows_spend_the_budget(rate: float, trees: int, epsilon: float) -> None:
+    """The price is nearly a power of the noise, and not always the first: none of the budget is left over."""
+    plan = small(recipe="tr_cyc", rows=rate, n_trees=trees, epsilon=epsilon).plan(FRAME, Y)
+    assert 0.99 * epsilon <= plan.cost.epsilon(1e-4) <= epsilon
+
+
 def test_a_unit_may_have_many_rows() -> None:
     schema = Schema(**FACTS, unit="person", max_rows_per_unit=100)
     model = small(recipe="xgb", schema=schema).fit(FRAME.assign(person=np.arange(N) // 100), Y)
@@ -226,6 +237,32 @@ def test_every_learner_prices_its_unit(estimator: Any) -> None:
     assert "at most 10 are used" in str(unit.privacy_statement()).replace("\n", " ")
     with pytest.raises(ParameterError, match="be 1 under neighbours='replace_one'"):
         Schema(**facts, unit="person", max_rows_per_unit=10, neighbours="replace_one")
+
+
+@pytest.mark.parametrize("kind", [PrivateClassifier, PrivateRegressor])
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 1.0])
+def test_the_front_door_interrupted_leaves_a_smaller_model_or_none(kind: Any, part: float, tmp_path: Path) -> None:
+    """A linear model that trees start from may be half made: then there is no model, and never a false statement."""
+    facts = {name: fact for name, fact in FACTS.items() if name != "classes"}
+    target: dict[str, Any] = {"classes": [0, 1]} if kind is PrivateClassifier else {"target_bounds": (0, 1)}
+    model = kind(epsilon=4.0, delta=1e-4, schema=Schema(**facts, **target))
+    total = sum(release.times for release in model.plan(FRAME, Y).releases())
+    last = max(1, round(part * total))
+
+    def press(event: Any) -> None:
+        if event.done == last:
+            raise KeyboardInterrupt
+
+    ledger = Ledger(epsilon=9.0, delta=1e-2)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(callbacks=[press]).fit(FRAME, Y, ledger=ledger)
+    assert len(ledger.journal()) == last, "what was released is on the ledger"
+    if part < 0.5:
+        assert hasattr(model, "receipt_") or not [name for name in vars(model) if name.endswith("_")]
+    else:
+        assert len(model.receipt_) == last and model.privacy_statement().stopped_early
+        model.save(tmp_path / "model.json")
+        np.testing.assert_array_equal(load(tmp_path / "model.json").predict(FRAME), model.predict(FRAME))
 
 
 def test_interrupted_trees_and_lines_leave_a_smaller_model_with_a_true_statement() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
@@ -217,30 +218,50 @@ def test_importances_find_the_feature_that_matters(recipe: str) -> None:
     assert strong.feature_importances_.argmax() == 2 and strong.feature_importances_[2] > 0.7
 
 
-def test_the_paths_of_a_tree_are_the_way_its_rows_go(model: Any) -> None:
-    """Each line of the first tree, read as a test in pandas, selects the rows with that weight."""
-    from ledgerwood.learners.explain import _path
+def selected(test: str, table: Any) -> NDArray[np.bool_]:
+    """The rows that pass a test of :func:`rules`."""
+    missing = test.endswith(" or missing")
+    test = test.removesuffix(" or missing")
+    name = next(name for name in ("age", "job", "size") if name in test)
+    cells = table.cells[table.names.index(name)]
+    empty = cells == 3 if name == "job" else np.isnan(cells)
+    if " in " in test:
+        kept = [code for code, job in enumerate("abc") if job in test.partition(" in ")[2].strip("{}").split(", ")]
+        found = np.isin(cells, kept)
+    elif test.endswith("is any number"):
+        found = ~empty
+    elif test.endswith("is missing"):
+        found = empty
+    elif " <= " in test:
+        low, _, rest = test.partition(" <= ")
+        found = (cells >= np.float32(low)) & (cells < np.float32(rest.partition(" < ")[2]))
+    elif " < " in test:
+        found = cells < np.float32(test.partition(" < ")[2])
+    else:
+        found = cells >= np.float32(test.partition(" >= ")[2])
+    return np.asarray(found | empty if missing else found)
+
+
+@pytest.mark.parametrize("recipe", ["xgb", "tr_cyc", "auto"])
+def test_the_rules_of_a_tree_are_the_way_its_rows_go(recipe: str) -> None:
+    """Each line, read as a test, selects the rows of its leaf; a leaf without a line has none."""
+    from ledgerwood.learners.explain import leaf_tests
     from ledgerwood.learners.trees.forest import encode, leaf_numbers
 
-    forest = model.forest_
-    tree, edges = forest.trees[0], forest.edges[forest.phase[0]]
-    table = model._table(FRAME)
-    leaves = leaf_numbers(encode(table.cells, edges), tree.structure)
-    for leaf in range(8):
-        mine = np.ones(N, dtype=bool)
-        for test in _path(tree, edges, model.columns_, leaf, 9):
-            missing = test.endswith(" or missing")
-            name, sign, value = test.removesuffix(" or missing").split(" ", 2)
-            cells = table.cells[["age", "job", "size"].index(name)]
-            if sign == "in":
-                kept = [code for code, job in enumerate("abc") if job in value.strip("{}").split(", ")]
-                ok = np.isin(cells, [*kept, *([3] if missing else [])])
-            else:
-                edge = np.float32(value)
-                ok = (cells < edge) if sign == "<" else (cells >= edge)
-                ok |= np.isnan(cells) if missing else False
-            mine &= ok
-        np.testing.assert_array_equal(mine, leaves == leaf)
+    model = PrivateBoostingClassifier(recipe=recipe, n_trees=6, max_depth=3, schema=TWO, delta=1e-5).fit(FRAME, Y)
+    forest, table = model.forest_, model._table(FRAME)
+    for tree, phase in zip(forest.trees, forest.phase, strict=True):
+        edges = forest.edges[phase]
+        leaves = leaf_numbers(encode(table.cells, edges), tree.structure)
+        for leaf in range(1 << tree.structure.depth):
+            tests = leaf_tests(tree, edges, model.columns_, leaf, digits=9)
+            mine = np.full(N, tests is not None)
+            for test in tests or ():
+                mine &= selected(test, table)
+            np.testing.assert_array_equal(mine, leaves == leaf)
+        lines = [line for line in model.rules(trees=1).splitlines() if line.startswith("  ")]
+        assert len(lines) <= 1 << forest.trees[0].structure.depth
+        assert "{}" not in model.rules()
 
 
 def test_shapes_add_up_to_the_score_and_have_bands(shaped: Any) -> None:

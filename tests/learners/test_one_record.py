@@ -95,7 +95,7 @@ def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture
     told: list[Any] = []
     schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
     loud = ToyClassifier(schema=schema, verbose=2, callbacks=[told.append])
-    search = PrivateSearch(loud, [{}], epsilon=2.0, delta=1e-5, runs=3).fit(SPREAD[:, None], Y)
+    search = PrivateSearch(loud, [{}], epsilon=2.0, delta=1e-5, runs=3).fit(np.tile(SPREAD, 5)[:, None], np.tile(Y, 5))
     assert told == []
     assert capsys.readouterr() == ("", "")
     assert search.best_params_ == {}

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_score
 from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
-from ledgerwood.errors import BudgetExceeded, ParameterError
-from ledgerwood.learners import PrivateSearch, Schema, private_score
+from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits
+from ledgerwood.learners import PrivateSearch, Schema, callers, private_score
 from ledgerwood.learners.search import ORDERS, search_curve
 
 RNG = np.random.default_rng(11)
@@ -118,6 +120,21 @@ def test_a_search_is_one_release_of_a_ledger() -> None:
         X, Y, ledger=ledger
     )
     assert len(ledger.journal()) == 1 and 0.9 < ledger.spent().epsilon < 2.5  # its one Rényi order
+
+
+def test_a_search_needs_rows_for_both_parts_and_leaves_nothing_when_it_fails(search: PrivateSearch) -> None:
+    again = clone(search).fit(X, Y)
+    with pytest.raises(ParameterError, match="at least 100 rows for a search"):
+        again.fit(X[:50], Y[:50])
+    assert not [name for name in vars(again) if name.endswith("_")]
+
+
+def test_a_search_is_a_classifier_and_counts_as_one_fit() -> None:
+    made = PrivateSearch(ToyClassifier(schema=SCHEMA), [{"rounds": 1}], epsilon=1.0, delta=1e-5, runs=2)
+    assert is_classifier(made)
+    callers._untracked.update(fits=0, epsilon=0.0)
+    with pytest.warns(UntrackedFits, match="2 fits of PrivateSearch and others"):
+        cross_val_score(made, X, Y, cv=2, scoring="accuracy")
 
 
 def test_units_stay_on_one_side_of_the_split() -> None:

@@ -126,6 +126,7 @@ class Journal:
 
     def replay(self) -> list[Record]:
         """Read the whole journal and check it against its anchors. For a file just opened."""
+        self._check_form()
         stored = self._stored_anchor(os.fstat(self._file).st_size)
         self._expected = [a for a in (stored, self._kept) if a is not None and a.count]
         records, torn = self._read_on()
@@ -207,6 +208,12 @@ class Journal:
             raise JournalTampered(f"the journal {self.path.name!r} is gone; nothing was released") from error
         if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
             raise JournalTampered(f"the journal {self.path.name!r} was replaced by another file")
+
+    def _check_form(self) -> None:
+        """Refuse a file that does not begin as a journal does, before anything of it is cut as a torn line."""
+        start = _read(self._file, 0, len(_PREFIX))
+        if start != _PREFIX[: len(start)]:
+            raise JournalTampered(f"{self.path.name!r} does not begin as a journal does; it was left as it is")
 
     def _stored_anchor(self, size: int) -> Anchor | None:
         try:

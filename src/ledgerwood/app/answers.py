@@ -9,15 +9,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ledgerwood.app import curves
-from ledgerwood.app.planning import Facts, LeafNoise, saving
+from ledgerwood.app.planning import Facts, LeafNoise, saving, trees_for_error
 from ledgerwood.app.show import plain, price
+from ledgerwood.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan
+    from ledgerwood.accounting import Cost, Plan
 
 _FALSE_ALARM = 0.05
 _LARGE = 5000  # more releases than this are calibrated, and drawn, by Rényi accounting
@@ -38,6 +41,35 @@ def rest(facts: Facts) -> dict[str, Any]:
     return _rest(facts)
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How wrong a leaf with so many rows may be."""
+
+    facts: Facts
+    rows: int = 50
+    error: float = 1.0
+
+    @classmethod
+    def from_mapping(cls, given: Any) -> Self:
+        """Read a wish from JSON values, strictly: the fields of facts, ``leaf_rows`` and ``leaf_error``."""
+        if not isinstance(given, Mapping):
+            raise FormatError("the facts must be a JSON object")
+        own = dict(given)
+        rows, error = own.pop("leaf_rows", 50), own.pop("leaf_error", 1.0)
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**12:
+            raise ParameterError("leaf_rows", "be a whole number between 1 and 1e12", rows)
+        if isinstance(error, bool) or not isinstance(error, int | float) or not 1e-9 <= error <= 1e9:
+            raise ParameterError("leaf_error", "be a number between 1e-9 and 1e9", error)
+        return cls(Facts.from_mapping(own), rows, float(error))
+
+
+@lru_cache(maxsize=128)
+def afford(wish: Wish) -> dict[str, Any]:
+    """Return how many trees keep the error of a leaf within a limit, and the error with the plan's own trees."""
+    error = LeafNoise.of(wish.facts, _planned(wish.facts, None)).error(wish.rows)
+    return {"trees": trees_for_error(wish.facts, wish.rows, wish.error), "error": error}
+
+
 @lru_cache(maxsize=128)
 def _planned(facts: Facts, method: str | None) -> Plan:
     return facts.plan(method)
@@ -47,7 +79,7 @@ def _planned(facts: Facts, method: str | None) -> Plan:
 def _quick(facts: Facts) -> dict[str, Any]:
     plan = _planned(facts, "rdp")
     slow = facts.settings.rows < 1  # the Rényi curve of a sampled release is an integral: fewer points
-    counts = curves.tree_counts(facts.trees, 2 if slow else 6)
+    counts = curves.tree_counts(facts.trees, 1 if slow else 6)
     lines = {name: _line(plan, facts, counts, name) for name in curves.CLOSED_FORMS}
     answer = _picture(facts, plan, "rdp", curves.grid(facts.epsilon, 3 if slow else 8))
     return {**answer, "curves": {name: line for name, line in lines.items() if line}}
@@ -85,7 +117,24 @@ def _rest(facts: Facts) -> dict[str, Any]:
         methods.append({**row, "note": "tightest" if name == account.method else "" if known else value})
     alone = [row for row in plan.explain() if row["part"] != "whole plan"]
     parts = [{"part": row["part"], "alone": row["epsilon"], "rest": row["epsilon_of_the_rest"]} for row in alone]
-    return plain({"methods": methods, "tightest": account.method, "lower": account.lower, "parts": parts})  # type: ignore[no-any-return]
+    found = {"methods": methods, "tightest": account.method, "lower": account.lower, "parts": parts}
+    return plain({**found, "noise": _by_noise(plan)})  # type: ignore[no-any-return]
+
+
+def _by_noise(plan: Plan) -> list[dict[str, float]]:
+    """Return epsilon with a multiple of the plan's noise everywhere, by Rényi accounting: an upper bound."""
+    from ledgerwood.accounting import zero
+
+    found = []
+    for factor in (0.5, 0.75, 1.5, 2.0):
+        cost: Cost = zero(plan.neighbours)
+        for release in plan.releases():
+            if release.kind is None or release.scale is None:  # a sampled release has no noise parameter of its own
+                return []
+            other = release.with_scale(release.scale * factor**release.kind.noise_direction)
+            cost = cost + release.times * other.priced(plan.neighbours)
+        found.append({"factor": factor, "epsilon": cost.epsilon(plan.delta or 0.0, "rdp")})
+    return found
 
 
 def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own errors about usage have it, bugs do not
             raise
-        code = _complain(f"{error.format_message().rstrip('.')}. See ledgerwood --help")
+        message = error.format_message()
+        code = _complain(f"{message}{'' if message.endswith(('.', '?')) else '.'} See ledgerwood --help")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from ledgerwood.app import opboost_config as config
-from ledgerwood.app.options import examples
+from ledgerwood.app.options import App, examples
 from ledgerwood.errors import ParameterError
 
-app = typer.Typer(
+app = App(
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
     epilog=examples("ledgerwood opboost demo --rows 2000"),
     no_args_is_help=True,

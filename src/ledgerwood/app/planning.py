@@ -183,9 +183,22 @@ class Facts:
         """Return the calibrated plan: what a training run with these facts will spend."""
         from ledgerwood.learners.trees.plan import plan_boosting
 
-        if method is None:
-            return plan_boosting(self.settings, n_features=self.features, epsilon=self.epsilon, delta=self.target_delta)
-        return self.open_plan().calibrate(epsilon=self.epsilon, delta=self.target_delta, method=method)
+        target: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.target_delta}
+        return plan_boosting(self.settings, n_features=self.features, **target, method=method)
+
+    def elsewhere(self) -> str | None:
+        """Return what ``ledgerwood train`` chooses with ``auto`` and these facts, if it is not trees."""
+        from ledgerwood.learners.auto import choice_of_learner
+        from ledgerwood.learners.facts import Column, PublicFacts
+
+        if self.recipe != AUTO:
+            return None
+        public = PublicFacts(
+            columns=(Column(0, "number", (0.0, 1.0)),) * self.features, task="classification", rows=self.rows,
+            epsilon=self.epsilon, delta=self.target_delta, neighbours=self.neighbours, classes=(0, 1),
+        )  # fmt: skip
+        choice = choice_of_learner(public)
+        return choice.model if choice.settings is None else None
 
     # ---- the same question elsewhere
 

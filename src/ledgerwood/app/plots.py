@@ -107,6 +107,16 @@ def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
     return _finished(axes)
 
 
+def bars(names: Sequence[str], values: Sequence[float], label: str, *, axes: Any = None) -> Any:
+    """Draw named numbers as horizontal bars, the first on top."""
+    axes = _axes(axes)
+    axes.barh(range(len(names)), values, color=_COLOURS["optimal"], height=0.6)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set(xlabel=label)
+    return _finished(axes)
+
+
 def _axes(axes: Any) -> Any:
     """Return the axes given, or new ones that no window will show by themselves."""
     if axes is not None:

@@ -115,6 +115,10 @@ def _guarantee(model: Any) -> str:
 
 def _model(model: Any) -> str:
     parts = []
+    if hasattr(model, "choice_"):
+        parts.append(_pre("Why this model", model.choice_))
+    if hasattr(model, "encoder_"):
+        parts.append(_coefficients(model.fitted_learner() if hasattr(model, "fitted_learner") else model))
     if hasattr(model, "forest_"):
         trees = len(model.forest_.trees)
         parts.append(f"<p>{trees} trees; everything shown here is made of released numbers.</p>")
@@ -132,25 +136,37 @@ def _model(model: Any) -> str:
     return "".join(parts) or "<p>This model has no pictures of its own.</p>"
 
 
+def _coefficients(model: Any) -> str:
+    """The largest coefficients of a linear model, as a table and a picture."""
+    import numpy as np
+
+    found = np.atleast_2d(model.coef_)
+    largest = np.argsort(-np.abs(found).max(axis=0), kind="stable")[:12].tolist()
+    names = [model.encoder_.names[i] for i in largest]
+    outputs = ["Coefficient"] if len(found) == 1 else [f"Coefficient for {label}" for label in model.classes_]
+    rows = [(name, *(f"{found[k, i]:.3g}" for k in range(len(found)))) for name, i in zip(names, largest)]
+    picture = _figure(lambda: plots.bars(names, found[0, largest].tolist(), "coefficient"), "The largest coefficients")
+    return _table(["Column of the design", *outputs], rows) + (picture if len(found) == 1 else "")
+
+
 def _audit(audit: AuditReport | None) -> str:
     if audit is None:
         return "<p>No audit was attached. <code>ledgerwood audit</code> runs one.</p>"
-    return f"<pre>{_text(str(audit))}</pre>"
+    return _pre("The result of the audit", audit)
 
 
 def _reproduce(model: Any) -> str:
-    given = {
-        k: v for k, v in model.get_params(deep=False).items() if v is not None and k not in ("schema", "callbacks")
-    }
+    left_out = ("schema", "callbacks", "verbose")
+    given = {k: v for k, v in model.get_params(deep=False).items() if v is not None and k not in left_out}
     arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
     code = f"from ledgerwood.learners import {type(model).__name__}\n\nmodel = {type(model).__name__}({arguments})"
     schema = getattr(model, "schema", None)
     to_json = getattr(schema, "to_json", None)
-    listed = f"<p>The declared schema:</p><pre>{_text(to_json())}</pre>" if callable(to_json) else ""
+    listed = f"<p>The declared schema:</p>{_pre('The schema', to_json())}" if callable(to_json) else ""
     where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
     plan = json.dumps(json.loads(model.plan_.to_json()))
-    return f"<pre>{_text(code)}</pre>{listed}<p>{_text(where)}. {fresh}</p><p>The plan:</p><pre>{_text(plan)}</pre>"
+    return f"{_pre('Python', code)}{listed}<p>{_text(where)}. {fresh}</p><p>The plan:</p>{_pre('The plan', plan)}"
 
 
 # ---- pieces of HTML
@@ -158,6 +174,11 @@ def _reproduce(model: Any) -> str:
 
 def _text(value: Any) -> str:
     return html.escape(str(value))
+
+
+def _pre(label: str, text: Any) -> str:
+    """Text as it is; what may scroll is reached by keyboard and has a name."""
+    return f'<pre tabindex="0" role="region" aria-label="{_text(label)}">{_text(text)}</pre>'
 
 
 def _joined(text: str) -> str:

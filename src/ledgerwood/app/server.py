@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from ledgerwood.app import answers
 from ledgerwood.app.planning import Facts, recipe_table
 from ledgerwood.errors import LedgerwoodError
 
+Question = TypeVar("Question", Facts, answers.Wish)
 LARGEST_REQUEST = 8 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _DOCUMENTS = {
@@ -82,7 +83,7 @@ def _refusal(refused: Refused) -> JSONResponse:
     return JSONResponse({"error": refused.message}, status_code=refused.status)
 
 
-async def _facts(request: Request) -> Facts:
+async def _read(request: Request, kind_of: type[Question]) -> Question:
     """Read the facts of a request: JSON of a small size, strictly."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -93,7 +94,7 @@ async def _facts(request: Request) -> Facts:
         if len(body) > LARGEST_REQUEST:
             raise Refused(413, f"the request is larger than {LARGEST_REQUEST} bytes")
     try:
-        return Facts.from_mapping(json.loads(body, parse_constant=_no_constant))
+        return kind_of.from_mapping(json.loads(body, parse_constant=_no_constant))
     except LedgerwoodError as error:
         raise Refused(400, str(error)) from None
     except (ValueError, RecursionError) as error:
@@ -104,10 +105,12 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
-def _question(answer: Callable[[Facts], dict[str, Any]], limit: CapacityLimiter) -> Callable[..., Awaitable[Response]]:
+def _question(
+    answer: Callable[[Question], dict[str, Any]], limit: CapacityLimiter, kind_of: type[Question]
+) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            facts = await _facts(request)
+            facts = await _read(request, kind_of)
             async with limit:
                 if await request.is_disconnected():  # the reader has moved the slider on: nobody waits for this
                     return Response(status_code=204)
@@ -151,7 +154,8 @@ async def _recipes(request: Request) -> Response:
 
 
 async def _missing(request: Request, error: Exception) -> Response:
-    return _refusal(Refused(getattr(error, "status_code", 404), "there is nothing here"))
+    status = getattr(error, "status_code", 404)
+    return _refusal(Refused(status, "this address takes another method" if status == 405 else "there is nothing here"))
 
 
 def warm_up() -> None:
@@ -173,9 +177,10 @@ def make_app(*, host: str = "127.0.0.1") -> ASGIApp:
     routes += [
         Route("/vega.js", _charts),
         Route("/api/recipes", _recipes),
-        Route("/api/quick", _question(answers.quick, quick), methods=["POST"]),
-        Route("/api/exact", _question(answers.exact, slow), methods=["POST"]),
-        Route("/api/rest", _question(answers.rest, slow), methods=["POST"]),
+        Route("/api/quick", _question(answers.quick, quick, Facts), methods=["POST"]),
+        Route("/api/exact", _question(answers.exact, slow, Facts), methods=["POST"]),
+        Route("/api/rest", _question(answers.rest, slow, Facts), methods=["POST"]),
+        Route("/api/afford", _question(answers.afford, slow, answers.Wish), methods=["POST"]),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _missing, 405: _missing})
     return Guard(app, (*LOOPBACK, host))

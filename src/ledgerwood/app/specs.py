@@ -66,8 +66,9 @@ class Spec:
         _check_names(kind, self.arguments)
         try:
             cost: Cost = kind(**self.arguments, **noise, neighbours=neighbours)
-        except TypeError as error:
-            raise FormatError(f"{self.kind}: {error}") from None
+        except TypeError:
+            needed = ", ".join(name for name in inspect.signature(kind).parameters if name != "neighbours")
+            raise FormatError(f"{self.kind} needs values for its parameters ({needed})") from None
         if self.rate is not None:
             cost = PoissonSubsampled(cost, rate=self.rate)
         return cost.group(self.group)

@@ -39,8 +39,7 @@ def statement_for(
         delta=plan.delta,
         neighbours=str(facts.neighbours),
         unit=_unit(schema),
-        accounting="the plan's releases in the plan's order, adaptive composition, "
-        + (f"priced for groups of {facts.rows_per_unit} rows" if facts.rows_per_unit > 1 else "an upper bound"),
+        accounting=_accounting(estimator, facts),
         receipt=receipt,
         planned=sum(run.times for run in plan.runs()),
         public=tuple(_public(schema, facts, shown, leaks)),
@@ -51,6 +50,13 @@ def statement_for(
         stopped_early=stopped,
         details={"rows_per_unit": facts.rows_per_unit},
     )
+
+
+def _accounting(estimator: Any, facts: PublicFacts) -> str:
+    method = estimator._accounting(facts)
+    way = "the tightest certified method" if method is None else f"the method {method!r}"
+    groups = f", priced for groups of {facts.rows_per_unit} rows" if facts.rows_per_unit > 1 else ""
+    return f"adaptive composition of the plan's releases in its order by {way}, an upper bound{groups}"
 
 
 def _unit(schema: Schema) -> str:

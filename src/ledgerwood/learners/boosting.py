@@ -85,12 +85,13 @@ class _PrivateBoosting(TreeModelMixin, PartedEstimator):
         callbacks: Any = None,
         allow_leak: bool = False,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, schema=schema, n_threads=n_threads, random_state=random_state,
+            verbose=verbose, callbacks=callbacks, allow_leak=allow_leak,
+        )  # fmt: skip
         self.recipe = recipe
         self.n_trees = n_trees
         self.max_depth = max_depth
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
         self.candidates = candidates
         self.n_bins = n_bins
         self.split = split
@@ -116,12 +117,7 @@ class _PrivateBoosting(TreeModelMixin, PartedEstimator):
         self.interactions = interactions
         self.interaction_order = interaction_order
         self.interaction_depth = interaction_depth
-        self.n_threads = n_threads
         self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.allow_leak = allow_leak
 
     # ---- plan
 

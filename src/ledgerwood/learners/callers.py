@@ -21,11 +21,15 @@ _untracked = {"fits": 0, "epsilon": 0.0}
 
 
 def _frames() -> Iterator[Any]:
-    """The callers of this fit, up to a private search: its runs are counted by its own price, and are secret."""
+    """The callers of this fit; none inside a private search, whose runs are secret and priced as a whole."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") != "ledgerwood.learners.search":
-        yield frame
+    found = []
+    while frame is not None:
+        if frame.f_code.co_name == "_runs" and frame.f_globals.get("__name__") == "ledgerwood.learners.search":
+            return
+        found.append(frame)
         frame = frame.f_back
+    yield from found
 
 
 def _choosing_frame() -> Any:

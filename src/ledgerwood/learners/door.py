@@ -31,12 +31,21 @@ class Progress:
         How many of the plan's releases are made, of how many.
     seconds
         Since the fit began.
+    trees
+        How many trees are finished; 0 for other models.
+    rows_per_second
+        Rows looked at in a second, on average: every release looks at all of them once.
+    spent
+        The part of the plan's (concentrated) budget that is spent, 0 to 1.
     """
 
     label: str
     done: int
     total: int
     seconds: float
+    trees: int = 0
+    rows_per_second: float = 0.0
+    spent: float = 0.0
 
 
 Callback = Callable[[Progress], Any]
@@ -145,6 +154,9 @@ class Door:
         self.fitted: Mapping[str, Any] | None = None
         self.always: dict[str, Any] = {}  # attributes of every model that is kept
         self._began = time.monotonic()
+        self._trees, self._spent = 0, 0.0
+        table = () if plan is None or not callbacks else plan.table()
+        self._shares = {str(row["label"]): float(row["spend"]) / int(row["times"]) for row in table}
 
     @property
     def private(self) -> bool:
@@ -176,6 +188,7 @@ class Door:
         if self._checkpoint is not None:
             self._checkpoint.begin_round()
         self.fitted = {**fitted, **self.always}
+        self._trees = len(getattr(fitted.get("forest_"), "trees", ()))
 
     def generator(self) -> np.random.Generator:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""
@@ -188,7 +201,10 @@ class Door:
     def _tell(self, label: str) -> None:
         if not self._callbacks:
             return
-        event = Progress(label, self.done, self.total, time.monotonic() - self._began)
+        seconds = time.monotonic() - self._began
+        speed = 0.0 if self.facts is None or seconds <= 0 else self.facts.rows * self.done / seconds
+        self._spent += self._shares.get(label, 0.0)
+        event = Progress(label, self.done, self.total, seconds, self._trees, speed, min(1.0, self._spent))
         stop = [callback(event) is True for callback in self._callbacks]
         if any(stop):
             raise Stopped

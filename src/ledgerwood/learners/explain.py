@@ -12,7 +12,6 @@ their squares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +75,7 @@ def _parts(tree: Tree) -> Floats:
 
 
 def rules(model: Any, *, trees: int = 3, digits: int = 3) -> str:
-    """Return the first trees as text, one line for each leaf.
+    """Return the first trees as text, one line for each leaf that a row can reach.
 
     The score of a row is the sum of one line of each tree; the text says how many trees it leaves out.
     """
@@ -85,39 +84,57 @@ def rules(model: Any, *, trees: int = 3, digits: int = 3) -> str:
     for number, (tree, phase) in enumerate(zip(forest.trees[:trees], forest.phase, strict=False)):
         lines.append(f"tree {number}")
         for leaf in range(1 << tree.structure.depth):
-            tests = " and ".join(_path(tree, forest.edges[phase], model.columns_, leaf, digits))
-            weights = ", ".join(f"{w / _ONE:+.{digits}f}" for w in tree.weights[:, leaf].tolist())
-            lines.append(f"  if {tests}: {weights}")
+            tests = leaf_tests(tree, forest.edges[phase], model.columns_, leaf, digits=digits)
+            if tests is not None:
+                weights = ", ".join(f"{w / _ONE:+.{digits}f}" for w in tree.weights[:, leaf].tolist())
+                lines.append(f"  {'if ' + ' and '.join(tests) if tests else 'always'}: {weights}")
     left = len(forest.trees) - min(trees, len(forest.trees))
     return "\n".join([*lines, *([f"and {left} more trees"] if left else [])])
 
 
-def _path(tree: Tree, edges: Edges, columns: tuple[Column, ...], leaf: int, digits: int) -> Iterator[str]:
+def leaf_tests(
+    tree: Tree, edges: Edges, columns: tuple[Column, ...], leaf: int, *, digits: int = 3
+) -> list[str] | None:
+    """Return what holds of the rows of a leaf, one test for each feature; None if no row can reach it."""
+    allowed: dict[int, NDArray[np.bool_]] = {}
     node = 0
     for level in reversed(range(tree.structure.depth)):
         right = leaf >> level & 1
-        yield describe(tree, node, edges, columns, digits=digits, right=bool(right))
+        feature, side = _side(tree, node, edges, right=bool(right))
+        allowed[feature] = allowed.get(feature, True) & side
         node = 2 * node + 1 + right
+    if not all(codes.any() for codes in allowed.values()):
+        return None
+    return [
+        _text(columns[feature], codes, edges.cuts[feature], digits)
+        for feature, codes in allowed.items()
+        if not codes.all()
+    ]
 
 
-def describe(
-    tree: Tree, node: int, edges: Edges, columns: tuple[Column, ...], *, digits: int = 3, right: bool = False
-) -> str:
-    """Return the test of a node (or its opposite) as text."""
+def _side(tree: Tree, node: int, edges: Edges, *, right: bool) -> tuple[int, NDArray[np.bool_]]:
+    """The feature of a node, and which of its codes go to that side; the last code is that of missing cells."""
     feature = int(tree.structure.feature[node])
-    column, missing = columns[feature], edges.codes(feature) - 1
-    side = tree.structure.left[node] == (0 if right else 1)
-    unknown = " or missing" if side[missing] else ""
+    return feature, tree.structure.left[node, : edges.codes(feature)] == (0 if right else 1)
+
+
+def _text(column: Column, codes: NDArray[np.bool_], cuts: NDArray[np.float32], digits: int = 3) -> str:
+    """A test of a column that the given codes pass; codes of numbers are without a gap, as splits are by threshold."""
+    unknown = " or missing" if codes[-1] else ""
+    known = np.flatnonzero(codes[:-1])
+    if not len(known):
+        return f"{column.name} is {'missing' if codes[-1] else 'nothing'}"
     if column.kind == "category" and column.categories:
-        kept = [str(value) for code, value in enumerate(column.categories) if side[code]]
+        kept = [str(column.categories[code]) for code in known]
         shown = ", ".join(kept[:6]) + (f", … ({len(kept)})" if len(kept) > 6 else "")
         return f"{column.name} in {{{shown}}}{unknown}"
-    count = int(tree.structure.left[node, :missing].sum())
-    cuts = edges.cuts[feature]
-    if count == 0 or count > len(cuts):
-        everything = (count == 0) == right
-        return f"{column.name} is {'any number' if everything else 'no number'}{unknown}"
-    return f"{column.name} {'>=' if right else '<'} {float(cuts[count - 1]):.{digits}g}{unknown}"
+    low = None if known[0] == 0 else f"{float(cuts[known[0] - 1]):.{digits}g}"
+    high = None if known[-1] == len(cuts) else f"{float(cuts[known[-1]]):.{digits}g}"
+    if low is None and high is None:
+        return f"{column.name} is any number{unknown}"
+    if low is None:
+        return f"{column.name} < {high}{unknown}"
+    return f"{column.name} >= {low}{unknown}" if high is None else f"{low} <= {column.name} < {high}{unknown}"
 
 
 # ---- shapes
@@ -260,7 +277,8 @@ def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
                 node = (1 << level) - 1 + place
                 for way in (-0.25, 0.25):
                     axes.plot([x, x + way * width], [y, y - 1], color="grey", linewidth=0.8, zorder=0)
-                text = describe(found, node, edges, model.columns_)
+                feature, side = _side(found, node, edges, right=False)
+                text = _text(model.columns_[feature], side, edges.cuts[feature])
             else:
                 text = f"{found.weights[output, place] / _ONE:+.3f}"
             axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, wrap=True)

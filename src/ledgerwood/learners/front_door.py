@@ -23,7 +23,6 @@ from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
 from ledgerwood.learners.linear_start import LinearStart
-from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 
@@ -36,27 +35,6 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
     choice_: Choice
     _linear: ClassVar[Any]
     _trees: ClassVar[Any]
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        schema: Schema | str | None = None,
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-        allow_leak: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.allow_leak = allow_leak
 
     def explain_choice(self, X: Any = None, y: Any = None) -> Choice:
         """Return what was chosen and why: of the fitted model, or for the public facts of ``X`` and ``y``.

@@ -25,9 +25,19 @@ def watching(verbose: Any, callbacks: Sequence[Callback] | None) -> Iterator[tup
         return
     with Bar(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("private fit", total=None)
-        yield (*own, lambda event: bar.update(task, completed=event.done, total=event.total, description=event.label))
+        yield (*own, lambda event: bar.update(task, completed=event.done, total=event.total, description=told(event)))
 
 
 def _line(event: Progress) -> None:
     if event.done == event.total or event.done % max(1, event.total // 10) == 0:
-        print(f"{event.done}/{event.total} {event.label} ({event.seconds:.1f} s)", file=sys.stderr)
+        print(f"{event.done}/{event.total} {told(event)} ({event.seconds:.1f} s)", file=sys.stderr)
+
+
+def told(event: Progress) -> str:
+    """Return a progress as a few words.
+
+    >>> told(Progress("leaf", 12, 50, 2.0, trees=4, rows_per_second=6e6, spent=0.25))
+    'leaf, 4 trees, 6.0e+06 rows/s, 25 % of the budget spent'
+    """
+    trees = f"{event.trees} trees, " if event.trees else ""
+    return f"{event.label}, {trees}{event.rows_per_second:.1e} rows/s, {100 * event.spent:.0f} % of the budget spent"

@@ -24,6 +24,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +32,7 @@ from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateEstimator, source_for
+from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.evaluation import Metric, private_score
 from ledgerwood.learners.facts import checked_budget
 from ledgerwood.learners.frames import raw_columns, take_rows
@@ -41,6 +43,8 @@ from ledgerwood.learners.units import unit_names
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
 ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
+_FEWEST_ROWS = 100
+"""Coins divide the rows; of so many, some fall on either side."""
 _SCORE_SLICE = 0.15
 """The score of a run gets this part of the run's epsilon; training and scoring rows are disjoint."""
 
@@ -134,10 +138,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError("runs", "be a whole number of at least 2", self.runs)
         if not isinstance(self.estimator.schema, Schema):
             raise ParameterError("schema", "be declared for a search", self.estimator.schema, "Give a Schema")
+        for name in [name for name in vars(self) if name.endswith("_")]:  # an interrupted search leaves no model
+            delattr(self, name)
         settings = _settings(self.candidates)
         target = np.asarray(as_vector(y))
         self._schema = _fixed(self.estimator.schema, target, is_classifier(self.estimator))
         epsilon, delta = checked_budget(self.epsilon, self.delta, self._schema.rows or 0)
+        if len(target) < _FEWEST_ROWS:
+            raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", len(target))
         each, cost = self._calibrated(settings, epsilon, delta, X, target)
         rng = source_for(self.random_state)
 
@@ -146,6 +154,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         mechanism = _Best(cost, run)
         plan = Plan([_as_release(cost)], neighbours=cost.neighbours).calibrate(epsilon, delta)
+        if ledger is None:
+            warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
         journal = own if ledger is None else ledger
         name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
@@ -158,6 +168,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = best.classes_
         self.n_features_in_ = best.n_features_in_
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
+            setattr(tags, name, getattr(inner, name))
+        tags.non_deterministic = True
+        return tags
 
     def privacy_statement(self) -> PrivacyStatement:
         """Return the guarantee of the whole search."""
@@ -238,6 +255,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         from ledgerwood.accounting import serialize
 
         inner: PrivacyStatement = best.statement_
+        outer = chosen_by_a_search()
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={round_up(inner.epsilon)}, and the "
@@ -253,6 +271,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             planned=1,
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
+            leaks=inner.leaks + (() if outer is None else (f"settings chosen by {outer} on exact scores",)),
         )
 
 

@@ -109,9 +109,10 @@ class PrivacyStatement:
         return self.receipt.private and not self.leaks
 
     def __str__(self) -> str:
-        return "\n".join(textwrap.fill(part, 110) for part in self._parts())
+        return "\n".join(textwrap.fill(part, 110) for part in self.paragraphs())
 
-    def _parts(self) -> Iterator[str]:
+    def paragraphs(self) -> Iterator[str]:
+        """The text, paragraph by paragraph and not yet wrapped."""
         if self.leaks:
             yield f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {', '.join(self.leaks).upper()}."
         if not self.receipt.private:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.trees.forest import Forest
 
 
@@ -28,7 +29,31 @@ def forest_of(model: Any) -> Forest:
 
 
 class TreeModelMixin:
-    """Methods of estimators with a ``forest_``; everything is made of released numbers and public facts."""
+    """Parameters that all estimators with a ``forest_`` share, and what they can do with it.
+
+    Everything is made of released numbers and public facts.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        schema: Schema | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        allow_leak: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.allow_leak = allow_leak
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

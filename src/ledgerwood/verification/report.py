@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ledgerwood.errors import MissingDependency
+from ledgerwood.errors import FormatError, MissingDependency
 
 __all__ = ["AuditReport", "Block", "Certificate", "Picture"]
+
+_FORMAT = "ledgerwood-audit-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,29 @@ class AuditReport:
         """The report as a JSON text; infinite numbers are written as the string "inf"."""
         from dataclasses import asdict
 
-        content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": "ledgerwood-audit-1"}
+        content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": _FORMAT}
         return json.dumps(_plain(content), allow_nan=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> AuditReport:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            content = _restored(json.loads(text))
+            if not isinstance(content, dict) or content.get("format") != _FORMAT:
+                raise FormatError(f"an audit must be a JSON object with the field 'format': {_FORMAT!r}")
+            own = {item.name: content[item.name] for item in fields(cls)}
+            own["certificates"] = tuple(
+                Certificate(**{**each, "earlier": tuple(Block(**block) for block in each["earlier"])})
+                for each in own["certificates"]
+            )
+            own["picture"] = None if own["picture"] is None else Picture(**own["picture"])
+            found = cls(**own)
+            str(found)  # a field of the wrong type shows here
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"not the result of an audit: {type(error).__name__}: {error}") from None
+        return found
 
     def plot(self, axes: Any = None) -> Any:
         """The two output distributions, the event and the bound against the claim; returns the axes."""
@@ -196,3 +219,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def _restored(value: Any) -> Any:
+    """Undo :func:`_plain`: lists were tuples, and some strings were numbers."""
+    if isinstance(value, dict):
+        return {key: _restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_restored(item) for item in value)
+    return float(value) if value in ("inf", "-inf", "nan") else value

@@ -282,3 +282,13 @@ def test_a_file_that_changes_between_two_passes_is_refused(tmp_path: Path) -> No
 
     with pytest.raises(ParameterError, match="not change during a training"):
         model("tr_ih_ebm", callbacks=[change]).fit(str(tmp_path), "y")
+
+
+def test_progress_tells_trees_speed_and_spend() -> None:
+    data, events = frame(), []
+    parts = Partitions.of_frames(pieces(data, [100]), target="y")
+    model("xgb", callbacks=[lambda event: events.append(event)]).fit(parts)
+    assert [event.trees for event in events] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    spent = [event.spent for event in events]
+    assert spent == sorted(spent) and spent[0] > 0 and spent[-1] == pytest.approx(1.0)
+    assert all(event.rows_per_second > 0 for event in events)

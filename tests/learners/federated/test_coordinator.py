@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ledgerwood.errors import AggregationFailed, FormatError, LedgerwoodError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated.coordinator import Coordinator, Federation
-from ledgerwood.learners.federated.node import KINDS, Node, Payload
+from ledgerwood.learners.federated.node import KINDS, REFUSED, Node, Payload
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.task import FederatedTask
 
@@ -48,8 +48,9 @@ class Wire:
                 continue
             try:
                 reply, self.state[node] = self.nodes[node].handle(kind, message, self.state.get(node, b""))
-            except LedgerwoodError:
-                continue  # the transport reports an error: no reply
+            except LedgerwoodError as error:
+                replies[node] = {REFUSED: str(error)}
+                continue
             replies[node] = self.spoil(kind, node, reply)
         self.calls[kind] += 1
         return replies
@@ -59,7 +60,7 @@ def test_a_training_over_a_transport_learns_and_says_what_it_guarantees() -> Non
     wire, seen = Wire(), []
     result = Coordinator(TASK, wire, progress=lambda done, n: seen.append((done, n))).train(KEYS)
     assert seen == [(1, 3), (2, 3)]
-    assert (result.rounds, result.failed, result.survivors) == (2, 0, (3, 5, 8))
+    assert (result.rounds, result.failed, result.survivors) == (2, 0, ((3, 5, 8), (3, 5, 8)))
     X = np.random.default_rng(1).uniform(size=(500, 2))
     assert ((result.probabilities(X)[:, 1] > 0.5) == (X[:, 0] > 0.5)).mean() > 0.8
     text = result.statement()

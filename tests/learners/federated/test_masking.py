@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ledgerwood.errors import AggregationFailed, ParameterError
 from ledgerwood.learners.federated import masks, shamir
 from ledgerwood.learners.federated.client import ClientRound
-from ledgerwood.learners.federated.protocol import Round, Unmasking, pair_mask
+from ledgerwood.learners.federated.protocol import Round, Unmasking
 from ledgerwood.learners.federated.server import ServerRound
 
 Ints = NDArray[np.int64]
@@ -228,44 +228,3 @@ def test_fewer_shares_than_the_threshold_fit_every_secret() -> None:
     for secret in (0, 1, 2**255):
         slope = (share - secret) % shamir.PRIME
         assert (secret + slope) % shamir.PRIME == share
-
-
-# ---- the search that broke masks folded to 32 bits, in a key space reduced for CI
-
-
-def folded_mask(key: bytes, length: int, bits: int) -> NDArray[np.uint32]:
-    """A mask as they should not be made: the key folded to ``bits`` bits, then a Mersenne Twister."""
-    seed = 0
-    for start in range(0, len(key), 4):
-        seed ^= int.from_bytes(key[start : start + 4], "big")
-    return np.random.RandomState(seed % 2**bits).randint(0, 2**32, size=length, dtype=np.uint32)
-
-
-def search(masked: NDArray[np.uint32], mask_of: Callable[[int], NDArray[np.uint32]], bits: int) -> Ints | None:
-    """Try every key of the reduced space; a vector of small numbers betrays the right one."""
-    for guess in range(2**bits):
-        candidate = (masked - mask_of(guess)).view(np.int32)
-        if np.abs(candidate).max() < 2000:
-            return candidate.astype(np.int64)
-    return None
-
-
-BITS = 12
-
-
-def test_the_search_recovers_a_vector_behind_a_folded_key() -> None:
-    secret = vectors([1], 8, seed=3)[1]
-    key = bytes(range(7, 39))
-    masked = secret.astype(np.int32).view(np.uint32) + folded_mask(key, 8, BITS)
-    found = search(masked, lambda g: np.random.RandomState(g).randint(0, 2**32, size=8, dtype=np.uint32), BITS)
-    assert found is not None and found.tolist() == secret.tolist()
-
-
-def test_the_search_finds_nothing_behind_our_masks() -> None:
-    party = Party([1, 2], length=8, threshold=2)
-    mine, theirs = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key().public_bytes_raw()
-    mask = pair_mask(party.round, mine, 1, 2, theirs).astype(np.uint32)
-    masked = vectors([1], 8, seed=3)[1].astype(np.int32).view(np.uint32) + mask
-    assert search(masked, lambda g: np.random.RandomState(g).randint(0, 2**32, size=8, dtype=np.uint32), BITS) is None
-    by_key = lambda g: masks.keystream(g.to_bytes(32, "big"), 8, 32).astype(np.uint32)  # noqa: E731
-    assert search(masked, by_key, BITS) is None

@@ -132,7 +132,7 @@ def test_no_entry_of_a_training_leaves_the_modulus_but_once_in_a_billion() -> No
     for rows, noise, neighbours in ((1000, "shares", "add_remove"), (4_000_000, "shares", "add_remove"),
                                     (1000, "local", "replace_one")):  # fmt: skip
         task = task_of(noise, neighbours, rows=rows)
-        move = 2.0 ** (task.resolution + 1) + math.sqrt(4)
+        move = 2.0 ** (task.steps + 1) + math.sqrt(4)
         v = (max(task.ratios.values()) * move) ** 2 * (rows if noise == "local" else 3 / 2)
         room = 2 ** (task.bits - 1) - rows * move - 3
         assert room > 0

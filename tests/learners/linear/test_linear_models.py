@@ -213,7 +213,7 @@ def test_other_texts_are_refused(text: str) -> None:
         ({"step_size": -1}, "step_size"), ({"gradient_clip": 0}, "gradient_clip"), ({"clip_decay": 1.5}, "clip_decay"),
         ({"ridge": 0}, "ridge"), ({"shares": (1, 1)}, "shares"), ({"shares": (1, 1, 1)}, "shares"),
         ({"shares": "equal"}, "shares"), ({"bins": 1}, "bins"), ({"accounting": "exact"}, "accounting"),
-        ({"row_norm": -1.0}, "row_norm"),
+        ({"row_norm": -1.0}, "row_norm"), ({"row_norm": 1e-6}, "row_norm"),
     ],
 )  # fmt: skip
 def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any], name: str) -> None:

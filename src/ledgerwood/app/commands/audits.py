@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Json, Relation, examples
+from ledgerwood.app.options import Json, Relation, examples, number, whole
 from ledgerwood.app.show import Answer, progress
 from ledgerwood.errors import FormatError, ParameterError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ledgerwood.verification import AuditReport
 
 VIOLATION = 1
+_OUTPUTS, _TRAININGS = 200_000, 2000
 
 
 def register(app: typer.Typer) -> None:
@@ -53,9 +54,14 @@ def audit(
     recipe: Annotated[
         str | None, typer.Option("--recipe", metavar="NAME", help="Audit trainings of a recipe on a few made-up rows.")
     ] = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="With --recipe: its budget.")] = 1.0,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER", help="With --recipe: its budget.")
+    ] = 1.0,
     samples: Annotated[
-        int | None, typer.Option(help="Outputs per input; 200000 by default, 2000 trainings of a recipe.")
+        int | None,
+        typer.Option(
+            parser=whole, metavar="INTEGER", help="Outputs per input; 200000 by default, 2000 trainings of a recipe."
+        ),
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all of the report holds.")] = 0.99,
@@ -65,14 +71,17 @@ def audit(
 ) -> None:
     """Is the claim broken? Certify a lower bound on epsilon; exit code 1 if a violation is found."""
     if zoo:
-        raise typer.Exit(_judge_zoo(targets or [], sample, samples or 200_000, confidence, seed or 0, json))
+        drawn = _OUTPUTS if samples is None else samples
+        raise typer.Exit(_judge_zoo(targets or [], sample, drawn, confidence, seed or 0, json))
     options: dict[str, Any] = {"seconds": seconds, "confidence": confidence, "seed": seed}
     if recipe is not None:
         if targets or claim is not None or pair is not None:
             raise ParameterError("recipe", "be audited alone: its claim and its pair are known", recipe)
-        raise typer.Exit(_audit_recipe(recipe, epsilon, {**options, "samples": samples or 2000}, json))
+        options["samples"] = _TRAININGS if samples is None else samples
+        raise typer.Exit(_audit_recipe(recipe, epsilon, options, json))
     if not targets or len(targets) != 1:
         raise FormatError("give one target such as mypackage.module:mechanism, or --zoo")
+    _split(targets[0])
     if claim is None:
         raise ParameterError("claim", "be given", None, "For example --claim 'PureDP epsilon=0.5'")
     from ledgerwood.app.specs import read_cost
@@ -83,7 +92,8 @@ def audit(
     facts = None if schema is None else _json("schema", schema)
     promise = read_cost(claim, neighbours)
     progress(f"auditing {targets[0]} ...")
-    report = run(mechanism, promise, pair=inputs, schema=facts, samples=samples or 200_000, **options)
+    options["samples"] = _OUTPUTS if samples is None else samples
+    report = run(mechanism, promise, pair=inputs, schema=facts, **options)
     raise typer.Exit(_told(report, json))
 
 
@@ -102,11 +112,16 @@ def _audit_recipe(recipe: str, epsilon: float, options: dict[str, Any], json: bo
     return _told(run(training, claim, pair=training.pair, **options), json)
 
 
-def load(target: str) -> Any:
-    """Return what ``module:name`` points at; modules of the working directory are found too."""
+def _split(target: str) -> tuple[str, str]:
     module_name, colon, name = target.partition(":")
     if not colon or not module_name or not name:
         raise FormatError(f"{target!r} must have the form module:callable")
+    return module_name, name
+
+
+def load(target: str) -> Any:
+    """Return what ``module:name`` points at; modules of the working directory are found too."""
+    module_name, name = _split(target)
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -136,13 +151,11 @@ def _judge_zoo(names: Sequence[str], sample: bool, samples: int, confidence: flo
     if unknown:
         raise FormatError(f"the zoo has no entry {', '.join(unknown)}; it has {', '.join(ZOO)}")
     entries = [ZOO[name] for name in names] or list(ZOO.values())
-    found = []
-    if not json:
-        print(header(audited=sample))
+    found: list[Any] = []
     scores = score(entries, samples=samples if sample else None, seed=seed, confidence=confidence)
     for entry, each in zip(entries, scores, strict=True):
-        found.append(each)
         if not json:
-            print(line(entry, each), flush=True)
+            print(*([] if found else [header(audited=sample)]), line(entry, each), sep="\n", flush=True)
+        found.append(each)
     print(to_json(found) if json else summary(found))
     return 0 if all(each.right for each in found) else VIOLATION

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Epsilon, Json, Relation, examples
+from ledgerwood.app.options import App, Delta, Epsilon, Json, Relation, examples
 from ledgerwood.app.show import Answer, price
 from ledgerwood.errors import FormatError, ParameterError
 
@@ -23,11 +23,10 @@ Anchored = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    budget = typer.Typer(
+    budget = App(
         short_help="Open, show and remember a durable budget.",
         help="A budget that survives crashes and cannot be overspent: open it, look at it, see what was spent.",
         epilog=examples("ledgerwood budget open census.jsonl --epsilon 1 --delta 1e-6"),
-        rich_markup_mode=None,
     )
     budget.command(
         "open",
@@ -107,6 +106,8 @@ def _opened(journal: str, anchor: str | None) -> Ledger:
 
     if not os.path.isfile(journal):
         raise FormatError(f"there is no journal {journal!r}; open one with 'ledgerwood budget open'")
+    if os.path.getsize(journal) == 0:
+        raise FormatError(f"{journal!r} is empty: no budget was opened in it")
     return Ledger.open(journal, anchor=anchor)
 
 

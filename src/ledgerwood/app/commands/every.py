@@ -9,17 +9,15 @@ import typer
 from ledgerwood._version import __version__
 from ledgerwood.app import opboost
 from ledgerwood.app.commands import audits, budgets, models, pages, plans, prices
-from ledgerwood.app.options import examples
+from ledgerwood.app.options import App, examples
 
 
 def build() -> typer.Typer:
     """Return the typer application."""
-    app = typer.Typer(
+    app = App(
         name="ledgerwood",
         help="Differential privacy: decide a budget before anyone touches data, and hold everybody to it.",
         epilog=examples("ledgerwood --version", "ledgerwood account '50 Gaussian sigma=45' --delta 1e-6"),
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
 

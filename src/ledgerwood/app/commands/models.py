@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
-from typing import Annotated, Any
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Json, examples, number
-from ledgerwood.app.show import Answer, progress
+from ledgerwood.app.options import Delta, Depth, Json, Target, Trees, examples
+from ledgerwood.app.show import Answer
+from ledgerwood.app.tables import check_output, read_schema, read_table, write_table
 from ledgerwood.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.learners import Schema
+
+AUTO, LINEAR = "auto", "linear"
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", show_default=False, help="A .csv or .parquet file.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="A model that train wrote.")]
@@ -25,6 +31,7 @@ def register(app: typer.Typer) -> None:
             "ledgerwood train adult.csv --target income --schema schema.json --epsilon 1 --model adult.json",
             "ledgerwood train adult.csv --target income --schema schema.json --recipe xgb --trees 10 --depth 3 "
             "--model small.json --report report.html --journal small.jsonl",
+            "ledgerwood train adult.csv --target income --schema schema.toml --recipe linear --model lin.json --json",
         ),
     )(train)
     app.command(
@@ -35,7 +42,11 @@ def register(app: typer.Typer) -> None:
         ),
     )(predict)
     app.command(
-        short_help="One page about a model.", epilog=examples("ledgerwood report adult.json --output adult.html")
+        short_help="One page about a model.",
+        epilog=examples(
+            "ledgerwood report adult.json --output adult.html",
+            "ledgerwood report adult.json --audit audit.json --output adult.html --json",
+        ),
     )(report)
 
 
@@ -47,16 +58,19 @@ def train(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Public facts, as Schema.to_json() writes them; what it does not say is learned privately.",
+            help="Public facts, a .toml or .json file; what it does not say is learned privately.",
         ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="classification or regression; read from the schema by default.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="How trees are grown.")] = "auto",
-    trees: Annotated[int | None, typer.Option(help="The number of trees.")] = None,
-    depth: Annotated[int | None, typer.Option(help="The depth of a tree.")] = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER")] = 1.0,
+    recipe: Annotated[
+        str,
+        typer.Option(help="auto (chosen from public facts), linear, or a recipe for trees: see compare --recipes all."),
+    ] = AUTO,
+    trees: Trees = None,
+    depth: Depth = None,
+    epsilon: Target = 1.0,
     delta: Delta = None,
     journal: Annotated[
         str | None, typer.Option(metavar="FILE", help="Keep the ledger of this training in a new file.")
@@ -71,24 +85,20 @@ def train(
 
     The guarantee and the plan are shown, the model holds released numbers only.
     """
-    from ledgerwood import learners
-
     if journal is not None and budget is not None:
         raise ParameterError("journal", "be given without a budget: the budget has a journal of its own", journal)
-    facts = None if schema is None else learners.Schema.from_json(_read_text(schema))
+    for name, path in (("model", model), ("report", report), ("journal", journal)):
+        check_output(name, path)
+    facts = None if schema is None else read_schema(schema)
     rows = read_table(table)
     if target not in rows.columns:
         raise ParameterError("target", f"be a column of {table}", target)
     X, y = rows.drop(columns=[target]), rows[target]
-    kinds: dict[str, Any] = {
-        "classification": learners.PrivateBoostingClassifier,
-        "regression": learners.PrivateBoostingRegressor,
-    }
-    task = task or ("regression" if facts is not None and facts.target_bounds is not None else "classification")
-    if task not in kinds:
-        raise ParameterError("task", "be classification or regression", task)
-    estimator = kinds[task](recipe=recipe, n_trees=trees, max_depth=depth, epsilon=epsilon, delta=delta, schema=facts)
-    progress(f"training {recipe} on {table} ...")
+    if not X.shape[1]:
+        raise FormatError(f"{table} has no column besides the target")
+    task = _task(task, facts, y)
+    estimator = _estimator(task, recipe, trees, depth)
+    estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
         ledger = _ledger(estimator, X, y, journal, budget)
         if ledger is not None:
@@ -100,19 +110,54 @@ def train(
 
         write(estimator, report)
     statement = estimator.privacy_statement()
+    choice = getattr(estimator, "choice_", None)
     data = {
         "model": model,
         "report": report,
         "journal": journal or budget,
+        "learner": type(estimator).__name__,
+        "choice": None if choice is None else choice.model,
         "releases": list(estimator.plan_.table()),
         "statement": statement.to_dict(),
     }
     answer = Answer(data)
+    if choice is not None:
+        answer.say(f"The model: {choice.model}.")
     cells = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]
     answer.table(["release", "times", "noise", "value", "budget"], cells)
     answer.say(str(statement))
     written = ", ".join(name for name in (model, report, journal) if name)
     answer.say(f"Written: {written}").print(as_json=json)
+
+
+def _task(asked: str | None, facts: Schema | None, y: Any) -> str:
+    """Return the task as told; text is classified; for numbers nobody can tell without being told."""
+    if asked is not None and asked not in ("classification", "regression"):
+        raise ParameterError("task", "be classification or regression", asked)
+    if asked is not None:
+        return asked
+    if facts is not None and facts.target_bounds is not None:
+        return "regression"
+    if (facts is not None and facts.classes is not None) or y.dtype.kind not in "iuf":
+        return "classification"
+    raise ParameterError(
+        "task", "be given (--task classification or regression)", None,
+        "Or declare the classes or the target_bounds in the schema",
+    )  # fmt: skip
+
+
+def _estimator(task: str, recipe: str, trees: int | None, depth: int | None) -> Any:
+    from ledgerwood import learners
+
+    classify = task == "classification"
+    if recipe == LINEAR:
+        if trees is not None or depth is not None:
+            raise ParameterError("trees", "be left out: a linear model has none", trees if depth is None else depth)
+        return learners.BoostedAdaSSPClassifier() if classify else learners.BoostedAdaSSPRegressor()
+    if recipe == AUTO and trees is None and depth is None:
+        return learners.PrivateClassifier() if classify else learners.PrivateRegressor()
+    kind: Any = learners.PrivateBoostingClassifier if classify else learners.PrivateBoostingRegressor
+    return kind(recipe=recipe, n_trees=trees, max_depth=depth)
 
 
 def predict(
@@ -127,9 +172,8 @@ def predict(
     """Predict the rows of a .csv or .parquet TABLE; the columns of the model are found by name, others are left out."""
     import pandas as pd
 
-    from ledgerwood import learners
-
-    found = learners.load(model)
+    check_output("output", output, ".csv", ".parquet", ".pq")
+    found = _loaded(model)
     rows = read_table(table)
     names = [str(name) for name in getattr(found, "feature_names_in_", rows.columns)]
     missing = [name for name in names if name not in rows.columns]
@@ -143,7 +187,7 @@ def predict(
     else:
         frame = pd.DataFrame({"prediction": found.predict(rows[names])})
     if output is not None:
-        _write_table(frame, output)
+        write_table(frame, output)
         Answer({"rows": len(frame), "output": output}).say(f"{len(frame)} rows written to {output}").print(as_json=json)
     elif json:
         Answer(frame.to_dict(orient="list")).print(as_json=True)
@@ -154,44 +198,32 @@ def predict(
 def report(
     model: Model,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")] = "report.html",
+    audit: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The result of an audit: what ledgerwood audit --json printed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write one self-contained page: statement, plan and ledger, the model in pictures, how to reproduce it."""
-    from ledgerwood import learners
     from ledgerwood.app import report as write
 
-    path = write(learners.load(model), output)
+    check_output("output", output)
+    result = None
+    if audit is not None:
+        from ledgerwood.verification import AuditReport
+
+        with open(audit, encoding="utf-8", errors="replace") as file:
+            result = AuditReport.from_json(file.read())
+    path = write(_loaded(model), output, audit=result)
     Answer({"report": str(path)}).say(f"Written: {path}").print(as_json=json)
 
 
-def read_table(path: str) -> Any:
-    """Return a CSV or Parquet file as a pandas table."""
-    import pandas as pd
+def _loaded(model: str) -> Any:
+    from ledgerwood import learners
 
-    if not os.path.isfile(path):
-        raise FormatError(f"there is no file {path!r}")
-    kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".parquet", ".pq"):
-        raise FormatError(f"{path} must end in .csv or .parquet")
     try:
-        return pd.read_csv(path) if kind == ".csv" else pd.read_parquet(path)
-    except (ValueError, OSError):  # the parser's message may quote data
-        raise FormatError(f"{path} could not be read as {kind[1:]}") from None
-
-
-def _write_table(frame: Any, path: str) -> None:
-    kind = Path(path).suffix.lower()
-    if kind in (".parquet", ".pq"):
-        frame.to_parquet(path)
-    elif kind == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        raise FormatError(f"{path} must end in .csv or .parquet")
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+        return learners.load(model)
+    except FormatError as error:
+        raise FormatError(f"{model} is not a model that 'ledgerwood train' or save() wrote: {error}") from None
 
 
 def _ledger(estimator: Any, X: Any, y: Any, journal: str | None, budget: str | None) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from typing import Annotated
 
 import typer
 
-from ledgerwood.app.options import examples
-from ledgerwood.errors import MissingDependency
+from ledgerwood.app.options import Json, examples
+from ledgerwood.app.show import Answer
+from ledgerwood.errors import MissingDependency, ParameterError
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +27,7 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8765,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the planner page. It receives public facts only, never data, and asks nothing of the network."""
     try:
@@ -32,12 +36,17 @@ def serve(
         raise MissingDependency(str(error.name), "the planner page", "web") from None
 
     def announce(address: str) -> None:
-        print(address, flush=True)
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            print(f"ledgerwood: {host} lets other machines ask this server", file=sys.stderr)
+        Answer({"address": address}).say(address).print(as_json=json)
+        sys.stdout.flush()
         if browser:
             import webbrowser
 
             webbrowser.open(address)
 
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        typer.echo(f"ledgerwood: {host} lets other machines ask this server", err=True)
-    server.serve(host, port, announce=announce)
+    try:
+        server.serve(host, port, announce=announce)
+    except OSError as error:
+        hint = "Take another with --port, or any free one with --port 0" if error.errno == errno.EADDRINUSE else None
+        raise ParameterError("address", f"be free to listen on ({error.strerror})", f"{host}:{port}", hint) from None

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Json, Relation, examples, number
+from ledgerwood.app.options import Delta, Depth, Features, Json, Relation, Rows, Target, Trees, examples, number, whole
 from ledgerwood.app.show import Answer, price
+from ledgerwood.errors import ParameterError
 
 
 def register(app: typer.Typer) -> None:
@@ -24,17 +25,23 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     recipe: Annotated[str, typer.Option(help="How trees are grown; see ledgerwood compare --recipes.")] = "auto",
-    rows: Annotated[int, typer.Option(help="The public number of rows.")] = 32561,
-    features: Annotated[int, typer.Option(help="The number of columns.")] = 14,
-    trees: Annotated[int | None, typer.Option(help="The number of trees; the recipe's own by default.")] = None,
-    depth: Annotated[int | None, typer.Option(help="The depth of a tree; the recipe's own by default.")] = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", parser=number, metavar="NUMBER")] = 1.0,
+    rows: Rows = 32561,
+    features: Features = 14,
+    trees: Trees = None,
+    depth: Depth = None,
+    epsilon: Target = 1.0,
     delta: Delta = None,
-    share: Annotated[float | None, typer.Option(help="The part of the budget for choosing splits.")] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="The part of the budget for choosing splits."),
+    ] = None,
     neighbours: Relation = "add_remove",
-    leaf_rows: Annotated[int, typer.Option(help="How wrong is a leaf with so many rows?")] = 50,
+    leaf_rows: Annotated[
+        int, typer.Option(parser=whole, metavar="INTEGER", help="How wrong is a leaf with so many rows?")
+    ] = 50,
     leaf_error: Annotated[
-        float | None, typer.Option(help="How many trees keep the error of such a leaf below this?")
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="How many trees keep the error of such a leaf below this?"),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="What each part costs alone.")] = False,
     save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
@@ -44,6 +51,10 @@ def plan(
     from ledgerwood.app import planning
     from ledgerwood.app.commands.prices import method_rows, write_plan
 
+    if leaf_rows < 1:
+        raise ParameterError("leaf-rows", "be at least 1", leaf_rows)
+    if leaf_error is not None and leaf_error <= 0:
+        raise ParameterError("leaf-error", "be positive", leaf_error)
     given = {"rows": rows, "features": features, "epsilon": epsilon, "delta": delta}
     facts = planning.Facts.of_recipe(recipe, trees, depth, **given, share=share, neighbours=neighbours)
     found = facts.plan()
@@ -60,6 +71,9 @@ def plan(
         "command": facts.command(),
     }
     answer = Answer(data)
+    if trees is None and depth is None and (other := facts.elsewhere()) is not None:
+        data["train_chooses"] = other
+        answer.say(f"For so little budget 'ledgerwood train' chooses {other}; this is a plan for trees.")
     answer.say(
         f"{recipe}: {facts.trees} trees of depth {facts.depth} on {rows:,} rows and {features} features, "
         f"epsilon = {epsilon:g}, delta = {facts.target_delta:.5g}"

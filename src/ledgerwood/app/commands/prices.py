@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Epsilon, Json, Relation, examples
+from ledgerwood.app.options import Delta, Epsilon, Features, Json, Relation, Rows, examples, number
 from ledgerwood.app.show import Answer, price
 from ledgerwood.errors import CalibrationError, FormatError, MethodUnavailable, ParameterError
 
@@ -55,7 +55,9 @@ def register(app: typer.Typer) -> None:
 def account(
     releases: Listed,
     delta: Delta = None,
-    epsilon: Annotated[float | None, typer.Option("--at", help="Also the delta at this epsilon.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--at", parser=number, metavar="NUMBER", help="Also the delta at this epsilon.")
+    ] = None,
     neighbours: Relation = "add_remove",
     json: Json = False,
 ) -> None:
@@ -113,8 +115,8 @@ def compare(
     recipes: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Compare recipes instead: 'all', or some, such as xgb,tr_cyc.")
     ] = None,
-    rows: Annotated[int, typer.Option(help="With --recipes: the public number of rows.")] = 32561,
-    features: Annotated[int, typer.Option(help="With --recipes: the number of columns.")] = 14,
+    rows: Rows = 32561,
+    features: Features = 14,
     neighbours: Relation = "add_remove",
     json: Json = False,
 ) -> None:
@@ -122,7 +124,7 @@ def compare(
     if recipes is not None:
         if releases:
             raise ParameterError("recipes", "be compared without releases", releases)
-        facts = {"rows": rows, "features": features, "epsilon": epsilon or 1.0, "delta": delta}
+        facts = {"rows": rows, "features": features, "epsilon": 1.0 if epsilon is None else epsilon, "delta": delta}
         _by_recipe(recipes, {**facts, "neighbours": neighbours}).print(as_json=json)
         return
     if not releases:
@@ -130,7 +132,10 @@ def compare(
     listed, delta, neighbours = _read(releases, delta, neighbours)
     if epsilon is None and listed.planned is None and any(s.noise and s.noise not in s.arguments for s in listed.specs):
         raise ParameterError("epsilon", "be given (--epsilon 1), or the noise of every release", None)
-    answer = _by_noise(listed, epsilon, delta, neighbours) if epsilon else _by_price(listed, delta, neighbours)
+    if epsilon is None:
+        answer = _by_price(listed, delta, neighbours)
+    else:
+        answer = _by_noise(listed, epsilon, delta, neighbours)
     answer.print(as_json=json)
 
 
@@ -165,7 +170,11 @@ def _by_price(listed: Releases, delta: float, neighbours: str) -> Answer:
     answer = Answer({"delta": delta, "tightest": found.method, "lower": found.lower, "methods": rows})
     shown = [[r["method"], _price(r["epsilon"]), _percent(r["more"]), r["note"]] for r in rows]
     answer.table(["method", "epsilon", "more than the tightest", "note"], shown)
-    return answer.say(f"The tightest is {found.method!r} with epsilon = {price(found.epsilon)} at delta = {delta:.5g}.")
+    told = _saved(rows)
+    return answer.say(
+        f"The tightest is {found.method!r} with epsilon = {price(found.epsilon)} at delta = {delta:.5g}"
+        f"{': ' if told else ''}{told}."
+    )
 
 
 def _by_noise(listed: Releases, epsilon: float, delta: float, neighbours: str) -> Answer:
@@ -188,7 +197,15 @@ def _by_noise(listed: Releases, epsilon: float, delta: float, neighbours: str) -
         [r["method"], *((r["scales"] or {}).get(label) for label in labels), _percent(r["more"]), r["note"]]
         for r in rows
     ]
-    return answer.table(["method", *labels, "more noise", "note"], shown)
+    answer.table(["method", *labels, "more noise", "note"], shown)
+    told = _saved(rows)
+    return answer.say(f"The tightest accountant needs less noise: {told}.") if told else answer
+
+
+def _saved(rows: list[dict[str, Any]]) -> str:
+    """Return what the tightest method saves against each other one."""
+    more = {row["method"]: row["more"] for row in rows if row["more"] is not None and row["more"] >= 5e-4}
+    return ", ".join(f"{100 * much / (1 + much):.1f} % less than by {name!r}" for name, much in more.items())
 
 
 def more_noise(plan: Plan, best: Plan) -> float | None:
@@ -258,4 +275,4 @@ def _price(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
+    return "" if value is None else f"{abs(100 * value):.1f} %"

@@ -101,7 +101,7 @@ function budgetSpec() {
 }
 
 function profileSpec() {
-  const x = { field: "epsilon", type: "quantitative", title: "epsilon", scale: { nice: false, zero: true }, axis: { grid: false } };
+  const x = { field: "epsilon", type: "quantitative", title: "epsilon", scale: { nice: false, zero: true }, axis: { grid: false, tickCount: 5 } };
   const y = { field: "delta", type: "quantitative", title: "delta", scale: { type: "log", clamp: true }, axis: { format: "~e", tickCount: 6 } };
   return {
     height: 250,

@@ -13,7 +13,9 @@ const SLIDERS = [
 ];
 const STEPS = 400;
 const NOTHING = { recipe: "xgb", neighbours: "add_remove", delta: null, ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
+const LEAF = { leaf_rows: 50, leaf_error: 1 }; // how wrong a leaf with so many rows may be
 let recipes = [];
+let leaf = { ...LEAF };
 let facts = { ...NOTHING };
 let shown = null; // the last answer drawn
 let kept = null; // plan A: { facts, answer }
@@ -35,7 +37,7 @@ const short = (x, digits = 4) => {
   if (typeof x !== "number") return String(x);
   if (Number.isInteger(x) && Math.abs(x) < 1e9) return x.toLocaleString("en");
   const size = Math.abs(x);
-  return size && (size < 1e-3 || size >= 1e7) ? x.toExponential(2) : Number(x.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+  return size && (size < 1e-3 || size >= 1e7) ? String(Number(x.toPrecision(3)).toExponential()) : Number(x.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
 };
 const percent = (x) => `${(100 * x).toFixed(1)} %`;
 
@@ -108,6 +110,7 @@ function fromAddress() {
     return found;
   };
   facts = read("");
+  for (const name of Object.keys(LEAF)) leaf[name] = given.has(name) ? Number(given.get(name)) : LEAF[name];
   return [...given.keys()].some((name) => name.startsWith("a_")) ? read("a_") : null;
 }
 
@@ -117,6 +120,7 @@ function toAddress() {
     for (const [name, value] of Object.entries(from)) if (value !== null && (prefix || value !== NOTHING[name])) query.set(prefix + name, value);
   };
   write("", facts);
+  for (const [name, value] of Object.entries(leaf)) if (value !== LEAF[name]) query.set(name, value);
   if (kept) write("a_", kept.facts);
   const text = query.toString();
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
@@ -141,6 +145,26 @@ function change(part, except = null) {
   showFacts(except);
   toAddress();
   refresh();
+}
+
+let wished = 0;
+
+async function wish() {
+  // The plan stays; only the question about its leaves is asked again, and only the last answer is shown.
+  const mine = ++wished, { signal } = running;
+  say("answer-leaf", "computing …");
+  try {
+    const found = await ask("afford", { ...facts, ...leaf }, signal);
+    if (mine === wished && !signal.aborted) showLeaf(found);
+  } catch (error) {
+    if (error.name !== "AbortError" && mine === wished) complain(error.message);
+  }
+}
+
+function showWish() {
+  $("leaf-rows").value = leaf.leaf_rows;
+  $("leaf-error").value = leaf.leaf_error;
+  for (const id of ["leaf-rows", "leaf-error"]) $(id).setAttribute("aria-invalid", "false");
 }
 
 function refresh() {
@@ -178,7 +202,10 @@ async function exactly(asked, signal) {
     await show(answer, true);
     busy(false);
     const rest = await ask("rest", asked, signal);
-    if (!signal.aborted) showRest(rest);
+    if (signal.aborted) return;
+    showRest(rest);
+    const afforded = await ask("afford", { ...asked, ...leaf }, signal);
+    if (!signal.aborted) showLeaf(afforded);
   } catch (error) {
     if (error.name !== "AbortError" && !signal.aborted) { complain(error.message); busy(false); }
   }
@@ -247,9 +274,29 @@ function showCards(answer, final) {
   $("cards").replaceChildren(...cards);
 }
 
+// ---- questions: text, with the numbers in it set strong
+
+function say(id, ...parts) {
+  $(id).replaceChildren(...parts.map((part) => (typeof part === "string" ? part : Object.assign(document.createElement("strong"), { textContent: part[0] }))));
+}
+
+function sayNoise(answer) {
+  const listed = answer.releases.flatMap((r, i) => [i ? ", " : "", [noiseOf(r)], ` for each of ${short(r.times)} ${r.label} releases`]);
+  say("answer-noise", ...listed, ".");
+  if (busyNow()) for (const id of ["answer-epsilon", "answer-leaf", "answer-method"]) say(id, "computing …");
+}
+
+function showLeaf(found) {
+  const most = found.trees === 0 ? "not even one tree" : found.trees >= 2000 ? "2,000 trees or more" : `${short(found.trees)} ${found.trees === 1 ? "tree" : "trees"}`;
+  say("answer-leaf", "With this plan it is off by about ", [short(found.error, 3)], " (log-odds). You can afford ", [most], ".");
+}
+
+const busyNow = () => document.body.classList.contains("busy");
+
 async function show(answer, final) {
   shown = { answer, final };
   showCards(answer, final);
+  sayNoise(answer);
   const a = kept?.answer;
   const methods = methodsIn(answer.curves);
   const lines = methods.flatMap((m) => answer.curves[m].map((p) => ({ ...p, method: m, name: methodName(m) })));
@@ -285,9 +332,15 @@ async function show(answer, final) {
     draw("profile", { lines: floor(answer.profile), pinned: a ? floor(a.profile) : [], target: [{ epsilon: answer.facts.epsilon, delta: answer.facts.delta }] }, { key: theme, label: `Line chart: delta falls from ${short(answer.profile[0].delta, 2)} at epsilon 0 to ${short(answer.facts.delta, 2)} at epsilon ${short(answer.facts.epsilon)}.` }),
     draw("tradeoff", { lines: guess(answer.tradeoff), pinned: a?.tradeoff ?? [] }, { key: theme, label: answer.words.attack }),
   ]);
+  performance.mark(final ? "exact" : "quick"); // for benchmarks/planner.py
 }
 
 function showRest(rest) {
+  const best = rest.methods.find((m) => m.method === rest.tightest);
+  const others = rest.methods.filter((m) => m.epsilon !== null && m.epsilon > best.epsilon * 1.0005);
+  say("answer-method", [best.name], ...(others.length ? [": for the same noise it states ", ...others.flatMap((m, i) => [i ? ", " : "", [percent(1 - best.epsilon / m.epsilon)], ` less ε than ${m.name}`])] : [": the others that can price this plan agree with it"]), ".");
+  const known = rest.noise.flatMap((n, i) => [i ? ", " : "", `${short(n.factor)} × this noise: `, [`ε ≤ ${short(n.epsilon, 3)}`]]);
+  say("answer-epsilon", "This noise: ", [`ε = ${short(best.epsilon)}`], ...(known.length ? ["; ", ...known, " (by Rényi accounting)"] : []), ".");
   table("methods-table", [["Method"], ["Epsilon", 1], ["Remark"]], rest.methods.map((m) => [m.name, short(m.epsilon, 5), m.note]), (i) => rest.methods[i].method === rest.tightest);
   const parts = Object.fromEntries(rest.parts.map((p) => [p.part, p]));
   const { answer } = shown;
@@ -298,7 +351,8 @@ function showComparison() {
   $("compare").hidden = kept === null;
   if (!kept?.answer || !shown) return;
   const a = kept.answer, b = shown.answer;
-  const rows = Object.keys(NOTHING).map((name) => [SLIDERS.find((s) => s.name === name)?.label ?? name[0].toUpperCase() + name.slice(1), short(a.facts[name]), short(b.facts[name])]);
+  const relation = (text) => $("neighbours").querySelector(`option[value="${text}"]`)?.textContent ?? text;
+  const rows = Object.keys(NOTHING).map((name) => (name === "neighbours" ? ["Neighbours", relation(a.facts[name]), relation(b.facts[name])] : [SLIDERS.find((s) => s.name === name)?.label ?? name[0].toUpperCase() + name.slice(1), short(a.facts[name]), short(b.facts[name])]));
   const labels = [...new Set([...a.releases, ...b.releases].map((r) => r.label))];
   const noise = (from, label) => { const r = from.releases.find((x) => x.label === label); return r ? `${short(r.times)} × ${noiseOf(r)}` : ""; };
   for (const label of labels) rows.push([`Releases: ${label}`, noise(a, label), noise(b, label)]);
@@ -342,9 +396,20 @@ function wire() {
     if (bad) complain("Delta must be a number between 0 and 0.5, such as 1e-6 or 1/32561.");
     else change({ delta: value }, $("delta"));
   });
+  for (const [id, name] of [["leaf-rows", "leaf_rows"], ["leaf-error", "leaf_error"]]) {
+    $(id).addEventListener("input", () => {
+      const good = $(id).value !== "" && $(id).checkValidity();
+      $(id).setAttribute("aria-invalid", String(!good));
+      if (!good) { complain(`${$(id).getAttribute("aria-label")}: a ${name === "leaf_rows" ? "whole" : "positive"} number, please.`); return; }
+      complain("");
+      leaf = { ...leaf, [name]: Number($(id).value) };
+      toAddress();
+      wish();
+    });
+  }
   $("pin").addEventListener("click", () => { kept = { facts: { ...facts }, answer: shown.answer }; showFacts(); toAddress(); show(shown.answer, shown.final); });
   $("unpin").addEventListener("click", () => { kept = null; showFacts(); toAddress(); show(shown.answer, shown.final); $("pin").focus(); });
-  $("reset").addEventListener("click", () => { kept = null; change({ ...NOTHING }); });
+  $("reset").addEventListener("click", () => { kept = null; leaf = { ...LEAF }; showWish(); change({ ...NOTHING }); });
   $("copy-statement").addEventListener("click", () => copy(shown.answer.statement, "The sentence"));
   $("copy-python").addEventListener("click", () => copy(shown.answer.python, "Python"));
   $("copy-command").addEventListener("click", () => copy(shown.answer.command, "The command"));
@@ -371,6 +436,7 @@ async function begin() {
   $("recipe").replaceChildren(...recipes.map((r) => Object.assign(document.createElement("option"), { value: r.name, textContent: r.name })));
   const pinnedFacts = fromAddress();
   showFacts();
+  showWish();
   refresh();
   if (pinnedFacts) {
     try {

@@ -55,10 +55,13 @@ class OutOfCoreSums:
     """Exact sums over parts, one after the other."""
 
     def __init__(self, records: Sequence[Records], n_threads: int | None, folder: str | None) -> None:
-        self._parts = []
+        self._parts: list[tuple[Any, _Files]] = []
         for one in records:
             files = _Files(folder)
-            self._parts.append((one.open(n_threads, files.empty), files))
+            part = one.open(n_threads, files.empty)
+            if self._parts and hasattr(part, "threads"):  # one pool for all: each thread keeps memory of its own
+                part.threads = self._parts[0][0].threads
+            self._parts.append((part, files))
             files.rest()
 
     def tell(self, name: str, argument: Any) -> None:

@@ -20,6 +20,7 @@ from ledgerwood.errors import AggregationFailed, FormatError
 from ledgerwood.learners.federated import masks
 from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
 from ledgerwood.learners.federated.node import (
+    REFUSED,
     VERSION,
     Payload,
     packed_ads,
@@ -43,19 +44,23 @@ Exchange: TypeAlias = Callable[[str, Mapping[int, Payload]], Mapping[int, Payloa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Federation:
-    """A finished training: the model and what it took."""
+    """A finished training: the model and what it took.
+
+    ``survivors`` are the parties whose sums each round opened, ``refusals`` what the others said.
+    """
 
     task: FederatedTask
     model: Any
     answers: tuple[NDArray[np.int64], ...]
     rounds: int
     failed: int
-    survivors: tuple[int, ...]
+    survivors: tuple[tuple[int, ...], ...]
+    refusals: tuple[str, ...]
     bytes_received: int
 
     def save(self, path: str | Path) -> None:
         """Write the task and the opened totals as JSON: the model is a function of them."""
-        facts = {name: getattr(self, name) for name in ("rounds", "failed", "survivors", "bytes_received")}
+        facts = {name: getattr(self, name) for name in ("rounds", "failed", "survivors", "refusals", "bytes_received")}
         answers = [answer.tolist() for answer in self.answers]
         body = {"format": "ledgerwood.federation", "version": VERSION, "task": self.task.to_json(), "answers": answers}
         Path(path).write_text(json.dumps({**body, **facts}), encoding="utf-8")
@@ -71,7 +76,9 @@ class Federation:
             answers = tuple(np.array(answer, dtype=np.int64) for answer in data["answers"])
             model = server_step(task, answers).model
             rounds, failed, received = (int(data[name]) for name in ("rounds", "failed", "bytes_received"))
-            return cls(task, model, answers, rounds, failed, tuple(data["survivors"]), received)
+            survivors = tuple(tuple(int(node) for node in one) for one in data["survivors"])
+            refusals = tuple(str(reason) for reason in data["refusals"])
+            return cls(task, model, answers, rounds, failed, survivors, refusals, received)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, FormatError):
                 raise
@@ -93,7 +100,8 @@ class Federation:
             f"{who.format(honest=task.honest)} The server opened only sums of at least {task.threshold} of "
             f"{len(task.identities)} parties. Assumed: {trusted.format(colluding=task.colluding)}; the roster of "
             f"identity keys is right; the schema is public; a record lies with one party. Every attempt of a round was "
-            f"charged to every party's ledger ({self.failed} failed)."
+            f"charged to every party's ledger ({self.failed} failed); the rounds were answered by "
+            f"{', '.join(str(len(one)) for one in self.survivors)} parties."
         )
 
 
@@ -139,6 +147,7 @@ class Coordinator:
     progress: Callable[[int, int], None] = lambda done, survivors: None
     received: int = field(default=0, init=False)
     failures: list[str] = field(default_factory=list, init=False)
+    refusals: list[str] = field(default_factory=list, init=False)
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,20 +164,25 @@ class Coordinator:
         present = sorted(nodes)
         answers: list[NDArray[np.int64]] = []
         rounds = failed = 0
-        survivors: list[int] = []
+        survivors: list[tuple[int, ...]] = []
         while not (now := server_step(self.task, answers)).done:
             try:
-                total, survivors = self._round(now, answers, present)
+                total, answered = self._round(now, answers, present)
             except AggregationFailed as error:
                 self.failures.append(str(error))
                 failed += 1
                 if failed > self.task.spare_rounds:
-                    raise
+                    refused = "".join(f" {reason}." for reason in dict.fromkeys(self.refusals))
+                    raise AggregationFailed(f"{error}.{refused}") from None
                 continue
             answers += self._noised(now, split_answers(now.questions, total))
             rounds += 1
-            self.progress(rounds, len(survivors))
-        return Federation(self.task, now.model, tuple(answers), rounds, failed, tuple(survivors), self.received)
+            survivors.append(tuple(answered))
+            self.progress(rounds, len(answered))
+        refusals = tuple(dict.fromkeys(self.refusals))
+        return Federation(
+            self.task, now.model, tuple(answers), rounds, failed, tuple(survivors), refusals, self.received
+        )
 
     def _noised(self, now: Step, totals: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Add the noise to opened sums where that is the server's part."""
@@ -220,7 +234,8 @@ class Coordinator:
     def _ask(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
         replies = self.exchange(kind, messages)
         self.received += sum(_size(reply) for reply in replies.values())
-        return replies
+        self.refusals += [f"party {node}: {reply[REFUSED]}" for node, reply in replies.items() if REFUSED in reply]
+        return {node: reply for node, reply in replies.items() if REFUSED not in reply}
 
 
 def _size(value: Any) -> int:

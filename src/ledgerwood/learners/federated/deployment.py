@@ -131,9 +131,15 @@ class Loopback:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Flower finds its own helpers, which it starts by name."""
+    """Return an environment in which Flower finds its own helpers, looks for work often, and tells no one else."""
     here = str(Path(sys.executable).parent)
-    return {**os.environ, "PATH": os.pathsep.join((here, os.environ.get("PATH", "")))}
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join((here, os.environ.get("PATH", ""))),
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
 
 
 def _command(name: str) -> str:

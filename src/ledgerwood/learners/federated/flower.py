@@ -8,11 +8,12 @@ seconds), a party by its node configuration (``party``: the path of a TOML file 
 
 from __future__ import annotations
 
+import logging
 import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -20,16 +21,19 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.errors import AggregationFailed, ParameterError
-from ledgerwood.learners.federated.coordinator import Coordinator
-from ledgerwood.learners.federated.node import KINDS, Node, Payload
-from ledgerwood.learners.federated.party import Party
+from ledgerwood.errors import AggregationFailed, LedgerwoodError, ParameterError
+from ledgerwood.learners.federated.node import KINDS, REFUSED, Node, Payload
 from ledgerwood.learners.federated.replay import Once
 from ledgerwood.learners.federated.task import FederatedTask
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.federated.party import Party
 
 __all__ = ["client_app", "server_app", "write_app"]
 
 _KEY = "ledgerwood"
+_LOOK = 0.2
+_log = logging.getLogger("ledgerwood.federated")
 
 
 def node_from(path: str | Path) -> Node:
@@ -44,6 +48,8 @@ def node_from(path: str | Path) -> Node:
 
     def party() -> Party:
         import pandas as pd
+
+        from ledgerwood.learners.federated.party import Party
 
         file = here / facts["data"]
         frame = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
@@ -65,10 +71,14 @@ def client_app() -> ClientApp:
 
     def answer(kind: str) -> Any:
         def run(message: Message, context: Context) -> Message:
-            node = node_from(str(context.node_config["party"]))
             state = context.state.config_records.get(_KEY)
             before = b"" if state is None else bytes(state["round"])  # type: ignore[arg-type]
-            reply, after = node.handle(kind, _payload(message), before)
+            try:
+                node = node_from(str(context.node_config["party"]))
+                reply, after = node.handle(kind, _payload(message), before)
+            except Exception as error:
+                _log.exception("party: %s was not answered", kind)
+                return Message(_record({REFUSED: _public_reason(error)}), reply_to=message)
             context.state[_KEY] = ConfigRecord({"round": after})
             return Message(_record(reply), reply_to=message)
 
@@ -77,6 +87,11 @@ def client_app() -> ClientApp:
     for kind in KINDS:
         app.query(kind)(answer(kind))
     return app
+
+
+def _public_reason(error: Exception) -> str:
+    """Return what the server may know of an error: our own texts hold public facts, those of others may quote data."""
+    return str(error) if isinstance(error, LedgerwoodError) else f"{type(error).__name__}; see the party's own log"
 
 
 class FlowerExchange:
@@ -91,19 +106,26 @@ class FlowerExchange:
         end = time.monotonic() + wait
         while len(found := list(self.grid.get_node_ids())) < expected and time.monotonic() < end:
             time.sleep(1.0)
-        replies = self.grid.send_and_receive(
-            [_message({}, "query.hello", node) for node in found], timeout=self.timeout
-        )
-        for reply in replies:
-            if not reply.has_error():
-                self.address[int(_payload(reply)["number"])] = reply.metadata.src_node_id
+        for reply in self._exchanged([_message({}, "query.hello", node) for node in found]):
+            self.address[int(_payload(reply)["number"])] = reply.metadata.src_node_id
         return sorted(self.address)
 
     def __call__(self, kind: str, messages: Mapping[int, Payload]) -> dict[int, Payload]:
         numbers = {address: number for number, address in self.address.items()}
         sent = [_message(message, f"query.{kind}", self.address[node]) for node, message in messages.items()]
-        replies = self.grid.send_and_receive(sent, timeout=self.timeout)
-        return {numbers[r.metadata.src_node_id]: _payload(r) for r in replies if not r.has_error()}
+        return {numbers[reply.metadata.src_node_id]: _payload(reply) for reply in self._exchanged(sent)}
+
+    def _exchanged(self, messages: list[Message]) -> list[Message]:
+        """Return the replies that come in time. Flower's own loop looks every three seconds; this one more often."""
+        waiting = set(self.grid.push_messages(messages))
+        end, found = time.monotonic() + self.timeout, []
+        while waiting and time.monotonic() < end:
+            time.sleep(_LOOK)
+            for reply in self.grid.pull_messages(waiting):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                if not reply.has_error():
+                    found.append(reply)
+        return found
 
 
 def server_app() -> ServerApp:
@@ -112,6 +134,8 @@ def server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
+        from ledgerwood.learners.federated.coordinator import Coordinator
+
         config = context.run_config
         task = FederatedTask.from_json(Path(str(config["task"])).read_text(encoding="utf-8"))
         exchange = FlowerExchange(grid, float(config.get("timeout", 300.0)))

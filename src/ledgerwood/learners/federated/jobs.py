@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.boosting import integer_labels
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table, read_table
 from ledgerwood.learners.trees.boost import boost
@@ -72,6 +71,10 @@ class SettlingDoor(Protocol):
 
 class Job(Protocol):
     """A training that many parties can do together."""
+
+    @property
+    def resolution(self) -> int:
+        """One record should move a sum by about 2**resolution coarse steps."""
 
     @property
     def neighbours(self) -> str:
@@ -130,6 +133,11 @@ class TreeJob:
         return settings
 
     @property
+    def resolution(self) -> int:
+        """A record touches few coordinates: little is lost to rounding."""
+        return 8
+
+    @property
     def neighbours(self) -> str:
         """The relation."""
         return self.settings.neighbours
@@ -173,6 +181,8 @@ class TreeJob:
 
     def rows(self, table: Table, labels: Labels) -> LocalAggregator:
         """Return a party's rows."""
+        from ledgerwood.learners.boosting import integer_labels  # brings scikit-learn: only where rows are read
+
         return LocalAggregator(table.cells, integer_labels(labels, self.settings))
 
     def nobody(self) -> LocalAggregator:

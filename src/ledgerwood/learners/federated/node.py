@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 from ledgerwood.errors import AggregationFailed, FormatError
 from ledgerwood.learners.federated import masks
 from ledgerwood.learners.federated.client import ClientRound
-from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.protocol import Advertisement, Round
 from ledgerwood.learners.federated.replay import Once
 from ledgerwood.learners.federated.task import FederatedTask
 
-__all__ = ["KINDS", "Node", "Payload", "round_of"]
+if TYPE_CHECKING:
+    from ledgerwood.learners.federated.party import Party
+
+__all__ = ["KINDS", "REFUSED", "Node", "Payload", "round_of"]
 
 Payload: TypeAlias = dict[str, Any]
 KINDS = ("advertise", "share", "mask", "confirm", "unmask")
 _ONCE = ("mask", "confirm", "unmask")
+REFUSED = "refused"
+"""The key of a reply that says why a party does not answer."""
 VERSION = 2
 
 

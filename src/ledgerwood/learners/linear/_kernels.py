@@ -222,11 +222,19 @@ def cross(starts: Array, columns: Array, cells: Array, intercept: int, out: Arra
 
 
 @njit(cache=True, nogil=True)
-def append(places: Array, own: Array, ends: Array, columns: Array, cells: Array) -> None:
-    """Add one cell to every row where it is not zero; ``ends`` says where each row ends so far."""
-    for i in range(own.size):
-        if own[i] != 0:
-            columns[ends[i]] = places[i]
+def count(codes: Array, width: int, own: Array, sizes: Array) -> None:
+    """Add 1 to the size of every row that a column adds a cell to: its code is known, and its value is not zero."""
+    for i in range(codes.size):
+        if codes[i] < width and own[i] != 0:
+            sizes[i] += 1
+
+
+@njit(cache=True, nogil=True)
+def append(codes: Array, width: int, own: Array, offset: int, ends: Array, columns: Array, cells: Array) -> None:
+    """Add a column's cells to the rows that :func:`count` counted; ``ends`` says where each row ends so far."""
+    for i in range(codes.size):
+        if codes[i] < width and own[i] != 0:
+            columns[ends[i]] = offset + codes[i]
             cells[ends[i]] = own[i]
             ends[i] += np.uint64(1)
 

@@ -19,6 +19,7 @@ from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_li
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_loss, automatic_rounds, automatic_shares
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.losses import loss_named
+from ledgerwood.learners.linear.rows import CELL_ONE
 from ledgerwood.learners.linear.seam import LinearRecords, LinearSums, encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
 
@@ -131,8 +132,8 @@ class LinearModel(PartedEstimator):
             )
         if self.bins is not None and not 2 <= _whole("bins", self.bins) <= 128:
             raise ParameterError("bins", "lie in 2 .. 128, or be None", self.bins)
-        if self.row_norm is not None:
-            _positive("row_norm", self.row_norm)
+        if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / CELL_ONE:
+            raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
         return Settings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
             _positive("gradient_clip", clip, 16.0), _positive("clip_decay", self.clip_decay, 1.0),

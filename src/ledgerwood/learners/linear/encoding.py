@@ -123,23 +123,21 @@ class Encoder:
         """Return the table's rows as integers. Every value has an encoding; none can make it fail."""
         from ledgerwood.learners.linear import _kernels
 
-        listed, sizes, offset = [], np.zeros(len(table), dtype=np.int64), 1
+        count, offset, listed = len(table), 1, []
+        sizes = np.zeros(count, dtype=np.int64)
+        one = np.broadcast_to(np.int16(CELL_ONE), count)
         for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+            codes, own = self._codes(column, values), one
             if self._is_plain(column):
                 own = np.rint(_unit(values, column) * CELL_ONE).astype(np.int16)
-                places = np.full(len(table), offset, dtype=np.uint16)
-            else:
-                codes = self._codes(column, values)
-                own = np.where(codes < width, np.int16(CELL_ONE), np.int16(0))
-                places = (offset + codes).astype(np.uint16)
-            sizes += own != 0
-            listed.append((places, own))
+            _kernels.count(codes, width, own, sizes)
+            listed.append((codes, width, own, offset))
             offset += width
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
         indices, cells = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
         ends = starts[:-1].copy()
-        for places, own in listed:
-            _kernels.append(places, own, ends, indices, cells)
+        for column_cells in listed:
+            _kernels.append(*column_cells, ends, indices, cells)
         rows = Rows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
         return rows if self.row_norm is None else rows.shortened(self.square_bound)
 

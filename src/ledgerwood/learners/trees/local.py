@@ -144,7 +144,8 @@ class LocalAggregator:
         self._scores[:] = 0 if self._start_scores is None else self._start_scores
         self._targets = self._labels
         if task.kind == "table":  # the label becomes the place where its half of the table begins
-            self._targets = (self._labels != 0) * np.int32(TABLE_SIZE)
+            self._targets = self._empty(self._labels.shape, dtype=np.int32)
+            np.multiply(self._labels != 0, np.int32(TABLE_SIZE), out=self._targets)
         clip = task.norm if task.kind == "softmax" else task.clip
         self._rule = np.array([_KINDS[task.kind], clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
         self._key = np.zeros(3, dtype=np.uint64)

@@ -81,6 +81,7 @@ def plan_boosting(
     epsilon: float,
     delta: float,
     n_rows: int | None = None,
+    method: str | None = None,
     **options: Any,
 ) -> Plan:
     """Return the calibrated plan of a training: pure, cached, made of public facts.
@@ -95,6 +96,8 @@ def plan_boosting(
         The target; ``delta=None`` is not accepted here: n is public only if you say so.
     n_rows
         The public number of rows, for ``recipe="auto"``; the noise of a named recipe does not depend on it.
+    method
+        The accounting method; by default the one of the settings, the tightest.
     **options
         Settings to override, such as ``n_trees=200``.
 
@@ -113,13 +116,12 @@ def plan_boosting(
         settings = choice.settings.with_options(**options)
     else:
         settings = recipe_settings(recipe, **options) if isinstance(recipe, str) else recipe.with_options(**options)
-    return _calibrated(settings, n_features, epsilon, delta)
+    return _calibrated(settings, n_features, epsilon, delta, method or accounting_method(settings))
 
 
 @lru_cache(maxsize=512)
-def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float) -> Plan:
+def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float, method: str | None) -> Plan:
     plan = outline(settings, n_features)
-    method = accounting_method(settings)
     if settings.rows < 1 and delta > 0:
         return _sampled_plan(plan, epsilon, delta, "pld" if method is None else method)
     return plan.calibrate(epsilon, delta, method=method)
@@ -150,17 +152,27 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan
     rate = releases[0].cost.rate if isinstance(releases[0].cost, SampledCost) else 1.0
     # Sampled at a small rate q, a spend rho composes like q^2 rho: the noise that Gaussian accounting would ask for.
     noise = rate * math.sqrt(2 * math.log(1 / delta)) / epsilon
-    for _ in range(20):
+    little: tuple[float, float] | None = None  # the most noise that was too little, and its price
+    enough: tuple[float, float, Plan] | None = None
+    for _ in range(60):
         made = at(noise)
         price = made.cost.epsilon(delta, method)
-        if 0.995 * epsilon <= price <= epsilon:
-            return made
-        noise *= min(4.0, max(0.25, price / (0.998 * epsilon))) ** (1 / 1.08 if epsilon < 2 else 1 / 1.3)
-    while price > epsilon:
-        noise *= 1.02
-        made = at(noise)
-        price = made.cost.epsilon(delta, method)
-    return made
+        if price <= epsilon:
+            enough = noise, price, made
+            if price >= 0.995 * epsilon:
+                break
+        else:
+            little = noise, price
+        if little is None or enough is None:
+            noise *= min(4.0, max(0.25, price / (0.998 * epsilon)))
+        else:  # the price is nearly a power of the noise between the two
+            wide = math.log(enough[0] / little[0])
+            slope = math.log(little[1] / enough[1]) / wide
+            step = math.log(little[1] / (0.998 * epsilon)) / (slope * wide)
+            noise = little[0] * math.exp(wide * min(0.95, max(0.05, step)))
+    if enough is None:
+        raise ParameterError("epsilon", "be larger for sampled rows", epsilon)
+    return enough[2]
 
 
 def accounting_method(settings: Settings) -> str | None:

@@ -1,0 +1,90 @@
+"""Files of the command line: tables and schemas in, tables out, and whether a file can be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ledgerwood.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.learners import Schema
+
+_LARGEST_SCHEMA = 64 * 2**20
+
+
+def read_table(path: str) -> Any:
+    """Return a CSV or Parquet file as a pandas table."""
+    import pandas as pd
+
+    if not os.path.isfile(path):
+        raise FormatError(f"there is no file {path!r}")
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".parquet", ".pq"):
+        raise FormatError(f"{path} must end in .csv or .parquet")
+    try:
+        table = pd.read_csv(path) if kind == ".csv" else pd.read_parquet(path)
+    except (ValueError, OSError):  # the parser's message may quote data
+        raise FormatError(f"{path} could not be read as {kind[1:]}") from None
+    if not len(table):
+        raise FormatError(f"{path} has no rows")
+    return table
+
+
+def write_table(frame: Any, path: str) -> None:
+    """Write a pandas table as CSV or Parquet."""
+    if Path(path).suffix.lower() == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+
+
+def check_output(name: str, path: str | None, *endings: str) -> None:
+    """Refuse a file that could not be written, before a budget is spent on what should go there."""
+    if path is None:
+        return
+    if endings and not path.lower().endswith(endings):
+        raise ParameterError(name, f"end in {' or '.join(endings)}", path)
+    folder = Path(path).parent
+    if Path(path).is_dir() or not folder.is_dir():
+        raise ParameterError(name, "be a file in an existing folder", path)
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise ParameterError(name, "be a file that may be written", path)
+
+
+def read_schema(path: str) -> Schema:
+    """Read public facts: what ``Schema.to_json`` wrote, or a TOML or JSON file written by hand.
+
+    By hand it has the names of the arguments of ``Schema``::
+
+        classes = ["<=50K", ">50K"]
+
+        [bounds]
+        age = [17, 90]
+
+        [categories]
+        sex = ["Female", "Male"]
+    """
+    from ledgerwood.learners import Schema
+
+    if os.path.getsize(path) > _LARGEST_SCHEMA:
+        raise FormatError(f"{path} is larger than {_LARGEST_SCHEMA // 2**20} MiB")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: {error}") from None
+    if isinstance(content, dict) and "format" in content:
+        return Schema.from_json(text)
+    known = [field.name for field in fields(Schema)]
+    if not isinstance(content, dict):
+        raise FormatError(f"{path} must be a table of public facts: {', '.join(known)}")
+    for name in content:
+        if name not in known:
+            raise FormatError(f"{path}: unknown fact {name!r}; known are {', '.join(known)}")
+    given: dict[str, Any] = content
+    return Schema(**given)
