@@ -6,6 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 import mpmath as mp
 import numpy as np
