@@ -143,9 +143,14 @@ def _linear_start(trees: Choice, n_features: int) -> Choice:
     bins = _encoding(n_features, START_FEATURES)
     share = Reason("linear_share", 0.15 if bins.value is None else 0.3, "of mu^2, for a linear model to start from")
     linear = (("bins", bins.value), ("n_rounds", 10), ("gradient_clip", 0.5))
+    settings, reasons = trees.settings, trees.reasons
+    if n_features > START_FEATURES and settings is not None:
+        finer = Reason("max_depth", 4, "sixteen intervals of that feature: the linear part has the coarse shape")
+        settings = settings.with_options(max_depth=finer.value)
+        reasons = tuple(finer if reason.name == finer.name else reason for reason in reasons)
     return replace(
-        trees, model=f"boosted AdaSSP, then {trees.model}", reasons=(share, bins, *trees.reasons), linear=linear,
-        linear_share=share.value,
+        trees, model=f"boosted AdaSSP, then {trees.model}", settings=settings, reasons=(share, bins, *reasons),
+        linear=linear, linear_share=share.value,
     )  # fmt: skip
 
 
@@ -217,14 +222,17 @@ def choose_trees(
             raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
     strength = strength_of(n_rows, float(epsilon), float(delta), rows_per_unit)
     regression = n_classes is None
+    several = (n_classes or 0) > 2 and n_features > FEW_FEATURES
     reasons = [
-        Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
+        Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
+        if several
+        else Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
         *_loss_part(n_classes),
         *_trees_part(strength, n_features, regression=regression),
         *(
             _several_classes(strength, n_features)
-            if (n_classes or 0) > 2 and n_features > FEW_FEATURES
+            if several
             else _features_part(strength, n_features, regression=regression)
         ),
     ]

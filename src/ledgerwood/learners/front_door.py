@@ -55,7 +55,7 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         if linear is None:
             return trees
         own = choice.settings
-        trees.set_params(gradient_clip=own.gradient_clip, ridge=own.ridge)
+        trees.set_params(gradient_clip=own.gradient_clip, ridge=own.ridge, max_depth=own.max_depth)
         return LinearStart(linear, trees, choice.linear_share)
 
     def _plan(self, facts: PublicFacts) -> Plan:
