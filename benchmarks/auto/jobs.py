@@ -19,6 +19,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "free trees": {"recipe": "auto", "structure": "free", "interactions": 0.0},
     "no clipping": {"recipe": "auto", "gradient_clip": 1.0},
     "no shrinkage": {"recipe": "auto", "shrink": 0.0},
+    "ridge 1": {"recipe": "auto", "ridge": 1.0},
     "no ridge": {"recipe": "auto", "ridge": 0.0},
     "no ridge, no shrinkage": {"recipe": "auto", "ridge": 0.0, "shrink": 0.0},
     "no interactions": {"recipe": "auto", "interactions": 0.0},

@@ -262,7 +262,7 @@ def _loss_part(n_classes: int | None) -> list[Reason]:
     ]  # fmt: skip
     return [
         *clip,
-        Reason("ridge", 1.0, "times the noise, in every leaf's denominator"),
+        Reason("ridge", 2.0, "times the noise, in every leaf's denominator"),
         Reason("shrink", 0.5, "a tree's weights shrink by half of what the noise explains of its sums"),
         Reason("learning_rate", 0.3, "noise of early trees is corrected by later ones"),
     ]
