@@ -37,7 +37,9 @@ def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
 def an_audit() -> AuditReport:
     """The result of an audit, with everything that one can have."""
     block = Block("output >= 3", "the first input", 70, 20, 100)
-    certificate = Certificate("epsilon", 0.9, math.inf, 1e-6, "output >= 3", "input 1", 75, 21, 100, 0.99, (block,))
+    certificate = Certificate(
+        "epsilon", 0.9, math.inf, 1e-6, "output >= 3", "input 1", 75, 21, 100, 0.99, earlier=(block,)
+    )  # fmt: skip
     picture = Picture("output", (0.0, 1.0, 2.0), (3, 4), (5, 2), 1.0, True)
     return AuditReport(
         "PureDP(epsilon=1.0)", 0.9, 1e-6, 1.0, False, "output >= 3", 200, 0.99,

@@ -38,7 +38,7 @@ def test_rounding_is_certified(part, extra, scale: float, value: float, exponent
     z = np.array([value / grid])
     n = np.rint(z)
     placed = _Placed(n.astype(np.int64), z - n, np.array([value]))
-    k = int(n[0]) + int(_rounded_sum(placed, Fraction(scale) * Fraction(grid), Fraction(grid), noise)[0])
+    k = int(n[0]) + int(_rounded_sum(placed, scale * grid, grid, noise)[0])
     for end in noise.enclosure(0):
         exact = Fraction(value) / Fraction(grid) + Fraction(scale) * end
         assert k - Fraction(1, 2) <= exact <= k + Fraction(1, 2)
