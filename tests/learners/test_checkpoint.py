@@ -20,6 +20,7 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
+    BoostedAdaSSPRegressor,
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     PrivateClassifier,
@@ -157,6 +158,12 @@ def test_sampled_rows_undeclared_facts_units_and_other_learners_resume_too(tmp_p
     planned = sum(run.times for run in linear.plan(*given).runs())
     resumed_equals_undisturbed(lambda: BoostedAdaSSPClassifier(**common), given, tmp_path / "linear", planned)
     resumed_equals_undisturbed(lambda: PrivateClassifier(**common), given, tmp_path / "front", 4)
+    # Rounds that need no pass use X'X and X'y of the first ones, which a resumed run must not take for zero.
+    wide: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "n_rounds": 6, "gradient_clip": 4.0}
+    whole = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1))
+    resumed_equals_undisturbed(
+        lambda: BoostedAdaSSPRegressor(**wide, schema=whole), given, tmp_path / "unclipped", 7
+    )  # fmt: skip
     numbers = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1))
     options: dict[str, Any] = {"recipe": "tr", "n_trees": 4, "schema": numbers, "delta": 1e-5}
     resumed_equals_undisturbed(lambda: PrivateBoostingRegressor(**options), given, tmp_path / "numbers", 4)

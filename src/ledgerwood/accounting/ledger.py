@@ -186,8 +186,9 @@ class Ledger:
         rng
             A seeded generator for tests. The release is then recorded as not private, unless ``rng.private`` is True
             (a source of true randomness). A source with a ``release_id`` names the release: its words are a secret
-            function of that name, so that making the release again shows nothing new. If the name is on record, with
-            this label and this cost, nothing is charged (``docs/theory/replay.md``).
+            function of that name, so that making the release of the same value again shows nothing new: that it is
+            the same value is the caller's promise. If the name is on record, with this label and this cost, nothing
+            is charged (``docs/theory/replay.md``).
 
         Raises
         ------

@@ -15,6 +15,11 @@ _KEYED = (
     "Noise was a stream cipher's output under a key of the operating system's generator, kept in a checkpoint and "
     "removed when the fit was done."
 )
+_STILL_KEYED = (
+    "Noise was a stream cipher's output under a key of the operating system's generator. The fit was stopped: until it "
+    "is resumed and done, or the folder removed, its checkpoint may still hold that key: it is as sensitive as the "
+    "data."
+)
 
 
 def statement_for(
@@ -44,7 +49,10 @@ def statement_for(
         planned=sum(run.times for run in plan.runs()),
         public=tuple(_public(schema, facts, shown, leaks)),
         learned=tuple(_learned(facts, columns, plan)),
-        conventions=(*_conventions(schema, facts, estimator), *((_KEYED,) if keyed else ())),
+        conventions=(
+            *_conventions(schema, facts, estimator),
+            *((_STILL_KEYED if stopped else _KEYED,) if keyed else ()),
+        ),
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,

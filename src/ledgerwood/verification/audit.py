@@ -199,7 +199,9 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
         best = [one for one in again.finalists(*seen.encoded, most=1) if one.kind == "values"]
         # The share of a kind is fixed by the first choice.
         second = [replace(one, share=first.finalists[0].share) for one in best]
-        second += [one for one in first.finalists if one.kind != "values"]
+        # A guess has its fresh outputs split by a coin; events want as many on either input.
+        if not any(isinstance(one.rule, Guess) for one in second):
+            second += [one for one in first.finalists if one.kind != "values"]
         blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
     last = blocks[-1]
     picture = picture_of(last.finalists[0].rule, *seen.encoded) if last.finalists else None

@@ -87,19 +87,21 @@ class RestingAggregator:
 
 
 class RestingLinear:
-    """The same for linear models, which are told nothing: answers zeros while ``resting()``."""
+    """The same for linear models, which are told nothing: answers zeros while ``resting()``.
+
+    But X'X, and the pull of weights 0, may serve later rounds that need no pass: they are never zeros. A zero in their
+    place would be released under the noise that the true sum had, or has elsewhere.
+    """
 
     def __init__(self, make: Callable[[], LinearSums], columns: int, resting: Callable[[], bool]) -> None:
         self._make, self.columns, self._resting = make, columns, resting
         self._inner = None if resting() else make()
 
     def gram(self) -> Ints:
-        if self._resting():
-            return np.zeros((self.columns, self.columns), dtype=np.int64)
         return self._awake().gram()
 
     def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
-        if self._resting():
+        if self._resting() and weights.any():
             return np.zeros(weights.shape, dtype=np.int64)
         return self._awake().pull(loss, weights, clip)
 

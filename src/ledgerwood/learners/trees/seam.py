@@ -65,7 +65,7 @@ SCORE_BITS = 16
 GRADIENT_BITS = 12
 """Gradients and curvatures are multiples of 2**-12."""
 ONE = 1 << GRADIENT_BITS
-"""A gradient of 1. No pair has a coordinate above it in absolute value, so 2**19 - 1 records fit a packed sum."""
+"""A gradient of 1. No coordinate of a pair exceeds 1.25 of it (curvatures under replace-one): 2**19 - 1 records fit."""
 TABLE_SHIFT = 8
 """Tables step by 2**8 score units, that is by 2**-8."""
 TABLE_HALF = 2048
