@@ -10,8 +10,8 @@ log-odds :math:`\theta_k` that change gently along it, so they are fitted by pen
 with :math:`\lambda` chosen by a price on the degrees of freedom (P-splines; Eilers and Marx 1996). Where there is
 little to see, the log-odds stay level: the worst event of most mechanisms is a tail on which the privacy loss is
 constant. One other shape competes, at the same price: a straight line, the log-odds of Gaussian noise and of every
-score that is itself a log-likelihood ratio. A score of few values has few cuts to be lucky with and is left alone. Smoothing decides which event is
-certified, never whether a certificate holds.
+score that is itself a log-likelihood ratio. A score of few values has few cuts to be lucky with and is left alone.
+Smoothing decides which event is certified, never whether a certificate holds.
 """
 
 from __future__ import annotations
