@@ -49,7 +49,7 @@ _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
-_OUTRIGHT = 0.3  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
+_OUTRIGHT = 1.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
 _LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
