@@ -83,10 +83,10 @@ class Odd:
 
 
 VALUES: list[Any] = [
-    0, 1, -1, True, 1.0, 0.0, -0.0, math.nan, math.inf, 10**5000, "1", "", "\ud800", None, b"1", [], [[]], (), [1], (1,),
-    [1, 2], [[1], 2], [[1, 2]], {}, {1: 2}, {2: 1}, {"1": 2}, np.int64(1), np.int32(1), np.float64(1), np.longdouble(1),
-    np.datetime64("2020-01-01"), np.array(1), np.array([1]), np.array([[1]]), np.array([1, 0]), np.array([1, 2]),
-    np.array([1], dtype=np.int32), np.array([1.0]), np.array(["1"]), np.array([1], dtype=object),
+    0, 1, -1, True, 1.0, 0.0, -0.0, math.nan, math.inf, 10**5000, "1", "", "\ud800", None, b"1", [], [[]], (), [1],
+    (1,), [1, 2], [[1], 2], [[1, 2]], {}, {1: 2}, {2: 1}, {"1": 2}, np.int64(1), np.int32(1), np.float64(1),
+    np.longdouble(1), np.datetime64("2020-01-01"), np.array(1), np.array([1]), np.array([[1]]), np.array([1, 0]),
+    np.array([1, 2]), np.array([1], dtype=np.int32), np.array([1.0]), np.array(["1"]), np.array([1], dtype=object),
     np.array([None], dtype=object), Odd, Odd(), GaussianMechanism(1.0), GaussianMechanism(2.0), 1 + 2j,
 ]  # fmt: skip
 
