@@ -51,9 +51,9 @@ class Study:
     splits: int
     repeats: int
 
-    def jobs(self, quick: bool) -> Iterator[Job]:
+    def jobs(self, quick: bool, splits: int | None = None) -> Iterator[Job]:
         """Return its jobs; quick ones are a part of the whole."""
-        for split in range(1 if quick else self.splits):
+        for split in range(splits or (1 if quick else self.splits)):
             for run in range(1 if quick else self.repeats):
                 for job in self.fits(quick):
                     yield Job(job.problem, job.recipe, job.options, job.epsilon, split, run)
