@@ -1,6 +1,6 @@
 """Rerun the papers.
 
-    python -m benchmarks.papers --data DIR [--quick] [--splits 3] [--only p0-figure-2,p2-table-6] [--workers 2] [--report]
+    python -m benchmarks.papers --data DIR [--quick] [--splits 3] [--only p0-figure-2,p2-table-6] [--report]
 
 Results are appended to ``results.jsonl`` beside this file; a job that is there is not run again. The report goes to
 ``docs/benchmarks/papers.md``, pictures beside it. Without ``--data`` only problems that are drawn here are run.

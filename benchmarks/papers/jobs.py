@@ -118,8 +118,8 @@ def p2_figure_2(quick: bool) -> Iterator[Job]:
 def leaf_job(problem: str, recipe: str, leaf: str) -> Job:
     """Return a fit of P2's Table 4.
 
-    Averages are those of a forest: no tree sees another one's scores. Where leaves come from the sums of the splits they
-    are Newton weights at score 0, which are 4 * (share of class 1 - 1/2): the same order of rows.
+    Averages are those of a forest: no tree sees another one's scores. Where leaves come from the sums of the splits
+    they are Newton weights at score 0, which are 4 * (share of class 1 - 1/2): the same order of rows.
     """
     options: dict[str, Any] = {"n_trees": 300 if recipe == "tr" else 25, "max_depth": 4}
     if leaf == "average":

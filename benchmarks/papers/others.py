@@ -1,4 +1,4 @@
-"""Learners of the papers that are not recipes of ours: xgboost without privacy, on a private sketch, and on local noise."""
+"""Learners of the papers that are no recipes of ours: xgboost without privacy, on a private sketch, on local noise."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Trees:
 
 
 class Sketched:
-    """The same on candidates of P3's sketch: even bins, Laplace noise on their counts, 50 quantiles of what comes out."""
+    """The same on candidates of P3's sketch: 50 quantiles of even bins with Laplace noise on their counts."""
 
     def __init__(self, model: Trees, problem: Problem, epsilon: float, bins: int, seed: int) -> None:
         self.model, self.bounds, self.epsilon, self.bins = model, problem.schema.bounds or {}, epsilon, bins
@@ -68,7 +68,9 @@ class Sketched:
             counts, _ = np.histogram(np.clip(X[column].to_numpy(float), low, high), edges)
             noisy = np.maximum(counts + self.rng.laplace(0, len(self.bounds) / self.epsilon, self.bins), 0)
             share = np.cumsum(noisy) / max(noisy.sum(), 1.0)
-            self.cuts[column] = np.unique(edges[1:][np.searchsorted(share, np.arange(1, 50) / 50).clip(0, self.bins - 1)])
+            self.cuts[column] = np.unique(
+                edges[1:][np.searchsorted(share, np.arange(1, 50) / 50).clip(0, self.bins - 1)]
+            )
         self.model.fit(self._cut(X), y)
         return self
 
@@ -83,7 +85,7 @@ class Sketched:
 
 
 class LocalBoosting:
-    """P2, 5.3.2: every record sends its pair (g, h) with Gaussian noise of its own, once per tree; xgboost does the rest.
+    """P2, 5.3.2: every record sends its pair (g, h) under Gaussian noise of its own, once per tree; xgboost goes on.
 
     The sensitivity is that of the paper's other methods, sqrt(17/16): half of what two records of one person may differ
     by, which is to the baseline's advantage.
@@ -104,7 +106,14 @@ class LocalBoosting:
             return p - y + noise[0], p * (1 - p) + noise[1]
 
         data = xgboost.DMatrix(coded(self.problem, X), y, enable_categorical=True)
-        settings = {"max_depth": self.max_depth, "max_bin": 32, "eta": 0.3, "lambda": 1.0, "base_score": 0.5, "nthread": 1}
+        settings = {
+            "max_depth": self.max_depth,
+            "max_bin": 32,
+            "eta": 0.3,
+            "lambda": 1.0,
+            "base_score": 0.5,
+            "nthread": 1,
+        }
         self.model = xgboost.train(settings, data, self.n_trees, obj=pairs)
         return self
 
@@ -118,5 +127,7 @@ class LocalBoosting:
 
     def predict_proba(self, X: pd.DataFrame) -> Any:
         margins = self._margins(X).astype(float)
-        p = 0.5 + 0.5 * margins / (1 + np.abs(margins))  # in the order of the margins; a sigmoid would round large ones to 1
+        p = 0.5 + 0.5 * margins / (
+            1 + np.abs(margins)
+        )  # in the order of the margins; a sigmoid would round large ones to 1
         return np.stack([1 - p, p], axis=1)

@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from benchmarks.papers.jobs import Job
 from benchmarks.papers.run import Results
 
-__all__ = ["Gap", "Numbers", "cell", "lines", "mean_ranks", "pair", "table", "verdict"]
+__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "mean_ranks", "pair", "table", "verdict"]
 
 Scores = dict[tuple[int, int], float]
 
 
 class Gap(NamedTuple):
-    """A mean over splits and its standard error, which is nan if there is only one."""
+    """A mean over splits, its standard error, and the half width of its 95 % interval; nan if there is only one."""
 
     mean: float
-    error: float
+    error: float = float("nan")
+    half: float = float("nan")
 
     @property
     def known(self) -> bool:
@@ -31,16 +33,21 @@ class Gap(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether zero lies within two standard errors."""
-        return abs(self.mean) <= 2 * self.error
+        """Whether zero lies in the 95 % interval (Student's)."""
+        return abs(self.mean) <= self.half
+
+    def plus(self, margin: float) -> Gap:
+        """Return the gap with a margin in its favour."""
+        return self._replace(mean=self.mean + margin)
 
 
 def averaged(values: Iterable[float]) -> Gap:
     """Return the mean and its standard error."""
     known = np.array(list(values), dtype=float)
-    if not len(known):
-        return Gap(float("nan"), float("nan"))
-    return Gap(float(known.mean()), float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan"))
+    if len(known) < 2:
+        return Gap(float(known.mean()) if len(known) else float("nan"))
+    error = float(known.std(ddof=1) / len(known) ** 0.5)
+    return Gap(float(known.mean()), error, error * float(stdtrit(len(known) - 1, 0.975)))
 
 
 class Numbers:
@@ -91,7 +98,7 @@ def pair(one: Scores, other: Scores) -> Gap:
 
 def cell(value: Gap | float, digits: int = 4) -> str:
     """Return a number for a table, with its standard error if it has one."""
-    mean, error = value if isinstance(value, Gap) else (value, float("nan"))
+    mean, error, _ = value if isinstance(value, Gap) else Gap(value)
     if np.isnan(mean):
         return "–"
     return f"{mean:.{digits}f}" + ("" if np.isnan(error) else f" ± {error:.{digits}f}".replace(" 0.", " ."))
@@ -104,7 +111,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def verdict(claim: str, cases: Mapping[str, Gap | bool | None]) -> str:
-    """Say whether a claim holds, where it does not, and where two standard errors leave it open.
+    """Say whether a claim holds, where it does not, and where the 95 % interval leaves it open.
 
     A gap holds if it is positive; None is a case that was not run.
     """
@@ -120,7 +127,7 @@ def verdict(claim: str, cases: Mapping[str, Gap | bool | None]) -> str:
     else:
         parts = [f"Reproduced in {held} of {len(known)}"]
         parts += [f"not: {', '.join(failed)}"] if failed else []
-        parts += [f"open (zero within two standard errors): {', '.join(opened)}"] if opened else []
+        parts += [f"open: {', '.join(opened)}"] if opened else []
         words = "; ".join(parts)
     alone = any(isinstance(case, Gap) and np.isnan(case.error) for case in known.values())
     return f"**{claim}** {words}{'; one split only, signs may be chance' if alone else ''}."

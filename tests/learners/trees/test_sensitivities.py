@@ -217,7 +217,8 @@ def test_squared_pairs_within_their_bound(clip) -> None:
 @given(
     n=strategies.integers(0, 40), part=strategies.sampled_from([-1.0, -0.3, 0.0, 0.9, 1.0]),
     sign=strategies.sampled_from([-1, 1]), floor=strategies.sampled_from([0.0, 2.0, 6.5, 20.0]),
-    l2=strategies.sampled_from([0.0, 0.1, 1.0, 30.0]), neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
+    l2=strategies.sampled_from([0.0, 0.1, 1.0, 30.0]),
+    neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
 )  # fmt: skip
 def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, floor, l2, neighbours) -> None:
     own = Settings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours, min_child_weight=floor)
