@@ -88,8 +88,8 @@ def _leaves(numbers: Numbers, pictures: Path) -> str:
     }  # fmt: skip
     return "\n\n".join([
         "### Figure 2: noise of the leaves",
-        "Test error in %, paper's calibration. The paper takes the floor as a fact about the data, which it is not; here "
-        "a sum is divided by at least that many rows, which bounds the sensitivity in the same way and is private "
+        "Test error in %, paper's calibration. The paper takes the floor as a fact about the data, which it is not; "
+        "here a sum is divided by at least that many rows, which bounds the sensitivity in the same way and is private "
         "([proof](../theory/tree-sensitivities.md)). "
         f"{numbers.splits(STUDIES['p3-figure-2'].fits(False), 'error')}",
         "![noise of leaves](papers/p3-leaves.svg)",

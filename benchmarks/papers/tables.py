@@ -127,7 +127,8 @@ def verdict(claim: str, cases: Mapping[str, Gap | bool | None]) -> str:
     else:
         parts = [f"Reproduced in {held} of {len(known)}"]
         parts += [f"not: {', '.join(failed)}"] if failed else []
-        parts += [f"open: {', '.join(opened)}"] if opened else []
+        with_it = sum(_holds(known[name]) for name in opened)
+        parts += [f"open, {with_it} of {len(opened)} with the claim's sign: {', '.join(opened)}"] if opened else []
         words = "; ".join(parts)
     alone = any(isinstance(case, Gap) and np.isnan(case.error) for case in known.values())
     return f"**{claim}** {words}{'; one split only, signs may be chance' if alone else ''}."
