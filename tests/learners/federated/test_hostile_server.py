@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -71,10 +71,14 @@ class Seen:
 class HostileServer(RuleBasedStateMachine):
     """Every rule sends one message; what is honest in it and what not is drawn."""
 
-    @initialize(which=st.sampled_from(range(len(SETTINGS))), told=st.lists(st.sampled_from([0, 0, 1]), min_size=5))
-    def start(self, which: int, told: list[int]) -> None:
-        """``told`` is the history that each party hears, as a rule."""
-        self.facts, self.told = SETTINGS[which], told
+    @initialize(
+        which=st.sampled_from(range(len(SETTINGS))),
+        told=st.one_of(st.just([0] * 5), st.lists(st.sampled_from([0, 0, 0, 1]), min_size=5, max_size=5)),
+        small=st.one_of(st.just([False] * 5), st.lists(st.booleans(), min_size=5, max_size=5)),
+    )
+    def start(self, which: int, told: list[int], small: list[bool]) -> None:
+        """Each party hears the history ``told`` as a rule, and a ``small`` set of survivors or all of them."""
+        self.facts, self.told, self.small = SETTINGS[which], told, small
         task = self.facts.task
         self.honest = list(range(1, self.facts.honest + 1))
         self.parties = {n: Party(task, np.full((5, 1), 0.5), np.zeros(5, dtype=int)) for n in self.honest}
@@ -106,12 +110,20 @@ class HostileServer(RuleBasedStateMachine):
 
     # ---- the server's moves
 
-    @rule(data=st.data())
-    def send(self, data: st.DataObject) -> None:
-        node, session = data.draw(st.sampled_from(sorted(self.next))) if data.draw(st.booleans()) else self.least()
-        planned = KINDS[self.next[node, session]]
-        kind = data.draw(st.sampled_from(KINDS[:-1])) if planned == "done" or self.rarely(data) else planned
-        history = data.draw(st.sampled_from([0, 1])) if self.rarely(data) else self.told[node - 1]
+    @rule(data=st.data(), session=st.sampled_from([0, 0, 0, 1]))
+    def ask_everyone(self, data: st.DataObject, session: int) -> None:
+        """The next message of the protocol to every party, with a lie here and there."""
+        stage = min(self.next[n, session] for n in self.honest)
+        for node in self.honest:
+            if self.next[node, session] == stage < 5:
+                self.send(data, node, session, KINDS[stage])
+
+    @rule(data=st.data(), node=st.integers(1, 5), session=st.integers(0, 1), kind=st.sampled_from(KINDS[:-1]))
+    def ask_out_of_turn(self, data: st.DataObject, node: int, session: int, kind: str) -> None:
+        self.send(data, min(node, self.facts.honest), session, kind)
+
+    def send(self, data: st.DataObject, node: int, session: int, kind: str) -> None:
+        history = 1 - self.told[node - 1] if self.rarely(data) else self.told[node - 1]
         source = 1 - session if self.rarely(data) else session  # messages of the other session
         try:
             message = {**self.common(session, history), **getattr(self, f"_{kind}")(data, node, source, history)}
@@ -135,13 +147,8 @@ class HostileServer(RuleBasedStateMachine):
         charged = len(self.parties[node].ledger.journal()) - before
         assert charged == (len(self.facts.steps[0].questions) if kind == "mask" else 0)
 
-    def least(self) -> tuple[int, int]:
-        """Whoever is furthest behind in the session that is furthest ahead: so that rounds come to their end."""
-        session = max(range(2), key=lambda s: (min(self.next[n, s] for n in self.honest) < 5, len(self.seen[s].ads)))
-        return min(((n, session) for n in self.honest), key=lambda one: self.next[one])
-
     def rarely(self, data: st.DataObject) -> bool:
-        return data.draw(st.integers(0, 11)) == 11
+        return data.draw(st.integers(0, 24)) == 24
 
     def damaged(self, data: st.DataObject, message: Payload) -> Payload:
         name = data.draw(st.sampled_from(sorted(message)))
@@ -159,12 +166,10 @@ class HostileServer(RuleBasedStateMachine):
 
     def _share(self, data: st.DataObject, node: int, source: int, history: int) -> Payload:
         latest = dict(self.seen[source].ads)
-        if self.rarely(data):
+        if latest and self.rarely(data):
             chosen = data.draw(st.lists(st.sampled_from(self.seen[source].ads), min_size=1, max_size=6))
         else:
             chosen = list(latest.items())
-        if len(chosen) < len(self.facts.keys) and not self.rarely(data):
-            raise LookupError  # wait for all
         parts = zip(*(keys for _, keys in chosen))
         names = ("mask_keys", "envelope_keys", "signatures")
         return {"nodes": [n for n, _ in chosen], **{name: list(part) for name, part in zip(names, parts)}}
@@ -173,18 +178,14 @@ class HostileServer(RuleBasedStateMachine):
         inbox = {a: all_[-1] for (a, b), all_ in self.seen[source].envelopes.items() if b == node}
         if self.rarely(data) and inbox:
             inbox = {n: inbox[n] for n in data.draw(st.sets(st.sampled_from(sorted(inbox))))}
-        elif len(inbox) < self.facts.honest - 1 and not self.rarely(data):
-            raise LookupError
         bits = self.facts.task.bits
         answers = [masks.packed(masks.reduced(a, bits), bits) for a in self.facts.histories[history]]
         return {"answers": answers, **packed_map(inbox)}
 
     def _confirm(self, data: st.DataObject, node: int, source: int, history: int) -> Payload:
         there = sorted(self.seen[source].vectors)
-        if len(there) < self.facts.honest and not self.rarely(data):
-            raise LookupError
-        if data.draw(st.booleans()):  # one of two sets, so that lies can agree with each other
-            return {"survivors": [there, there[: self.facts.threshold]][data.draw(st.integers(0, 1))]}
+        if not self.rarely(data):  # one of two sets, so that lies can agree with each other
+            return {"survivors": there[: self.facts.threshold] if self.small[node - 1] else there}
         return {"survivors": sorted({node, *data.draw(st.sets(st.sampled_from(sorted(self.facts.keys))))})}
 
     def _unmask(self, data: st.DataObject, node: int, source: int, history: int) -> Payload:
@@ -251,16 +252,19 @@ class HostileServer(RuleBasedStateMachine):
         return [set(group) for group in found]
 
     def teardown(self) -> None:
-        opened.update(
-            {(self.facts.honest, len(seen.seeds)) for seen in getattr(self, "seen", []) if len(seen.seeds) > 1}
-        )
+        opened.extend(len(seen.seeds) for seen in getattr(self, "seen", []) if seen.seeds)
 
 
-opened: set[tuple[int, int]] = set()
-"""That rounds came to their end in some games, so that the invariants had something to hold."""
+opened: list[int] = []
+"""Rounds that came to their end: without any the invariants would hold of nothing."""
 
 HostileServer.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -269,4 +273,4 @@ class TestHostileServer(HostileServer.TestCase):  # type: ignore[misc,name-defin
 
     def runTest(self) -> None:
         super().runTest()
-        assert opened
+        assert len(opened) > 3
