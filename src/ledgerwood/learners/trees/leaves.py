@@ -123,7 +123,9 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
 def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
-    spread = np.divide(sigma, denominator, out=np.full(denominator.shape, settings.leaf_clip), where=denominator > 0)
+    spread: NDArray[np.float64] = np.divide(
+        sigma, denominator, out=np.full(denominator.shape, settings.leaf_clip), where=denominator > 0
+    )
     kept = _signal_share(settings.shrink, gradients, sigma) if settings.shrink else 1.0
     return np.minimum(spread, settings.leaf_clip) * kept
 

@@ -81,13 +81,12 @@ def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: 
     The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
     that sends missing cells to the left, so that the list is never empty.
     """
-    arrays = _thresholds(edges, np.asarray(features, dtype=np.int32).tobytes())
+    place, code, single, last = _thresholds(edges, np.asarray(features, dtype=np.int32).tobytes())
     if missing == "private":
-        arrays = tuple(np.concatenate((part, part)) for part in arrays)
-        side = np.arange(len(arrays[0])) >= len(arrays[0]) // 2
+        side = np.arange(2 * len(place)) >= len(place)
+        place, code, single, last = np.tile(place, 2), np.tile(code, 2), np.tile(single, 2), np.tile(last, 2)
     else:
-        side = rng.random(len(arrays[0])) < 0.5
-    place, code, single, last = arrays
+        side = rng.random(len(place)) < 0.5
     return Candidates(place, code, single, side | (single & (code == last)), last)
 
 
@@ -153,8 +152,7 @@ def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Genera
     codes = edges.counts[feature]
     is_set = edges.is_set[feature]
     cut, side = rng.random((2, len(feature)))  # rng.integers with an array of ends takes ten times longer
-    cut = 1 + cut * np.maximum(codes - 2, 1)
-    left = cut.astype(np.uint8)[:, None] > _EVERY_CODE
+    left: _Bool = (1 + cut * np.maximum(codes - 2, 1)).astype(np.uint8)[:, None] > _EVERY_CODE
     if is_set.any():
         coins = rng.integers(0, 2, size=(int(is_set.sum()), 256)).astype(np.bool_)
         left[is_set] = coins
