@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +62,6 @@ class Lever:
     prior
         None, or (correlation, scale): intervals of a number have a prior covariance of that correlation between
         siblings of the finest level, its square one level up, and so on; ``scale`` is the standard deviation.
-    trees
-        The number of trees is multiplied by this.
     """
 
     options: tuple[tuple[str, Any], ...] = ()
@@ -74,7 +71,6 @@ class Lever:
     late: float = 1.0
     interactions: float = 1.0
     prior: tuple[float, float] | None = None
-    trees: float = 1.0
 
 
 LEVERS: dict[str, Lever] = {
@@ -119,8 +115,8 @@ def evaluate(name: str, problem_name: str, epsilon: float, split: int, folder: s
     )
     edges = mixed_edges(domain, 160)
     rng = np.random.default_rng([split, 77])
-    trainer = Trainer(LEVERS[name], len(y), epsilon, _cells(X, edges, codes), y.astype(int), edges, rng)
-    scores = trainer.train(_cells(X_test, edges, codes))
+    trainer = Trainer(LEVERS[name], len(y), epsilon, _cells(X, edges, codes), y.astype(int), edges)
+    scores = trainer.train(_cells(X_test, edges, codes), rng)
     found = {"lever": name, "problem": problem_name, "epsilon": epsilon, "split": split}
     return {**found, "score": round(float(roc_auc_score(y_test, scores)), 5), "left": round(trainer.left, 3)}
 
@@ -169,7 +165,7 @@ def sums(cells, features, tables, scores, y, pairs, a, b, price, budget, rest, m
     first, second = cells[features[0]], cells[features[1]]
     mean = inside = 0.0
     for i in range(len(y)):
-        place = min(max((((int(round(scores[i] * 65536.0)) + 128) >> 8) + 2048), 0), 4096)
+        place = min(max((((int(np.floor(scores[i] * 65536.0 + 0.5)) + 128) >> 8) + 2048), 0), 4096)
         g, h = float(pairs[y[i], place, 0]), float(pairs[y[i], place, 1])
         cost = (g * g * a * a + h * h * b * b) * price
         mean += cost
@@ -192,20 +188,18 @@ class Trainer:
     """The automatic choice for two classes, in floats, with a lever."""
 
     def __init__(
-        self, lever: Lever, rows: int, epsilon: float, cells: NDArray[np.uint8], y: NDArray[np.int64], edges: Edges, rng: Any,
-    ) -> None:  # fmt: skip
-        self.lever, self.cells, self.y, self.edges, self.rng = lever, cells, y, edges, rng
+        self, lever: Lever, rows: int, epsilon: float, cells: NDArray[np.uint8], y: NDArray[np.int64], edges: Edges
+    ) -> None:
+        self.lever, self.cells, self.y, self.edges = lever, cells, y, edges
         chosen = choose_trees(n_rows=rows, n_features=len(cells), epsilon=epsilon, delta=1 / rows).settings
         assert chosen is not None
-        self.settings: Settings = chosen.with_options(
-            **dict(lever.options), n_trees=max(1, round(lever.trees * chosen.n_trees))
-        )
+        self.settings: Settings = chosen.with_options(**dict(lever.options))
         self.mu = strength_of(rows, epsilon, 1 / rows) / rows
         self.loss = self.settings.make_loss()
         self.turn: list[int] = []
+        self.tabled: dict[int, tuple[int, int, float]] = {}
         self.left = 1.0
 
-    @lru_cache(maxsize=None)
     def _best(self, steps: int) -> tuple[int, int, float]:
         """Return the factors of gradient and curvature and the norm of the largest pair, for the lever's weight."""
         kappa = float(self.loss.kappa)
@@ -220,23 +214,28 @@ class Trainer:
 
     def factors(self, bound: float) -> tuple[int, int, float]:
         """Return the same at scores within the bound, by steps that are tabled."""
-        return self._best(-(-int(bound * (1 << 16)) // 2048) * 2048 if bound < 8 else 8 << 16)
+        steps = min(-(-int(bound * (1 << 16)) // 2048) * 2048, 8 << 16)
+        if steps not in self.tabled:
+            self.tabled[steps] = self._best(steps)
+        return self.tabled[steps]
 
-    def train(self, test: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def train(self, test: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float64]:
         """Return the scores of the test records."""
-        s, lever, rng = self.settings, self.lever, self.rng
+        s, lever = self.settings, self.lever
         n, trees = len(self.y), s.n_trees
-        parts = np.array([
-            (1 + (lever.late - 1) * t / max(1, trees - 1)) * (lever.interactions if self.interacts(t) else 1.0)
-            for t in range(trees)
-        ])
+        parts = np.array(
+            [
+                (1 + (lever.late - 1) * t / max(1, trees - 1)) * (lever.interactions if self.interacts(t) else 1.0)
+                for t in range(trees)
+            ]
+        )
         mus = self.mu * np.sqrt(parts / parts.sum())
         F, out, bound = np.zeros(n), np.zeros(test.shape[1]), 0.0
         spent = np.zeros(n)  # in squared parameters
         budget = self.mu**2  # of each record, whatever the noise
         mode = {"none": 0, "mean": 0, "drop": 1, "pace": 2}[lever.filter]
         for t in range(trees):
-            features, depth = self.features(t)
+            features, depth = self.features(t, rng)
             tree = grid_tree(self.edges, features, depth, rng)
             where, tables = leaf_tables(tree)
             a, b, most = self.factors(bound)
@@ -278,13 +277,15 @@ class Trainer:
         before, after = (self.settings.interactions_before(t, self.settings.n_trees) for t in (tree, tree + 1))
         return after > before
 
-    def features(self, tree: int) -> tuple[NDArray[np.int32], int]:
+    def features(self, tree: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], int]:
         """Return the features of a tree and its depth."""
         m = len(self.cells)
         if self.interacts(tree):
-            return self.rng.permutation(m)[: self.settings.interaction_order].astype(np.int32), self.settings.interaction_depth
+            return rng.permutation(m)[: self.settings.interaction_order].astype(
+                np.int32
+            ), self.settings.interaction_depth
         if not self.turn:
-            self.turn = self.rng.permutation(m).tolist()
+            self.turn = rng.permutation(m).tolist()
         return np.array([self.turn.pop()], dtype=np.int32), self.settings.max_depth
 
 

@@ -194,10 +194,7 @@ def report(done: Results, first: int = FIRST) -> str:
         "Front door against the recipes of the papers at their defaults": _against(done, jobs("papers", first), PAPERS),
         **{f"All recipes, {papers}, {name}": table for name, table in _by_budget(done, "papers", first).items()},
         "Regression, test R²: front door against all others": _against(done, jobs("regression", first)),
-        **{
-            f"Regression, {regression}, {name}": table
-            for name, table in _by_budget(done, "regression", first).items()
-        },
+        **{f"Regression, {regression}, {name}": table for name, table in _by_budget(done, "regression", first).items()},
         f"P0's simulated problems, {_splits('simulated', first)}": _grid(done, jobs("simulated", first), simulated),
         f"Tables that the rule was not made on, {strangers}": _strangers(done, first),
         f"Ablation, {_splits('ablation', first)}": _grid(done, jobs("ablation", first), ABLATION),

@@ -66,7 +66,9 @@ def _friedman(number: int, rows: int, spread: float = 1.0) -> Callable[[int], Pr
     def make(seed: int) -> Problem:
         from sklearn import datasets
 
-        found = getattr(datasets, f"make_friedman{number}")(rows, random_state=seed, noise={1: 1.0, 2: 50.0, 3: 0.1}[number])
+        found = getattr(datasets, f"make_friedman{number}")(
+            rows, random_state=seed, noise={1: 1.0, 2: 50.0, 3: 0.1}[number]
+        )
         return _numbers(*found, "regression", spread)
 
     return make
@@ -141,7 +143,9 @@ STRANGERS: dict[str, Callable[[int], Problem]] = {
     "300 features": _made(n_samples=8000, n_features=300, n_informative=20),
     "1 % positive": _made(n_samples=60_000, n_features=20, n_informative=8, weights=[0.99], flip_y=0.001),
     "wide bounds": _made(n_samples=20_000, n_features=12, n_informative=6, spread=10.0),
-    "12 classes": _made("multiclass", n_samples=20_000, n_features=24, n_informative=12, n_classes=12, n_clusters_per_class=1),
+    "12 classes": _made(
+        "multiclass", n_samples=20_000, n_features=24, n_informative=12, n_classes=12, n_clusters_per_class=1
+    ),
     "categories": _categories,
     "mixed columns": _mixed("binary"),
     "amounts": _heavy("binary"),
