@@ -235,7 +235,9 @@ def choose_trees(
         Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
         if several
         else Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
+        Reason("n_bins", 160, "places where a number may be cut: none of them costs anything"),
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
+        Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
         *_trees_part(strength, n_features, regression=regression),
         *(
@@ -248,7 +250,7 @@ def choose_trees(
     loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
     options = {reason.name: reason.value for reason in reasons}
     settings = Settings(
-        n_bins=160, loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
+        loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
     )  # fmt: skip
     facts = (
         ("rows", n_rows), ("features", n_features), ("task", task), ("epsilon", float(epsilon)),
