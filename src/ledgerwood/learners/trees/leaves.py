@@ -133,16 +133,17 @@ def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -
 def laplace_values(
     settings: Settings, loss: Loss, bound: int, sums: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
-    """Return floor(-S / (n + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3's output noise).
+    """Return floor(-S / (max(n, N) + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3).
 
-    One more record moves -S / (n + lambda) by at most g* / (1 + lambda); the floor adds less than one step.
+    ``N`` is ``min_child_weight``, at least 1. One more record moves the quotient by at most
+    g* (2 N + lambda) / ((N + lambda) (N + 1 + lambda)); the floor adds less than one step.
     """
-    penalty = round(settings.l2 * 16)
-    scaled = -sums[0, ..., 0] * 16 * (1 << SCORE_BITS - 12)
-    denominator = 16 * sums[0, ..., 1] + penalty
-    values = np.where(denominator > 0, scaled // np.maximum(denominator, 1), 0)
+    unit, penalty = 16 * (1 << SCORE_BITS - 12), round(settings.l2 * 16)
+    least = max(1, math.ceil(settings.min_child_weight))
+    values = -sums[0, ..., 0] * unit // (16 * np.maximum(sums[0, ..., 1], least) + penalty)
     g = math.isqrt(loss.gradient_square(bound)) if settings.tight else ONE
-    move = -(-g * 16 * (1 << SCORE_BITS - 12) // (16 + penalty)) + 1
+    small = 16 * least + penalty
+    move = -(-g * unit * (small + 16 * least) // (small * (small + 16))) + 1
     return values, float(move * (2 if settings.neighbours == "replace_one" else 1))
 
 
