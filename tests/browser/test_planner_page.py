@@ -152,8 +152,9 @@ def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
     settled(page)
     page.wait_for_selector("#compare-table tbody tr")
     assert page.locator("#price-title").text_content() == "What more rounds cost"
-    assert "no leaves" in (page.locator("#leaf-lead").text_content() or "") and page.locator("#leaf").is_hidden()
-    assert page.locator("#trees").is_disabled()
+    assert page.locator("#leaf-panel").is_hidden()
+    for name in ("trees", "depth", "share"):
+        assert page.locator(f"#{name}").is_hidden() and page.locator(f"#{name}").is_disabled()
     page.wait_for_function("() => document.getElementById('answer-leaf').textContent.includes('no leaves')")
     assert page.locator("#statement").text_content() == Facts(recipe="linear").plan().statement()
     page.select_option("#recipe", "xgb")

@@ -63,8 +63,9 @@ def plan_of_trees(settings: Settings, facts: PublicFacts, method: str | None = N
         rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
         raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
     if facts.rows_per_unit == 1 and not discovery.Unknown.of(facts):
-        target = {"epsilon": facts.epsilon, "delta": facts.delta}
-        return plan_boosting(settings, n_features=facts.n_features, **target, method=method)
+        return plan_boosting(
+            settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta, method=method
+        )
     return outline(settings, facts.n_features)
 
 

@@ -83,8 +83,7 @@ def plan(
     if schema is not None:
         given = _from_schema(schema, given, task)
     given = {name: value for name, value in given.items() if value is not None}
-    size = {"trees": trees, "depth": depth, "share": share}
-    facts = Facts(recipe=recipe, epsilon=epsilon, delta=delta, **size, **given)
+    facts = Facts(recipe=recipe, epsilon=epsilon, delta=delta, trees=trees, depth=depth, share=share, **given)
     found = facts.plan()
     if save is not None:
         write_plan(found, save)

@@ -104,8 +104,11 @@ function showFacts(except) {
     range.value = value === undefined || value === null ? 0 : s.log || !s.whole ? toPlace(value, s) : value - s.low;
     range.setAttribute("aria-valuetext", value === undefined || value === null ? "none" : short(value));
   }
-  for (const id of ["share", "share-slider"]) $(id).disabled = recipe?.divided === false;
-  for (const id of ["trees", "trees-slider", "depth", "depth-slider"]) $(id).disabled = facts.recipe === "linear";
+  const without = { share: recipe?.divided === false, trees: facts.recipe === "linear", depth: facts.recipe === "linear" };
+  for (const [id, off] of Object.entries(without)) {
+    $(id).disabled = $(`${id}-slider`).disabled = off;
+    $(id).parentElement.hidden = off; // what a recipe does not have is not asked
+  }
   for (const m of MORE) if ($(m.name) !== except) { $(m.name).value = facts[m.name]; $(m.name).setAttribute("aria-invalid", "false"); }
   if (![...$("classes").options].some((o) => o.value === String(facts.classes))) $("classes").append(new Option(classesText(facts.classes), facts.classes));
   $("classes").value = facts.classes;
@@ -294,7 +297,7 @@ const errorAt = (answer, rows) => {
 const noiseOf = (r) => `${r.noise === "sigma" ? "σ" : r.noise === "epsilon" ? "ε" : r.noise} = ${short(r.scale)}`;
 
 function showCards(answer, final) {
-  const cards = answer.releases.map((r) => card(`Noise of each ${r.label}`, noiseOf(r), `${short(r.times)} releases, ${r.cost}`));
+  const cards = answer.releases.map((r) => card(`Noise of each ${r.label}`, noiseOf(r), `${r.times === 1 ? "once" : `${short(r.times)} times`}, ${r.cost}`));
   const some = Math.max(20, Math.min(500, Math.round(answer.facts.rows / 100)));
   if (answer.leaf.length) cards.push(card(`A leaf of ${short(some)} rows is off by`, short(errorAt(answer, some), 2), `typically; ${answer.unit}`));
   cards.push(card("Guarantee", `ε = ${answer.words.epsilon}`, `δ = ${answer.words.delta}`));
@@ -309,7 +312,7 @@ function say(id, ...parts) {
 }
 
 function sayNoise(answer) {
-  const listed = answer.releases.flatMap((r, i) => [i ? ", " : "", [noiseOf(r)], ` for each of ${short(r.times)} ${r.label} releases`]);
+  const listed = answer.releases.flatMap((r, i) => [i ? ", " : "", [noiseOf(r)], r.times === 1 ? ` for the ${r.label}` : ` for each of ${short(r.times)} ${r.label} releases`]);
   say("answer-noise", ...listed, ".");
   if (busyNow()) for (const id of ["answer-epsilon", "answer-leaf", "answer-method"]) say(id, "computing …");
 }
@@ -351,8 +354,9 @@ async function show(answer, final) {
 
   const steps = answer.steps;
   $("price-title").textContent = `What more ${steps} cost`;
-  for (const id of ["leaf", "leaf-details"]) $(id).hidden = answer.leaf.length === 0;
-  $("leaf-lead").textContent = answer.leaf.length ? `The typical error that noise puts on a leaf weight (${answer.unit}), by the rows in the leaf.` : "A linear model has no leaves.";
+  $("leaf-panel").hidden = answer.leaf.length === 0; // a linear model has no leaves
+  $("budget-panel").classList.toggle("wide", answer.leaf.length === 0);
+  $("leaf-lead").textContent = `The typical error that noise puts on a leaf weight (${answer.unit}), by the rows in the leaf.`;
   table("price-table", [[steps[0].toUpperCase() + steps.slice(1), 1], ...methods.map((m) => [methodName(m), 1])], counts.map((t, i) => [short(t), ...methods.map((m) => short(answer.curves[m][i]?.epsilon))]));
   table("leaf-table", [["Rows in the leaf", 1], [`Error (${answer.unit})`, 1], ...(a ? [["Plan A", 1]] : [])], answer.leaf.map((p) => [short(p.rows), short(p.error, 3), ...(a ? [short(errorAt(a, p.rows), 3)] : [])]));
   table("budget-table", [["Release"], ["Times", 1], ["Noise"], ["Budget", 1]], answer.releases.map((r) => [r.label, short(r.times), noiseOf(r), percent(r.spend)]));
