@@ -217,7 +217,10 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
                 assert math.sqrt(float(moved @ moved)) <= a.grid.l2
                 assert np.count_nonzero(moved) <= a.grid.touched
         # answers that push the scores far, as an attacker would like them
-        answers += [np.asarray(rng.choice([-(2**20), 2**20], q.value.size), dtype=np.int64) for q in base]
+        answers += [
+            np.asarray(rng.choice([-(2**31), -(2**20), 0, 2**20, 2**31 - 1], q.value.size), dtype=np.int64)
+            for q in base
+        ]
 
 
 def test_every_attempt_is_charged_and_the_ledger_ends_it() -> None:
