@@ -44,7 +44,7 @@ def write(found: Found) -> None:
     for experiment, methods, paper in (("table5", TABLE_5, P2_TABLE_5), ("table6", TABLE_6, P2_TABLE_6)):
         _dots(pictures / f"{experiment}.svg", found, experiment, list(methods), paper)
     panels = {}
-    for problem in ("adult", "credit1"):
+    for problem in dict.fromkeys(key[1] for key in found if key[0] == "parties"):
         curves = {}
         for name in ("all", "two thirds", "each alone"):
             ys = [_mean(found.get(("parties", problem, f"{name} {n}"), [])) for n in PARTIES]
@@ -159,7 +159,8 @@ def _noise(found: Found) -> str:
     for problem in ("adult", "credit1"):
         for epsilon in ("0.1", "1"):
             cells = [_shown(found.get(("noise", problem, f"{noise} {epsilon}"), [])) for noise in NOISES]
-            rows.append([f"{NAMES[problem]}, ε = {epsilon}", *cells])
+            if set(cells) != {"–"}:
+                rows.append([f"{NAMES[problem]}, ε = {epsilon}", *cells])
     return f"""## Who adds the noise
 
 `tr_cyc`, 100 trees in four batches. Splits: {_splits(found, "noise")}.
@@ -177,7 +178,8 @@ def _parties(found: Found) -> str:
     for problem in ("adult", "credit1"):
         for name in ("all", "two thirds", "each alone"):
             cells = [_shown(found.get(("parties", problem, f"{name} {n}"), [])) for n in PARTIES]
-            rows.append([f"{NAMES[problem]}: {name}", *cells])
+            if set(cells) != {"–"}:
+                rows.append([f"{NAMES[problem]}: {name}", *cells])
 
     def kept(problem: str) -> bool:
         aucs = [_mean(found.get(("parties", problem, f"all {n}"), [])) for n in PARTIES]
@@ -187,7 +189,7 @@ def _parties(found: Found) -> str:
         few, many = (_mean(found.get(("parties", problem, f"each alone {n}"), [])) for n in (3, 30))
         return many < few - 0.02
 
-    own = ("adult", "credit1")
+    own = [t for t in ("adult", "credit1") if ("parties", t, "each alone 30") in found]
     return f"""## Number of parties
 
 The noise of a total does not depend on how many parties share it, if all of them must answer ("all"). Sized for the
