@@ -1,6 +1,6 @@
 """Rerun the papers.
 
-    python -m benchmarks.papers --data DIR [--quick] [--only p0-figure-2,p2-table-6] [--workers 2] [--report]
+    python -m benchmarks.papers --data DIR [--quick] [--splits 3] [--only p0-figure-2,p2-table-6] [--report]
 
 Results are appended to ``results.jsonl`` beside this file; a job that is there is not run again. The report goes to
 ``docs/benchmarks/papers.md``, pictures beside it. Without ``--data`` only problems that are drawn here are run.
@@ -22,12 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of datasets.json and its files")
     parser.add_argument("--quick", action="store_true", help="one split of a thinned grid")
+    parser.add_argument("--splits", type=int, help="splits, if not those of the paper (or the one of --quick)")
     parser.add_argument("--only", default=",".join(STUDIES), help="studies, by name")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", action="store_true", help="run nothing, write the report")
     given = parser.parse_args()
     if not given.report:
-        jobs = [job for name in given.only.split(",") for job in STUDIES[name].jobs(given.quick)]
+        jobs = [job for name in given.only.split(",") for job in STUDIES[name].jobs(given.quick, given.splits)]
+        jobs.sort(key=lambda job: (job.split, job.run))  # what is stopped early has whole splits
         if given.data is None:
             jobs = [job for job in jobs if job.problem.startswith(DRAWN)]
         run(jobs, given.data or "", given.workers)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FRONT_DOOR", "STUDIES", "XGBOOST", "Job", "Study"]
+__all__ = ["FRONT_DOOR", "LOCAL", "OTHERS", "SKETCHED", "STUDIES", "XGBOOST", "Job", "Study"]
 
-FRONT_DOOR, XGBOOST = "front door", "xgboost"
+FRONT_DOOR = "front door"
+OTHERS = XGBOOST, SKETCHED, LOCAL = "xgboost", "xgboost on a private sketch", "xgboost on local noise"
 GREEDY = ("xgb", "xgb_cyc", "xgb_ada")
 RANDOM = ("tr", "tr_cyc", "tr_ada", "tr_ada_cyc")
 REAL = ("adult", "bank", "credit2", "california_binary", "higgs_18k", "credit1", "covtype_binary")
@@ -51,9 +52,9 @@ class Study:
     splits: int
     repeats: int
 
-    def jobs(self, quick: bool) -> Iterator[Job]:
+    def jobs(self, quick: bool, splits: int | None = None) -> Iterator[Job]:
         """Return its jobs; quick ones are a part of the whole."""
-        for split in range(1 if quick else self.splits):
+        for split in range(splits or (1 if quick else self.splits)):
             for run in range(1 if quick else self.repeats):
                 for job in self.fits(quick):
                     yield Job(job.problem, job.recipe, job.options, job.epsilon, split, run)
@@ -114,14 +115,22 @@ def p2_figure_2(quick: bool) -> Iterator[Job]:
             yield fit("credit1", recipe, epsilon, n_trees=own, max_depth=3)
 
 
+def leaf_job(problem: str, recipe: str, leaf: str) -> Job:
+    """Return a fit of P2's Table 4.
+
+    Averages are those of a forest: no tree sees another one's scores. Where leaves come from the sums of the splits
+    they are Newton weights at score 0, which are 4 * (share of class 1 - 1/2): the same order of rows.
+    """
+    options: dict[str, Any] = {"n_trees": 300 if recipe == "tr" else 25, "max_depth": 4}
+    if leaf == "average":
+        return fit(problem, recipe, 0.5, leaf="average" if recipe == "tr" else "newton", batch=1.0, **options)
+    return fit(problem, recipe, 0.5, leaf=leaf, **options)
+
+
 def p2_table_4(quick: bool) -> Iterator[Job]:
     for problem in P2_REAL:
         for recipe in SPLIT_METHODS.values():
-            for leaf in ("gradient", "average", "newton"):
-                options = {"leaf": leaf, "n_trees": 300 if recipe == "tr" else 25, "max_depth": 4}
-                if leaf == "average":
-                    options["batch"] = 1.0
-                yield fit(problem, recipe, 0.5, **options)
+            yield from (leaf_job(problem, recipe, leaf) for leaf in ("gradient", "average", "newton"))
 
 
 CANDIDATES = {"IH (s=5)": "hessian", "Quantiles": "quantiles", "Log": "log", "Uniform": "uniform"}
@@ -194,6 +203,7 @@ def p2_figure_5(quick: bool) -> Iterator[Job]:
     for t in (25, 100, 200) if quick else (25, 50, 75, 100, 150, 200):
         for recipe, options in METHODS.values():
             yield fit("credit1", recipe, n_trees=t, max_depth=4, **options)
+        yield fit("credit1", LOCAL, paper=False, n_trees=t, max_depth=4)
 
 
 P3_PROBLEMS = ("covtype_binary", "adult", "synthetic_cls", "synthetic_reg", "abalone")
@@ -209,8 +219,13 @@ def p3_figure_4(quick: bool) -> Iterator[Job]:
         yield fit(problem, XGBOOST, 0.0, paper=False)
 
 
+P3_BINS = (10, 20, 50, 100, 200)
+
+
 def p3_figure_1(quick: bool) -> Iterator[Job]:
-    for bins in (10, 50, 200) if quick else (10, 20, 50, 100, 200):
+    yield fit("adult", XGBOOST, 0.0, paper=False, n_trees=20)
+    for bins in (10, 50, 200) if quick else P3_BINS:
+        yield fit("adult", SKETCHED, paper=False, n_trees=20, bins=bins)
         yield fit("adult", "sarus", n_bins=bins)
         yield fit("adult", "sarus", paper=False, n_bins=bins)
 

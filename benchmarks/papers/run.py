@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.auto.problems import SIMULATED, Problem, load
-from benchmarks.papers.jobs import FRONT_DOOR, XGBOOST, Job
+from benchmarks.papers.jobs import FRONT_DOOR, OTHERS, Job
 from ledgerwood.learners import Schema
 
 RESULTS = Path(__file__).with_name("results.jsonl")
@@ -78,7 +78,6 @@ def evaluate(job: Job, folder: str) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = _learner(job, problem, regression, len(y))
-        X, X_test = (_codes(problem, frame) if job.recipe == XGBOOST else frame for frame in (X, X_test))
         model.fit(X, y)
         predicted = model.predict(X_test)
     found: dict[str, Any] = {"key": job.key, "cpu": round(time.process_time() - began, 2)}
@@ -93,11 +92,10 @@ def evaluate(job: Job, folder: str) -> dict[str, Any]:
 def _learner(job: Job, problem: Problem, regression: bool, rows: int) -> Any:
     from ledgerwood import learners as lw
 
-    if job.recipe == XGBOOST:
-        import xgboost
+    if job.recipe in OTHERS:
+        from benchmarks.papers.others import other
 
-        kind = xgboost.XGBRegressor if regression else xgboost.XGBClassifier
-        return kind(n_estimators=100, max_depth=6, learning_rate=0.3, enable_categorical=True, n_jobs=1)
+        return other(job, problem, rows)
     common: dict[str, Any] = {
         "epsilon": job.epsilon, "delta": 1 / rows, "schema": problem.schema, "n_threads": 1,
         "random_state": 1000 * job.split + job.run,
@@ -106,11 +104,6 @@ def _learner(job: Job, problem: Problem, regression: bool, rows: int) -> Any:
         return (lw.PrivateRegressor if regression else lw.PrivateClassifier)(**common)
     made = lw.PrivateBoostingRegressor if regression else lw.PrivateBoostingClassifier
     return made(recipe=job.recipe, **common, **dict(job.options))
-
-
-def _codes(problem: Problem, frame: pd.DataFrame) -> pd.DataFrame:
-    declared = problem.schema.categories or {}
-    return frame.assign(**{c: pd.Categorical(frame[c].astype(str), map(str, v)) for c, v in declared.items()})
 
 
 def known() -> Results:

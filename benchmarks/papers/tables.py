@@ -6,45 +6,102 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from benchmarks.papers.jobs import Job
 from benchmarks.papers.run import Results
 
-__all__ = ["Numbers", "cell", "lines", "ranks", "table", "verdict"]
+__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "mean_ranks", "pair", "table", "verdict"]
+
+Scores = dict[tuple[int, int], float]
+
+
+class Gap(NamedTuple):
+    """A mean over splits, its standard error, and the half width of its 95 % interval; nan if there is only one."""
+
+    mean: float
+    error: float = float("nan")
+    half: float = float("nan")
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number."""
+        return not np.isnan(self.mean)
+
+    @property
+    def open(self) -> bool:
+        """Whether zero lies in the 95 % interval (Student's)."""
+        return abs(self.mean) <= self.half
+
+    def plus(self, margin: float) -> Gap:
+        """Return the gap with a margin in its favour."""
+        return self._replace(mean=self.mean + margin)
+
+
+def averaged(values: Iterable[float]) -> Gap:
+    """Return the mean and its standard error."""
+    known = np.array(list(values), dtype=float)
+    if len(known) < 2:
+        return Gap(float(known.mean()) if len(known) else float("nan"))
+    error = float(known.std(ddof=1) / len(known) ** 0.5)
+    return Gap(float(known.mean()), error, error * float(stdtrit(len(known) - 1, 0.975)))
 
 
 class Numbers:
     """Results, averaged over splits and repeats."""
 
     def __init__(self, done: Results) -> None:
-        self._values: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._lines: dict[str, dict[tuple[int, int], dict[str, Any]]] = defaultdict(dict)
         for key, line in done.items():
-            problem, recipe, options, epsilon, _, _ = json.loads(key)
+            problem, recipe, options, epsilon, split, run = json.loads(key)
             if "failed" not in line:
-                self._values[json.dumps([problem, recipe, options, epsilon])].append(line)
+                self._lines[json.dumps([problem, recipe, options, epsilon])][split, run] = line
 
     @property
     def fits(self) -> int:
         """How many fits there are."""
-        return sum(map(len, self._values.values()))
+        return sum(map(len, self._lines.values()))
 
-    def of(self, job: Job, score: str = "auc") -> list[float]:
-        """Return all scores of a fit."""
+    def of(self, job: Job, score: str = "auc") -> Scores:
+        """Return all scores of a fit, by split and repeat."""
         key = json.dumps([job.problem, job.recipe, dict(job.options), job.epsilon])
-        return [line[score] for line in self._values.get(key, ()) if score in line]
+        return {at: line[score] for at, line in self._lines.get(key, {}).items() if score in line}
 
     def mean(self, job: Job, score: str = "auc") -> float:
         """Return the mean score, nan if it was not run."""
-        values = self.of(job, score)
-        return float(np.mean(values)) if values else float("nan")
+        return averaged(self.of(job, score).values()).mean
+
+    def shown(self, job: Job, digits: int = 4, score: str = "auc") -> str:
+        """Return the mean score and its standard error for a table."""
+        return cell(averaged(self.of(job, score).values()), digits)
+
+    def gap(self, one: Job, other: Job, score: str = "auc") -> Gap:
+        """Return by how much the first is higher, on the splits that both have."""
+        return pair(self.of(one, score), self.of(other, score))
+
+    def splits(self, jobs: Iterable[Job], score: str = "auc") -> str:
+        """Say how many splits these fits have."""
+        counts = {len(found) for job in jobs if (found := self.of(job, score))}
+        if not counts:
+            return "Not run yet."
+        least, most = min(counts), max(counts)
+        return f"Splits: {least}." if least == most else f"Splits: {least} to {most}."
 
 
-def cell(value: float, digits: int = 4) -> str:
-    """Return a number for a table."""
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+def pair(one: Scores, other: Scores) -> Gap:
+    """Return the mean difference over what both have."""
+    return averaged(one[at] - other[at] for at in one if at in other)
+
+
+def cell(value: Gap | float, digits: int = 4) -> str:
+    """Return a number for a table, with its standard error if it has one."""
+    mean, error, _ = value if isinstance(value, Gap) else Gap(value)
+    if np.isnan(mean):
+        return "–"
+    return f"{mean:.{digits}f}" + ("" if np.isnan(error) else f" ± {error:.{digits}f}".replace(" 0.", " ."))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -53,27 +110,47 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in body)
 
 
-def verdict(claim: str, cases: Mapping[str, bool | None]) -> str:
-    """Say whether a claim holds, and where it does not; None is a case that was not run."""
-    known = {name: holds for name, holds in cases.items() if holds is not None}
+def verdict(claim: str, cases: Mapping[str, Gap | bool | None]) -> str:
+    """Say whether a claim holds, where it does not, and where the 95 % interval leaves it open.
+
+    A gap holds if it is positive; None is a case that was not run.
+    """
+    known = {name: case for name, case in cases.items() if case is not None and (isinstance(case, bool) or case.known)}
     if not known:
         return f"**{claim}** Not run yet."
-    failed = [name for name, holds in known.items() if not holds]
-    if not failed:
-        return f"**{claim}** Reproduced ({len(known)} of {len(known)})."
-    if len(failed) == len(known):
-        return f"**{claim}** Not reproduced in any of {len(known)} cases."
-    return f"**{claim}** Reproduced in {len(known) - len(failed)} of {len(known)}; not: {', '.join(failed)}."
+    opened = [name for name, case in known.items() if isinstance(case, Gap) and case.open]
+    failed = [name for name, case in known.items() if name not in opened and not _holds(case)]
+    held = len(known) - len(opened) - len(failed)
+    found = "Reproduced" if held == len(known) else "Not reproduced" if len(failed) == len(known) else ""
+    if found:
+        words = f"{found} ({len(known)} of {len(known)})"
+    else:
+        parts = [f"Reproduced in {held} of {len(known)}"]
+        parts += [f"not: {', '.join(failed)}"] if failed else []
+        with_it = sum(_holds(known[name]) for name in opened)
+        parts += [f"open, {with_it} of {len(opened)} with the claim's sign: {', '.join(opened)}"] if opened else []
+        words = "; ".join(parts)
+    alone = any(isinstance(case, Gap) and np.isnan(case.error) for case in known.values())
+    return f"**{claim}** {words}{'; one split only, signs may be chance' if alone else ''}."
 
 
-def ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return the mean rank of each method, 1 for the highest score; columns with a missing score are left out."""
-    matrix = np.array(list(scores.values()), dtype=float)
-    full = matrix[:, ~np.isnan(matrix).any(axis=0)]
-    if not full.shape[1]:
-        return dict.fromkeys(scores, float("nan"))
-    order = (-full).argsort(axis=0).argsort(axis=0) + 1
-    return dict(zip(scores, order.mean(axis=1).tolist()))
+def _holds(case: Gap | bool) -> bool:
+    return case if isinstance(case, bool) else case.mean > 0
+
+
+def mean_ranks(scores: Mapping[str, Sequence[Scores]]) -> dict[str, Scores]:
+    """Return each method's mean rank over problems, for every split that all of them have; 1 is the highest score."""
+    columns = [column for column in zip(*scores.values()) if all(column)]
+    if not columns:
+        return {name: {} for name in scores}
+    shared = set.intersection(*(set(found) for column in columns for found in column))
+    found: dict[str, Scores] = {name: {} for name in scores}
+    for at in sorted(shared):
+        matrix = np.array([[values[at] for values in column] for column in columns])
+        order = (-matrix).argsort(axis=1).argsort(axis=1) + 1
+        for name, rank in zip(scores, order.mean(axis=0).tolist()):
+            found[name][at] = rank
+    return found
 
 
 def lines(

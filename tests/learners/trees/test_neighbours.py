@@ -21,6 +21,7 @@ RUNS = [(name, {}) for name in RECIPES] + [
     ("xgb", {"split": "permute_and_flip", "missing": "private"}),
     ("xgb", {"loss": "softmax", "n_classes": 3}),
     ("xgb", {"loss": "squared", "leaf": "laplace"}),
+    ("tr", {"loss": "squared", "leaf": "laplace", "min_child_weight": 9.0}),
     ("xgb", {"loss": "hinge"}),
     ("xgb", {"accounting": "paper"}),
     ("xgb", {"gradient_clip": 0.5}),

@@ -213,13 +213,15 @@ def test_squared_pairs_within_their_bound(clip) -> None:
             assert loss.pair_square(bound, neighbours) == 4 * loss.gradient_square(bound)  # the count is free
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
-    n=strategies.integers(0, 40), part=strategies.floats(-1, 1), sign=strategies.sampled_from([-1, 1]),
-    l2=strategies.sampled_from([0.0, 0.1, 1.0]), neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
+    n=strategies.integers(0, 40), part=strategies.sampled_from([-1.0, -0.3, 0.0, 0.9, 1.0]),
+    sign=strategies.sampled_from([-1, 1]), floor=strategies.sampled_from([0.0, 2.0, 6.5, 20.0]),
+    l2=strategies.sampled_from([0.0, 0.1, 1.0, 30.0]),
+    neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
 )  # fmt: skip
-def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, l2, neighbours) -> None:
-    own = Settings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours)
+def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, floor, l2, neighbours) -> None:
+    own = Settings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours, min_child_weight=floor)
     loss, bound = own.make_loss(), 1 << 16
     g = math.isqrt(loss.gradient_square(bound))
     base = int(part * n * g)
@@ -232,6 +234,17 @@ def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, l2, neig
         assert abs(value(base + sign * g, n + 1) - value(base, n)) <= size
     else:
         assert abs(value(base + sign * g, n + 1) - value(base - sign * g, n + 1)) <= size
+
+
+@pytest.mark.parametrize("floor", [0.0, 1.0, 7.0, 200.0])
+def test_the_sensitivity_of_a_laplace_output_is_reached(floor) -> None:
+    own = Settings(leaf="laplace", loss="squared", l2=0.0, min_child_weight=floor)
+    loss, bound, n = own.make_loss(), 1 << 16, max(1, int(floor))
+    g = math.isqrt(loss.gradient_square(bound))
+    before, after = np.array([[[[n * g, n]]], [[[n * g - g, n + 1]]]])
+    moves = laplace_values(own, loss, bound, after)[0] - laplace_values(own, loss, bound, before)[0]
+    size = laplace_values(own, loss, bound, before)[1]
+    assert size - 3 <= abs(int(moves.item())) <= size
 
 
 class Ears:

@@ -106,8 +106,7 @@ def weights_of(
 ) -> NDArray[np.float64]:
     """Return leaf weights before the learning rate; ``sigma`` is the noise of a gradient sum."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        raw = np.where(denominator > 0, -gradients / denominator, 0.0)
+    raw = np.divide(-gradients, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     if settings.shrink:
         kept = kept * _signal_share(settings.shrink, gradients, sigma)
@@ -124,8 +123,9 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
 def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
-    with np.errstate(divide="ignore"):
-        spread = np.where(denominator > 0, sigma / denominator, settings.leaf_clip)
+    spread: NDArray[np.float64] = np.divide(
+        sigma, denominator, out=np.full(denominator.shape, settings.leaf_clip), where=denominator > 0
+    )
     kept = _signal_share(settings.shrink, gradients, sigma) if settings.shrink else 1.0
     return np.minimum(spread, settings.leaf_clip) * kept
 
@@ -133,16 +133,17 @@ def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -
 def laplace_values(
     settings: Settings, loss: Loss, bound: int, sums: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
-    """Return floor(-S / (n + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3's output noise).
+    """Return floor(-S / (max(n, N) + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3).
 
-    One more record moves -S / (n + lambda) by at most g* / (1 + lambda); the floor adds less than one step.
+    ``N`` is ``min_child_weight``, at least 1. One more record moves the quotient by at most
+    g* (2 N + lambda) / ((N + lambda) (N + 1 + lambda)); the floor adds less than one step.
     """
-    penalty = round(settings.l2 * 16)
-    scaled = -sums[0, ..., 0] * 16 * (1 << SCORE_BITS - 12)
-    denominator = 16 * sums[0, ..., 1] + penalty
-    values = np.where(denominator > 0, scaled // np.maximum(denominator, 1), 0)
+    unit, penalty = 16 * (1 << SCORE_BITS - 12), round(settings.l2 * 16)
+    least = max(1, math.ceil(settings.min_child_weight))
+    values = -sums[0, ..., 0] * unit // (16 * np.maximum(sums[0, ..., 1], least) + penalty)
     g = math.isqrt(loss.gradient_square(bound)) if settings.tight else ONE
-    move = -(-g * 16 * (1 << SCORE_BITS - 12) // (16 + penalty)) + 1
+    small = 16 * least + penalty
+    move = -(-g * unit * (small + 16 * least) // (small * (small + 16))) + 1
     return values, float(move * (2 if settings.neighbours == "replace_one" else 1))
 
 

@@ -79,7 +79,8 @@ class Settings:
     gradient_clip
         Shortens a record's pair to this norm.
     min_child_weight
-        Leaves whose *released* weight is below it get weight 0.
+        Leaves whose *released* weight is below it get weight 0; with ``laplace`` leaves a sum is divided by at least
+        this many rows, and needs less noise.
     sketch_rounds, sketch_features
         How many rounds refine the ``hessian`` candidates, and whether of all features or of the tree's own.
     shares
