@@ -40,6 +40,12 @@ class Table:
         the code ``len(categories)`` is reserved for missing and unknown.
     rows
         The number of rows.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"hours": [3.0], "colour": ["red"]})
+    >>> table = read_table(frame, Schema(bounds={"hours": (0, 5)}, categories={"colour": ["green", "red"]}))
+    >>> table.names, [cells.tolist() for cells in table.cells]
+    (('hours', 'colour'), [[3.0], [1]])
     """
 
     columns: tuple[Column, ...]

@@ -48,6 +48,9 @@ class Certificate:
     The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other; if
     ``guess``, it guessed the input right and wrong so many times in ``2 n`` (see ``Block``). ``earlier`` holds the
     counts of a block before it, with the event chosen then, where both make one bound.
+
+    >>> Certificate("epsilon", 1.2, 1.0, 0.0, "output > 0", "first", 900, 100, 1000, 0.99).contradicts
+    True
     """
 
     quantity: str
@@ -96,6 +99,12 @@ class AuditReport:
 
     ``flagged`` means that the claim is contradicted. ``passed`` means that the audit ran to its end, met no problem and
     contradicted nothing. A mechanism that raises, returns nan, ignores its generator or is too slow is neither.
+
+    >>> from ledgerwood.accounting import PureDP
+    >>> from ledgerwood.verification import audit
+    >>> report = audit(lambda data, rng: len(data), PureDP(1.0), pair=([1], []), samples=2000, seed=1)
+    >>> report.flagged, report.passed
+    (True, False)
     """
 
     claim: str
