@@ -187,7 +187,9 @@ def test_the_mirror_rounds_outwards(h, seed):
     groups = ((4 * h, 9),)
     plan = recursion._Plan(groups, (), h, 5, 0.0, 0.0)
     machine = recursion._Machine(plan, groups, upper=True, lower=True)
-    kernels.load(state, 36, machine._one_minus, machine._exponential, machine._pad, machine._work)
+    padding = machine._one_minus, machine._exponential, machine._pad
+    kernels.load_upper(state[0], 36, *padding, machine._work[0])
+    kernels.load_lower(state, *padding, machine._work)
     for i in range(1, 6):
         shrink, v = mp.exp(-mp.mpf(h) * i), mp.mpf(float(upper[i]))
         rows = [mp.mpf(float(x)) for x in machine._work[:, machine._pad - i]]

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ledgerwood.accounting import Ledger
+from ledgerwood.errors import ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
 from ledgerwood.learners.engines import Partitions
 
@@ -74,6 +75,11 @@ def child(folder: Path, recipe: str, table: str, at: int | None, part: float = 0
                 die(at, part)
             fit(folder, recipe, table)
             code = 0
+        except ParameterError as error:
+            if "not finished" in str(error):  # the one before died after its model was in place
+                code = 0
+            else:
+                print(error, file=sys.stderr)
         except BaseException as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
         os._exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import pytest
 
 import ledgerwood
 from ledgerwood.accounting import Ledger
-from ledgerwood.errors import EngineLost, ParameterError
+from ledgerwood.errors import EngineLost, ParameterError, ReleaseRefused
 from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
     BoostedAdaSSPRegressor,
@@ -32,6 +33,7 @@ from ledgerwood.learners.checkpoint import digest_of
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
 from ledgerwood.learners.engines.resting import RestingAggregator
+from ledgerwood.mechanisms import keyed
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
 COLUMNS = ["a", "b", "c"]
@@ -269,6 +271,63 @@ def test_parts_are_known_again_and_changed_parts_are_refused(tmp_path: Path) -> 
     with pytest.raises(ParameterError, match="not the same data"):
         model().fit(other, checkpoint=tmp_path / "run")
     model().fit(table, checkpoint=tmp_path / "run")
+
+
+def results(folder: Path) -> list[Any]:
+    """The released values on record, as they are in the file."""
+    records = [
+        json.loads(line.partition(" ")[2] or line) for line in (folder / "results.jsonl").read_text().splitlines()
+    ]
+    return [record["value"] for record in records if "value" in record]
+
+
+def test_two_copies_of_a_checkpoint_with_one_record_changed_share_no_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attacker who gets past the digest of the data, and finishes two copies, gets two releases with two noises."""
+    monkeypatch.setattr(PrivateBoostingClassifier, "_digest", lambda self, given, target, key: "always the same")
+    data, run, copy = frame(), tmp_path / "run", tmp_path / "copy"
+    other = data.assign(y=data["y"].where(data.index != 7, 1 - data["y"]))
+    killed(model("tr"), 1, data[COLUMNS], data["y"], checkpoint=run)
+    shutil.copytree(run, copy)
+    budget = tmp_path / "budget.jsonl"
+    for table, folder in ((data, run), (other, copy)):
+        killed(model("tr"), 2, table[COLUMNS], table["y"], checkpoint=folder)
+    (first, second), (third, fourth) = results(run), results(copy)
+    assert first == third and second != fourth
+    noisy = [np.frombuffer(base64.b64decode(value["$array"]), dtype=value["dtype"]) for value in (second, fourth)]
+    assert (np.abs(noisy[0] - noisy[1]) > 4096).sum() > 2  # one record moves one leaf, by less than this
+    with Ledger.open(budget, 2.5, 1e-4) as ledger:  # a ledger that pays for both notices the second value
+        shared, twin = tmp_path / "shared", tmp_path / "twin"
+        killed(model("tr"), 1, data[COLUMNS], data["y"], checkpoint=shared, ledger=ledger)
+        shutil.copytree(shared, twin)
+        killed(model("tr"), 3, data[COLUMNS], data["y"], checkpoint=shared, ledger=ledger)
+        with pytest.raises(ReleaseRefused, match="another value"):
+            model("tr").fit(other[COLUMNS], other["y"], checkpoint=twin, ledger=ledger)
+        assert len(ledger.journal()) == 3 and len(results(twin)) == 1
+        model("tr").fit(data[COLUMNS], data["y"], checkpoint=twin, ledger=ledger)  # the same data: the same releases
+        assert len(ledger.journal()) == 4
+
+
+def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address of an object may be part of a seal: a resumed run would not be known again."""
+    seen: list[bytes] = []
+    pieces = keyed._pieces
+
+    def watched(value: Any) -> Any:
+        for piece in pieces(value):
+            seen.append(bytes(piece))
+            yield piece
+
+    monkeypatch.setattr(keyed, "_pieces", watched)
+    data = frame(200)
+    given = data[COLUMNS], data["y"]
+    for number, recipe in enumerate(["xgb", "sarus", "feverless", "tr_ih_ebm", "pr"]):
+        model(recipe, n_trees=1, rows=0.5).fit(*given, checkpoint=tmp_path / f"{number}")
+    BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-5, schema=Schema(classes=[0, 1])).fit(
+        *given, checkpoint=tmp_path / "linear"
+    )
+    assert seen and not any(b" at 0x" in piece for piece in seen)
 
 
 class Losing:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +53,65 @@ def test_a_ledger_charges_a_name_once_and_refuses_another_release_under_it(tmp_p
     for other, label in ((mechanism, "columns"), (GaussianMechanism(sigma=40.0), "rows")):
         with pytest.raises(ReleaseRefused, match="another one"):
             ledger.release(other, 1000, label=label, rng=KeyedSource(key, "0"))
+    scaled = GaussianMechanism(sigma=40.0, sensitivity=2.0)  # the same cost: only its seal tells it from the first
+    for same_cost, value in ((mechanism, 1001), (scaled, 1000)):
+        with pytest.raises(ReleaseRefused, match="another value"):
+            ledger.release(same_cost, value, label="rows", rng=KeyedSource(key, "0"))
+    assert ledger.spent().amount == spent and len(ledger.journal()) == 1
     ledger.release(mechanism, 1000, label="rows", rng=KeyedSource(key, "1"))
     assert ledger.spent().amount == pytest.approx(2 * spent)
     assert ledger.journal()[0].private
     ledger.close()
+
+
+def test_a_name_that_is_not_bound_to_the_value_is_refused() -> None:
+    class Named:
+        private, word_bits, prefetch, release_id = True, 64, True, "mine:0"
+
+        def words(self, count: int) -> np.ndarray:
+            return np.zeros(count, dtype=np.uint64)
+
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ParameterError, match="bind its words to the value"):
+        ledger.release(GaussianMechanism(sigma=20.0), 1000, label="rows", rng=Named())
+    assert not ledger.journal()
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+VALUES: list[Any] = [
+    0, 1, -1, True, 1.0, 0.0, -0.0, math.nan, math.inf, 10**5000, "1", "", "\ud800", None, b"1", [], [[]], (), [1],
+    (1,), [1, 2], [[1], 2], [[1, 2]], {}, {1: 2}, {2: 1}, {"1": 2}, np.int64(1), np.int32(1), np.float64(1),
+    np.longdouble(1), np.datetime64("2020-01-01"), np.array(1), np.array([1]), np.array([[1]]), np.array([1, 0]),
+    np.array([1, 2]), np.array([1], dtype=np.int32), np.array([1.0]), np.array(["1"]), np.array([1], dtype=object),
+    np.array([None], dtype=object), Odd, Odd(), GaussianMechanism(1.0), GaussianMechanism(2.0), 1 + 2j,
+]  # fmt: skip
+
+
+def test_any_value_has_a_seal_and_others_have_other_ones() -> None:
+    key = fresh_key()
+    seals = [KeyedSource(key, "0").bound(None, value).seal for value in VALUES]
+    assert len(set(seals)) == len(VALUES)
+    assert seals == [KeyedSource(key, "0").bound(None, value).seal for value in VALUES]
+    assert len({KeyedSource(key, "0").bound(None, value).words(1).item() for value in VALUES}) == len(VALUES)
+    assert KeyedSource(key, "1").bound(None, 1).seal not in seals
+    assert KeyedSource(fresh_key(), "0").bound(None, 1).seal not in seals
+    assert KeyedSource(key, "0").bound(GaussianMechanism(1.0), 1).seal not in seals
+    strided = np.arange(12).reshape(3, 4)
+    assert KeyedSource(key, "0").bound(None, strided.T).seal == KeyedSource(key, "0").bound(None, strided.T.copy()).seal
+
+
+def test_noises_of_two_values_under_one_name_are_independent() -> None:
+    """Without the seal the difference of the two releases would be the difference of the values."""
+    mechanism, size = GaussianMechanism(sigma=1000.0), 4000
+    value = np.zeros(size, dtype=np.int64)
+    other = value.copy()
+    other[0] = 1
+    key = fresh_key()
+    first, second = (mechanism.release(v, KeyedSource(key, "0").bound(mechanism, v)) for v in (value, other))
+    difference = (np.asarray(first) - np.asarray(second))[1:] / 1000.0
+    spread = float(np.mean(difference**2))  # 2 if they are independent, 0 if the noise is the same
+    assert abs(spread - 2) < 8 * 2 * math.sqrt(2 / size)

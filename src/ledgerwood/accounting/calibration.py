@@ -12,8 +12,11 @@ from ledgerwood.accounting.optimal import coarse_log_delta, grid_of
 from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailable, ParameterError
 
-#: Relative width of the final bracket around the boundary between too little and enough noise.
-_TOLERANCE = 1e-7
+#: Relative width of the final bracket around the boundary between too little and enough noise; and of one that only
+#: says where to look.
+_TOLERANCE, _ROUGH = 1e-7, 1e-4
+#: How far on the safe side of the boundary the answer on a slow grid is aimed at, and may lie.
+_AIM, _ALLOWED = 1e-5, 5e-5
 #: How far from the start a search goes, in powers of e: by Theorem 1 (1e100) and by the exact methods (1e15).
 _FAR, _NEAR = 230.0, 35.0
 #: Cell evaluations (1e9 a second) of a price that is searched for on coarser grids first; and of one not asked twice.
@@ -50,7 +53,8 @@ def calibrate(
     -------
     float
         A scale ``s`` with ``cost(s).epsilon(delta) <= epsilon``, tested with the very call a user would make, and
-        within a relative 1e-7 of a scale that fails (within 1e-3 if one price of many selections takes over 0.1 s).
+        within a relative 1e-7 of the least noise (within 5e-5 if one price takes over 5 ms, as for hundreds of
+        selections; within 1e-3 if it takes over 0.1 s).
 
     >>> from ledgerwood.accounting import Gaussian
     >>> f"{calibrate(lambda s: 1000 * Gaussian(sigma=s), epsilon=1.0, delta=1e-6):.4f}"
@@ -67,16 +71,18 @@ def calibrate(
         sign = _direction(_Prices(cost, target, allowed, quick), math.log(start), _FAR)
         if quick != method:
             with contextlib.suppress(CalibrationError):  # what Theorem 1 cannot meet a tighter method may
-                start = _search(_Prices(cost, target, allowed, quick), math.log(start), sign, _FAR)
+                rough = _Prices(cost, target, allowed, quick)
+                start = _search(rough, math.log(start), sign, _FAR, tolerance=_ROUGH)
     except MethodUnavailable:
         sign = _direction(_Prices(cost, target, allowed, method), math.log(start), _NEAR)
     exact, step = _Prices(cost, target, allowed, method), 0.03
     if method is None and quick == "rdp":
         outlook = _from_coarse_grids(cost, target, allowed, math.log(start), sign)
         if outlook is not None:
-            there, step, last_look = outlook
-            if last_look and exact(there) <= 0:
-                return _confirmed(cost, math.exp(there), sign, target, allowed, method)
+            there, step, slope, last_look = outlook
+            found = _next_to(exact, there, slope, sign, 1 if last_look else 4)
+            if found is not None:
+                return _confirmed(cost, math.exp(found), sign, target, allowed, method)
             start = math.exp(there)
     best = _search(exact, math.log(start), sign, _NEAR, step=step)
     return _confirmed(cost, best, sign, target, allowed, method)
@@ -84,7 +90,7 @@ def calibrate(
 
 def _from_coarse_grids(
     cost: Callable[[float], Cost], epsilon: float, delta: float, start: float, sign: float
-) -> tuple[float, float, bool] | None:
+) -> tuple[float, float, float, bool] | None:
     """Where the search on the fine grid will end, as seen from two coarse ones; None if there is no slow grid.
 
     Every grid gives an upper bound, and on c cells per ε the bound is off by nearly a constant / c^1.8. So
@@ -96,26 +102,46 @@ def _from_coarse_grids(
         Log scale, on the safe side of what is expected by up to 5 % of the way from 4 to 8 cells (5e-4 of the scale).
     float
         How far around it to look first.
+    float
+        The slope of log δ there.
     bool
         Whether the fine grid takes so long that an answer there is taken as it is.
     """
-    four, eight = (_Prices(cost, epsilon, delta, None, cells=cells) for cells in (4, 8))
+    theorem, four, eight = (_Prices(cost, epsilon, delta, *how) for how in (("rdp", None), (None, 4), (None, 8)))
     try:
         grid = grid_of(cost(math.exp(start)), epsilon)
         if grid is None or grid.work < _QUICK or grid.cells < 16:
             return None
-        # Theorem 1 asks for some 6 % more noise than the coarse grid does.
-        good, bad = _bracket(four, start - 0.06 * sign, sign, _NEAR, step=0.01)
-        at_four = boundary(four, good=good, bad=bad, tolerance=1e-5)
-        slope = (four(bad) - four(good)) / abs(bad - good)
-        way = -eight(at_four) / slope
-        way -= eight(at_four - sign * way) / slope
-    except (MethodUnavailable, CalibrationError):
+        # Theorem 1 asks for some 5 % more noise than the coarse grid does, and falls as steeply.
+        at_four = start - 0.05 * sign
+        slope = (theorem(start) - theorem(at_four)) / (start - at_four)
+        for _ in range(8):
+            before, at_four = at_four, at_four - four(at_four) / slope
+            if abs(at_four - before) < 2e-4:
+                break
+            slope = (four(at_four) - four(before)) / (at_four - before)
+        first = at_four - eight(at_four) / slope
+        at_eight = first - eight(first) / slope
+    except (MethodUnavailable, CalibrationError, ZeroDivisionError):
         return None
+    way = sign * (at_four - at_eight)
     if not 0 < way < 0.05:
         return None
     there = at_four - sign * way * (1 + _BEYOND_EIGHT.get(grid.cells, 0.39))
-    return there, 0.05 * way, grid.work > _LONG
+    return there, 0.05 * way, slope, grid.work > _LONG
+
+
+def _next_to(exact: _Prices, start: float, slope: float, sign: float, most: int) -> float | None:
+    """A log scale that meets the target next to the boundary, by Newton's method; None if so many prices find none."""
+    there, met = start, None
+    for _ in range(most):
+        beyond = sign * exact(there) / slope  # how far on the safe side, as far as the slope tells
+        if beyond >= 0:
+            met = there
+        if 0 <= beyond <= _ALLOWED:
+            break
+        there -= sign * (beyond - _AIM)
+    return met
 
 
 def recalibrate(
@@ -158,10 +184,12 @@ class _Prices:
         return self._found[u]
 
 
-def _search(price: _Prices, start: float, sign: float, reach: float, *, step: float = 0.03) -> float:
+def _search(
+    price: _Prices, start: float, sign: float, reach: float, *, step: float = 0.03, tolerance: float = _TOLERANCE
+) -> float:
     """The scale with the least noise that meets the target, near e^start first."""
     good, bad = _bracket(price, start, sign, reach, step)
-    return math.exp(boundary(price, good=good, bad=bad, tolerance=_TOLERANCE))
+    return math.exp(boundary(price, good=good, bad=bad, tolerance=tolerance))
 
 
 def _gap(

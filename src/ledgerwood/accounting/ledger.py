@@ -185,18 +185,19 @@ class Ledger:
             A public name for the journal; with a plan, the plan's label.
         rng
             A seeded generator for tests. The release is then recorded as not private, unless ``rng.private`` is True
-            (a source of true randomness). A source with a ``release_id`` names the release: its words are a secret
-            function of that name, so that making the release of the same value again shows nothing new: that it is
-            the same value is the caller's promise. If the name is on record, with this label and this cost, nothing
-            is charged (``docs/theory/replay.md``).
+            (a source of true randomness). A source with a ``release_id`` names the release, and binds its words to
+            mechanism and value (``bound``): they are a secret function of all three, so that making the release of the
+            same value again shows nothing new. If the name is on record, with this label, cost and value (known by
+            its ``seal``), nothing is charged; with any other it is refused (``docs/theory/replay.md``).
 
         Raises
         ------
         BudgetExceeded, OffPlan, LedgerClosed, JournalError
             Nothing was drawn and nothing released.
         """
-        self._record(_asked(mechanism, value, label, rng))
-        return mechanism.release(value, rng)
+        entry, source = _asked(mechanism, value, label, rng)
+        self._record(entry)
+        return mechanism.release(value, source)
 
     @contextlib.contextmanager
     def parallel(self, label: str) -> Iterator[Parts]:
@@ -430,10 +431,16 @@ class Ledger:
     def _again(self, entry: Entry) -> int:
         """Return the number of a release that is on record under this name; refuse another one under its name."""
         number, found = self._named[entry.id or ""]
-        if found != entry:
+        if found._replace(data=None) != entry._replace(data=None):
             raise ReleaseRefused(
-                f"{entry.label!r} has the name of the release {found.label!r} on record, and is another one: its noise "
-                "would be the same; nothing was released"
+                f"{entry.label!r} has the name of the release {found.label!r} on record, and is another one: nothing "
+                "was released"
+            )
+        if found.data != entry.data:
+            raise ReleaseRefused(
+                f"{entry.label!r} was begun before, under this name, with another value: the table or the arithmetic "
+                "of this machine is not that of the record. Nothing was released; resume where it was begun, or begin "
+                "a new run"
             )
         return number
 
@@ -507,18 +514,27 @@ class Part:
 
     def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Like :meth:`Ledger.release`, about this part's records only."""
-        asked = _asked(mechanism, value, label, rng)
-        self._ledger._record(asked._replace(block=self._block, part=self._key))
-        return mechanism.release(value, rng)
+        entry, source = _asked(mechanism, value, label, rng)
+        self._ledger._record(entry._replace(block=self._block, part=self._key))
+        return mechanism.release(value, source)
 
 
-def _asked(mechanism: Mechanism[Value, Result], value: Value, label: str, rng: Any) -> Entry:
-    """Return the entry a release asks for, after the mechanism's own look at the value (its shape, its type)."""
+def _asked(mechanism: Mechanism[Value, Result], value: Value, label: str, rng: Any) -> tuple[Entry, Any]:
+    """Return the entry a release asks for, after the mechanism's own look at the value (its shape, its type).
+
+    And the source to draw from: one that names its releases is bound to this value first.
+    """
     check = getattr(mechanism, "check", None)
     if check is not None:
         check(value)
     private = rng is None or getattr(rng, "private", False) is True
-    return Entry("release", _checked_label(label), mechanism.cost, private, id=getattr(rng, "release_id", None))
+    entry = Entry("release", _checked_label(label), mechanism.cost, private)
+    if getattr(rng, "release_id", None) is None:
+        return entry, rng
+    if not hasattr(rng, "bound"):
+        raise ParameterError("rng", "bind its words to the value: a name alone would serve for two", type(rng).__name__)
+    source = rng.bound(mechanism, value)
+    return entry._replace(id=source.release_id, data={"seal": source.seal}), source
 
 
 def _checked_label(label: str) -> str:

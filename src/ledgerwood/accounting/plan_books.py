@@ -112,6 +112,8 @@ class PlanBooks:
         for run in self._runs:
             self._planned[run.label] += run.times
             self._costs[run.label] = run.cost
+        self._needs_order = {label: needs_order(cost) for label, cost in self._costs.items()}
+        self._groups = frozenset(item.label for item in plan.items if isinstance(item, InParallel))
         self._reserve_limit = to_units(plan.reserve_mu**2 * (1 + RESERVE_SLACK), up=False) if plan.reserve_mu else 0
         self._reserve_used = 0
         self._used: Counter[str] = Counter()
@@ -150,7 +152,7 @@ class PlanBooks:
                     raise OffPlan("what is left of the plan's reserve is too small; nothing was released")
             case "release":
                 self._admit_step(entry, posting.step)
-                if self._is_group(entry.label):
+                if entry.label in self._groups:
                     raise OffPlan(
                         f"{entry.label!r} is a parallel group of the plan; nothing was released. "
                         f"Use `with ledger.parallel({entry.label!r}) as parts:`"
@@ -162,7 +164,7 @@ class PlanBooks:
                     )
             case "parallel":
                 self._admit_step(entry, posting.step)
-                if not self._is_group(entry.label) and self.neighbours != "add_remove":
+                if entry.label not in self._groups and self.neighbours != "add_remove":
                     raise OffPlan(
                         f"{entry.label!r} is not a parallel group of the plan, and for replace-one neighbours a block "
                         f"costs two parts; nothing was released. Plan it with InParallel"
@@ -222,12 +224,11 @@ class PlanBooks:
 
     # ---- inside
 
-    def _is_group(self, label: str) -> bool:
-        return any(isinstance(item, InParallel) and item.label == label for item in self.plan.items)
-
     def _step(self, entry: Entry) -> Place | None:
         cost = self._costs.get(entry.label)
-        return self._order.after(cost) if cost is not None and needs_order(cost) else self._order.place
+        if cost is None or not self._needs_order[entry.label]:
+            return self._order.place
+        return self._order.after(cost)
 
     def _admit_step(self, entry: Entry, step: Place | None) -> None:
         label = entry.label
@@ -241,7 +242,7 @@ class PlanBooks:
                 f"the turn of {label!r} has passed: a later selection of the plan has run; nothing was released. "
                 "Selections must keep the plan's order"
             )
-        if needs_order(self._costs[label]) and any(found.ordered for found in self._blocks.values()):
+        if self._needs_order[label] and any(found.ordered for found in self._blocks.values()):
             raise OffPlan(f"{label!r} must wait until the open parallel block ends; nothing was released")
 
     def _take(self, entry: Entry, step: Place | None) -> None:
@@ -259,7 +260,7 @@ class PlanBooks:
         if not allowed:
             allowed = {label: (self._costs[label], 1)}
         block = Block.begin(label, pairs=self.neighbours == "replace_one")
-        self._blocks[self._entries] = PlanBlock(block, allowed, Counter(), {}, needs_order(self._costs[label]))
+        self._blocks[self._entries] = PlanBlock(block, allowed, Counter(), {}, self._needs_order[label])
         self.tally.watch(self._entries, block)
 
     def _review_part(self, entry: Entry) -> Posting:

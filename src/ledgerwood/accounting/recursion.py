@@ -242,12 +242,12 @@ class _Step:
         left_over = r + h * np.arange(cells, -1, -1)
         scale = -math.expm1(-epsilon)
         self.cells = cells
-        self.q = -np.expm1(-left_over) / scale
-        self.p = np.exp(-left_over) * -np.expm1(-t) / scale
-        self.bend = np.maximum(np.exp(-left_over) * (math.expm1(h) ** 2 / scale), 1e-290)
-        self.inverse_bend = 0.25 / self.bend
+        q = -np.expm1(-left_over) / scale
+        p = np.exp(-left_over) * -np.expm1(-t) / scale
+        bend = np.maximum(np.exp(-left_over) * (math.expm1(h) ** 2 / scale), 1e-290)
+        inverse_bend = 0.25 / bend
         bend_r = max(math.exp(-r) * math.expm1(r) ** 2 / scale, 1e-290) if r > 0 else 0.0
-        self.shape = np.array(
+        shape = np.array(
             [
                 cells,
                 math.exp(r) * math.expm1(rest) / math.expm1(h) if r > 0 else 1.0,
@@ -258,12 +258,14 @@ class _Step:
                 1 / math.expm1(r) if r > 0 else 0.0,
                 bend_r,
                 0.25 / bend_r if r > 0 else 0.0,
-                max(1e-306 / float(np.max(self.bend)), 1e-306),
+                max(1e-306 / float(np.max(bend)), 1e-306),
             ]
         )
-        self.shift = cells if r <= rest else cells + 1
-        self.scale = math.exp(r) if r <= rest else math.exp(-rest)
-        self.slack = 1.0 + (32 + 4 * epsilon) * _ULP
+        shift = cells if r <= rest else cells + 1
+        stretch = math.exp(r) if r <= rest else math.exp(-rest)
+        slack = 1.0 + (32 + 4 * epsilon) * _ULP
+        self.upper = q, p, bend, inverse_bend, shape, slack
+        self.lower = q, p, shift, stretch, slack
 
 
 class _Machine:
@@ -293,29 +295,46 @@ class _Machine:
 
     def _apply(self, source: Array, source_counts: Sequence[int], which: int, goal: Array) -> None:
         """Merge step ``which`` on top of ``source`` into ``goal``."""
-        kernels, pad = self._kernels, self._pad
         counts = list(source_counts)
-        kernels.load(source, self._index(counts), self._one_minus, self._exponential, pad, self._work)
+        reach = self._index(counts)
         counts[which] += 1
         limit = min(self._index(counts), self._plan.last)
-        step, work, scratch = self._steps[which], self._work, self._scratch
         if self._upper:
-            bends = step.bend, step.inverse_bend, step.shape
-            kernels.raise_upper(work, pad, limit, step.q, step.p, *bends, step.slack, scratch, goal[0])
+            self._raise_upper(source[0], reach, limit, which, goal[0])
         if self._lower:
-            ahead = step.shift, step.scale
-            kernels.raise_lower(work, pad, limit, step.q, step.p, *ahead, step.slack, scratch, self._chosen, goal)
+            self._raise_lower(source, limit, which, goal)
+
+    def _raise_upper(self, source: Array, reach: int, limit: int, which: int, goal: Array) -> None:
+        kernels, step, pad, padded = self._kernels, self._steps[which], self._pad, self._work[0]
+        kernels.load_upper(source, reach, self._one_minus, self._exponential, pad, padded)
+        kernels.raise_upper(padded, pad, limit, *step.upper, self._scratch, goal)
+
+    def _raise_lower(self, source: Array, limit: int, which: int, goal: Array) -> None:
+        kernels, step, pad, work = self._kernels, self._steps[which], self._pad, self._work
+        kernels.load_lower(source, self._one_minus, self._exponential, pad, work)
+        kernels.raise_lower(work, pad, limit, *step.lower, self._scratch, self._chosen, goal)
 
     def schedule(self) -> Array:
         """B_1 B_2 ... B_k V_0: the last executed step is applied first."""
         state, goal = self._zero(), self._zero()
+        values, room = np.zeros(self._plan.last + 1), np.zeros(self._plan.last + 1)
+        padding = self._one_minus, self._exponential, self._pad, self._work[0]
         counts = [0] * len(self._groups)
         for which in reversed(range(len(counts))):
+            reaches = [self._index(counts)]
             for _ in range(self._groups[which][1]):
-                goal[:] = 0.0
-                self._apply(state, counts, which, goal)
                 counts[which] += 1
+                reaches.append(self._index(counts))
+            if self._upper:
+                step = self._steps[which].upper
+                self._kernels.repeat_upper(values, room, np.array(reaches), *padding, *step, self._scratch)
+                if len(reaches) % 2 == 0:  # an odd number of steps ends in the other array
+                    values, room = room, values
+            for reach in reaches[1:] if self._lower else ():
+                goal[:] = 0.0
+                self._raise_lower(state, min(reach, self._plan.last), which, goal)
                 state, goal = goal, state
+        state[0] = values
         return state
 
     def lattice(self) -> Array:

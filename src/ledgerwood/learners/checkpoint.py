@@ -6,9 +6,9 @@ A checkpoint is a folder that its owner alone can read:
     Fingerprints of what the run was begun with (learner, parameters, plan, versions), and a keyed digest of the data.
 ``key``
     256 bits from the operating system. All noise of the run is a stream cipher's output at (key, number of the
-    release), so it is **as sensitive as the data**. It is overwritten and removed when the run is done.
+    release, exact value), so it is **as sensitive as the data**. It is overwritten and removed when the run is done.
 ``results.jsonl``
-    Every released value, in a hash-chained journal, written and synced *before* the training may use it.
+    Every released value and its seal, in a hash-chained journal, written and synced *before* the training may use it.
 ``model.json``
     The finished model.
 
@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,11 @@ from ledgerwood.accounting import Cost, Ledger
 from ledgerwood.accounting.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.durable import owned, read_json, sync, write_durably, write_json
-from ledgerwood.mechanisms.keyed import KeyedSource, derived, fresh_key
+from ledgerwood.mechanisms.keyed import KeyedSource, RecordedSource, derived, fresh_key
 
 __all__ = ["Checkpoint", "digest_of", "fingerprint", "opened"]
 
-FORMAT, VERSION = "ledgerwood.checkpoint", 1
+FORMAT, VERSION = "ledgerwood.checkpoint", 2
 _PRIVATE = 0o600
 _WHERE_ONLY = ("engine", "n_threads", "verbose", "callbacks")  # parameters that change no bit of the model
 
@@ -60,13 +60,20 @@ class Checkpoint:
         self._stored, self._round = len(self._results), 0
         self._last_round = self._results[-1]["round"] if self._results else 0
 
-    def source(self, name: str) -> KeyedSource:
-        """Return the words of a release, or of a public choice, from their beginning."""
+    def source(self, number: int) -> KeyedSource | RecordedSource:
+        """Return the source of a release; of one that is on record only its name and its seal."""
+        fresh = self.choices(str(number))
+        if number < len(self._results):
+            return RecordedSource(fresh.release_id, self._results[number]["seal"])
+        return fresh
+
+    def choices(self, name: str) -> KeyedSource:
+        """Return words that depend on the key and the name alone: for what is decided without the data."""
         return KeyedSource(self._key, name)
 
     def owns(self, release_id: str | None) -> bool:
         """Whether a name on record is of this run."""
-        return release_id is not None and release_id.partition(":")[0] == self.source("").release_id.partition(":")[0]
+        return release_id is not None and release_id.partition(":")[0] == self.choices("").release_id.partition(":")[0]
 
     def begin_round(self) -> None:
         """Say that the training has just finished a round: what it holds are released values only."""
@@ -83,14 +90,14 @@ class Checkpoint:
 
         return (decode(self._results[number]["value"]),) if number < len(self._results) else None
 
-    def store(self, number: int, result: Any) -> Any:
+    def store(self, number: int, result: Any, seal: str) -> Any:
         """Store a result, wait until it is on disk, and return it as a later process will read it."""
         from ledgerwood.learners.storage import decode, encode
 
         assert number == self._stored, "releases are stored in their order"
         value = encode(result)
         with self._journal.locked():
-            self._journal.append({"round": self._round, "value": value})
+            self._journal.append({"round": self._round, "value": value, "seal": seal})
         self._stored += 1
         return decode(value)
 
@@ -106,6 +113,7 @@ class Checkpoint:
 class Kept:
     """A mechanism whose result is stored before anyone sees it, and recalled if it is there already."""
 
+    passes_on: ClassVar[bool] = True
     mechanism: Any
     checkpoint: Checkpoint
     number: int
@@ -125,7 +133,7 @@ class Kept:
     def release(self, value: Any, rng: Any = None) -> Any:
         """Recall, or release as the mechanism does and store."""
         found = self.checkpoint.recall(self.number)
-        return found[0] if found else self.checkpoint.store(self.number, self.mechanism.release(value, rng))
+        return found[0] if found else self.checkpoint.store(self.number, self.mechanism.release(value, rng), rng.seal)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Stopped(BaseException):
 class Grouped:
     """A mechanism priced for a unit with k rows. The noise is the mechanism's own."""
 
+    passes_on: ClassVar[bool] = True
     mechanism: Any
     k: int
 
@@ -83,6 +84,7 @@ class Grouped:
 class _Charged:
     """A mechanism that asks a second ledger before it draws: the plan's ledger keeps the order, the user's pays."""
 
+    passes_on: ClassVar[bool] = True
     mechanism: Any
     ledger: Ledger
     label: str
@@ -169,16 +171,24 @@ class Door:
         return self._checkpoint is not None and self._checkpoint.recalling
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        """Release an exact value by a mechanism, under a label of the plan."""
-        k, rng = self.rows_per_unit, self.rng
+        """Release an exact value by a mechanism, under a label of the plan.
+
+        The value of a mechanism that samples rows (it has ``ask``) is a question: the sample is drawn and its sums are
+        taken first, so that ledgers and noise can be bound to them.
+        """
+        k = self.rows_per_unit
+        source: Any = self.rng
+        if hasattr(mechanism, "ask"):
+            saved = self._checkpoint
+            value = mechanism.ask(value, source if saved is None else saved.choices(f"sample {self.done}"))
         if k > 1 and getattr(mechanism, "rows_per_unit", 1) != k:
             mechanism = Grouped(mechanism, k)
         if self._checkpoint is not None:
             mechanism = Kept(mechanism, self._checkpoint, self.done)
-            rng = self._checkpoint.source(str(self.done))
+            source = self._checkpoint.source(self.done)
         if self._charge is not None:
             mechanism = _Charged(mechanism, self._charge, f"{self._name}: {label}")
-        result = self._ledger.release(mechanism, value, label=label, rng=rng)
+        result = self._ledger.release(mechanism, value, label=label, rng=source)
         self.done += 1
         self._tell(label)
         return result
@@ -194,7 +204,7 @@ class Door:
         """Return a generator for choices that are independent of the data (random splits, feature order)."""
         source = SystemSource() if self.rng is None else self.rng
         if self._checkpoint is not None:
-            source = self._checkpoint.source(f"choices {self._choices}")
+            source = self._checkpoint.choices(f"choices {self._choices}")
             self._choices += 1
         return np.random.default_rng([int(word) for word in source.words(4)])
 

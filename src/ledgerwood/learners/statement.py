@@ -35,13 +35,14 @@ class Receipt:
     @classmethod
     def of(cls, ledger: Ledger) -> Receipt:
         """Copy a ledger's journal."""
-        return cls(
-            tuple(
-                Line(entry.label, serialize.to_dict(entry.cost), entry.private)
-                for entry in ledger.journal()
-                if entry.kind == "release" and entry.cost is not None
-            )
-        )
+        written: dict[int, dict[str, Any]] = {}  # by identity: equal costs may state different sensitivities
+        lines = []
+        for entry in ledger.journal():
+            if entry.kind == "release" and entry.cost is not None:
+                if id(entry.cost) not in written:
+                    written[id(entry.cost)] = serialize.to_dict(entry.cost)
+                lines.append(Line(entry.label, dict(written[id(entry.cost)]), entry.private))
+        return cls(tuple(lines))
 
     def __len__(self) -> int:
         return len(self.lines)

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from ledgerwood.errors import AggregationFailed
+from ledgerwood.errors import AggregationFailed, LedgerwoodError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated import shamir
 from ledgerwood.learners.federated.client import ClientRound
 from ledgerwood.learners.federated.lockstep import server_step
-from ledgerwood.learners.federated.node import Node, Payload, packed_map
+from ledgerwood.learners.federated.node import VERSION, Node, Payload, packed_map
 from ledgerwood.learners.federated.party import Party
-from ledgerwood.learners.federated.protocol import Round, Unmasking, pair_mask, self_mask
+from ledgerwood.learners.federated.protocol import Round, Unmasking, named_set, pair_mask, self_mask
 from ledgerwood.learners.federated.replay import Once
 from ledgerwood.learners.federated.server import ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
@@ -99,9 +99,7 @@ def test_a_signature_of_another_set_round_or_client_does_not_count() -> None:
         copy = ClientRound.load(roster.round, 1, roster.keys[1], roster.clients[1].dump())
         with pytest.raises(AggregationFailed, match="1 of at least 2 survivors signed"):
             copy.unmask({1: mine, 2: theirs})
-    later = replace(roster.round, session=bytes(32))
-    again = ClientRound.load(later, 2, roster.keys[2], roster.clients[3].dump())
-    elsewhere = again.confirm([1, 2])
+    elsewhere = roster.keys[2].sign(named_set(replace(roster.round, session=bytes(32)), [1, 2]))
     with pytest.raises(AggregationFailed, match="1 of at least 2 survivors signed"):
         roster.clients[1].unmask({1: mine, 2: elsewhere})
 
@@ -190,8 +188,10 @@ class Nodes:
             for n, key in KEYS.items()
         }
         now = server_step(TASK, [])
-        self.common: Payload = {"version": 2, "task": TASK.to_json(), "session": bytes(range(32)), "length": now.length}
-        self.asked = now.digest
+        self.common: Payload = {
+            "version": VERSION, "task": TASK.to_json(), "session": bytes(range(32)), "length": now.length,
+            "asked": now.digest,
+        }  # fmt: skip
 
     def started(self) -> tuple[dict[int, bytes], dict[int, Payload]]:
         """Run two steps; return the states and the requests for masked vectors."""
@@ -207,7 +207,7 @@ class Nodes:
         inbox = {
             n: {o: shared[o]["data"][shared[o]["nodes"].index(n)] for o in self.nodes if o != n} for n in self.nodes
         }
-        asks = {n: {**self.common, "answers": [], "asked": self.asked, **packed_map(inbox[n])} for n in self.nodes}
+        asks = {n: {**self.common, "answers": [], **packed_map(inbox[n])} for n in self.nodes}
         return state, asks
 
 
@@ -249,7 +249,97 @@ def test_a_rolled_back_client_neither_signs_nor_opens_a_second_set(kind: str) ->
 
 def test_a_server_that_asks_other_questions_than_the_answers_lead_to_gets_nothing() -> None:
     attacked = Nodes()
+    attacked.common["asked"] = bytes(32)  # from the first message on, so that the keys fit
     state, asks = attacked.started()
-    with pytest.raises(AggregationFailed, match="another round"):
-        attacked.nodes[3].handle("mask", {**asks[3], "asked": bytes(32)}, state[3])
+    with pytest.raises(AggregationFailed, match="another round than the answers lead to"):
+        attacked.nodes[3].handle("mask", asks[3], state[3])
     assert not attacked.parties[3].ledger.journal()
+
+
+def told(task: FederatedTask, answers: list[Ints], session: bytes = bytes(range(32))) -> Payload:
+    """Return the common part of a server's messages in which these were the answers so far."""
+    now = server_step(task, answers)
+    facts = {"version": VERSION, "task": task.to_json(), "session": session}
+    return {**facts, "length": now.length, "asked": now.digest}
+
+
+def test_parties_that_were_told_different_answers_cannot_be_summed() -> None:
+    """Noise follows the sensitivity, and that follows the answers: others could be made to add too little of it."""
+    task = replace(TASK, options={"n_trees": 4, "max_depth": 2, "batch": 2})
+    first = server_step(task, [])
+    small = [np.zeros(q.value.size, dtype=np.int64) for q in first.questions]
+    large = [np.full(q.value.size, 2**30, dtype=np.int64) for q in first.questions]
+    sizes = [server_step(task, answers).questions[0].grid.sensitivity for answers in (small, large)]
+    assert sizes[1] > 1.02 * sizes[0]
+    rows = Party(task, np.full((5, 2), 0.5), np.zeros(5, dtype=int))
+    nodes = {n: Node(task, n, key, lambda: rows) for n, key in KEYS.items()}
+    ads: dict[str, list[Any]] = {}
+    states = {}
+    common = {3: told(task, large), 5: told(task, small), 8: told(task, small)}
+    for n, node in nodes.items():
+        reply, states[n] = node.handle("advertise", common[n])
+        for name, values in reply.items():
+            ads.setdefault(name, []).extend(values)
+    for n, node in nodes.items():
+        with pytest.raises(AggregationFailed, match="not signed by it for this round"):
+            node.handle("share", {**common[n], **ads}, states[n])
+
+
+@pytest.mark.parametrize("kind", ["confirm", "unmask"])
+def test_the_state_of_one_round_does_not_serve_another(kind: str) -> None:
+    """Steps are taken once in a session: a server that names another session with an old state gets nothing."""
+    attacked = Nodes()
+    state, asks = attacked.started()
+    _, state[3] = attacked.nodes[3].handle("mask", asks[3], state[3])
+    other = {**attacked.common, "session": bytes(32), "survivors": [3, 5], "nodes": [], "data": []}
+    with pytest.raises(AggregationFailed, match="go on with another round"):
+        attacked.nodes[3].handle(kind, other, state[3])
+
+
+def test_a_server_that_starts_rounds_for_ever_is_refused_when_the_plan_is_spent() -> None:
+    """Each attempt costs a party what it planned for one; beyond its plan it sends nothing, and says why."""
+    attacked = Nodes()
+    rounds = 0
+    while True:
+        attacked.common["session"] = rounds.to_bytes(32, "big")
+        state, asks = attacked.started()
+        try:
+            attacked.nodes[3].handle("mask", asks[3], state[3])
+        except LedgerwoodError as error:
+            refused = str(error)
+            break
+        rounds += 1
+    assert rounds == 1 + TASK.spare_rounds
+    assert refused == "all 8 runs of 'leaf' are used; nothing was released"
+    ledger = attacked.parties[3].ledger
+    assert ledger.spent().epsilon <= TASK.epsilon and ledger.spent().fraction == pytest.approx(1.0, abs=1e-6)
+
+
+LOW_ORDER = bytes(32)
+"""A public key that gives everyone the same secret."""
+
+
+def test_a_party_with_useless_keys_or_missing_envelopes_counts_as_silent() -> None:
+    keys = {node: Ed25519PrivateKey.generate() for node in (1, 2, 3, 4)}
+    identities = {node: key.public_key().public_bytes_raw() for node, key in keys.items()}
+    facts = Round(bytes(32), identities, LENGTH, 32, 3)
+    clients = {node: ClientRound(facts, node, key) for node, key in keys.items()}
+    ads = [client.advertise() for client in clients.values()]
+    bad = replace(ads[3], mask_key=LOW_ORDER)
+    bad = replace(bad, signature=keys[4].sign(bad.signed(facts.digest)))
+    copy = ClientRound.load(facts, 1, keys[1], clients[1].dump())
+    with pytest.raises(AggregationFailed, match="keys of node 4"):
+        copy.share([*ads[:3], bad])
+    server = ServerRound(facts)
+    assert [ad.node for ad in server.keys([*ads[:3], bad])] == [1, 2, 3]
+
+    everyone = ServerRound(facts)
+    ads = everyone.keys(ads)
+    shared = {n: client.share(ads) for n, client in clients.items()}
+    del shared[4][1]
+    envelopes = everyone.envelopes(shared)
+    assert sorted(envelopes) == [1, 2, 3] and all(4 not in inbox for inbox in envelopes.values())
+    masked = {n: clients[n].mask(np.full(LENGTH, n, dtype=np.int64), envelopes[n]) for n in envelopes}
+    survivors = everyone.survivors({**masked, 4: masked[1]})
+    signed = everyone.confirmed({n: clients[n].confirm(survivors) for n in survivors})
+    assert everyone.total([clients[n].unmask(signed) for n in signed]).tolist() == [6] * LENGTH

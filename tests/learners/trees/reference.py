@@ -132,4 +132,6 @@ class LedgerDoor:
         self.rng = None if seed is None else SeededSource(np.random.default_rng(seed))
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        if hasattr(mechanism, "ask"):  # a sampled release
+            value = mechanism.ask(value, self.rng)
         return self.ledger.release(mechanism, value, label=label, rng=self.rng)

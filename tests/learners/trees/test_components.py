@@ -80,7 +80,7 @@ def test_candidate_sums_are_the_sums_of_their_tables(missing: str) -> None:
             sums[:, node, feature, rng.integers(edges.codes(feature))] += np.stack([g, [1, 1]], axis=1)
     left = options.left_sums(sums)
     for c in range(len(options)):
-        table = options.left_table(c)[: edges.width].astype(np.int64)
+        table = options.left_tables(np.array([c]))[0, : edges.width].astype(np.int64)
         wanted = np.einsum("onbc,b->onc", sums[:, :, options.place[c]], table)
         assert np.array_equal(left[:, :, c], wanted)
     scores = level_scores(sums, *options.arrays(), 0.1)
@@ -88,7 +88,7 @@ def test_candidate_sums_are_the_sums_of_their_tables(missing: str) -> None:
     for node, c in np.ndindex(scores.shape):
         found = 0
         inside = sums[:, node, options.place[c]]
-        table = options.left_table(c)[: edges.width].astype(np.int64)
+        table = options.left_tables(np.array([c]))[0, : edges.width].astype(np.int64)
         for side in (table, 1 - table):
             s, n = (inside[:, :, 0] * side).sum(axis=1), int((inside[0, :, 1] * side).sum())
             found += math.floor(sum(int(x) ** 2 for x in s) / (n + penalty))

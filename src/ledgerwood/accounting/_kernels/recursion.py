@@ -4,7 +4,8 @@ The formulas, the layout of the arrays and the rounding are derived in ``docs/th
 A state is an array of four rows over gamma = 0, h, ..., n h: an upper value, a lower value, and the
 intercept and (scaled) slope of a line below the profile. ``load`` pads the rows on both sides so that the
 loops read without a branch; ``raise_upper`` and ``raise_lower`` merge one step into a destination by maximum,
-which is what the lattice of unknown orders needs.
+which is what the lattice of unknown orders needs; ``repeat_upper`` applies one step many times without coming back
+to Python, which on coarse grids takes longer than the step.
 """
 
 from __future__ import annotations
@@ -19,27 +20,38 @@ _UNDERFLOW = 1e-320  # more than all roundings of a step to subnormal numbers to
 
 
 @njit(cache=True, nogil=True)
-def load(state, reach_index, one_minus, exponential, pad, work):  # type: ignore[no-untyped-def]
-    """Pad a state: V(-g) = 1 - exp(-g) + exp(-g) V(g) on the left, the constant tail on the right.
+def load_upper(values, reach_index, one_minus, exponential, pad, padded):  # type: ignore[no-untyped-def]
+    """Pad upper values: V(-g) = 1 - exp(-g) + exp(-g) V(g) on the left, the constant tail on the right.
 
     ``one_minus`` holds 1 - exp(-i h) to 4 ulp, ``exponential`` holds exp(-i h (1 - 4 ulp)) to 4 ulp.
     """
+    size = values.shape[0]
+    up = 1.0 + 8.0 * _ULP
+    # To the right an upper value may only be continued as a constant, or as 0 beyond the reach.
+    tail = values[size - 1] if size - 1 < reach_index else 0.0
+    for i in range(size):
+        padded[pad + i] = values[i]
+    for i in range(pad):
+        padded[pad + size + i] = tail
+    for i in range(1, pad + 1):
+        value = values[i] if i < size else tail
+        padded[pad - i] = (one_minus[i] + exponential[i] * value) * up
+
+
+@njit(cache=True, nogil=True)
+def load_lower(state, one_minus, exponential, pad, work):  # type: ignore[no-untyped-def]
+    """Pad the lower values and their lines in the same way; to the right they are 0."""
     size = state.shape[1]
-    last = size - 1
     up, down = 1.0 + 8.0 * _ULP, 1.0 - 8.0 * _ULP
-    for row in range(4):
+    for row in range(1, 4):
         for i in range(size):
             work[row, pad + i] = state[row, i]
-        # To the right an upper value may only be continued as a constant, or as 0 beyond the reach.
-        tail = state[UPPER, last] if row == UPPER and last < reach_index else 0.0
         for i in range(pad):
-            work[row, pad + size + i] = tail
+            work[row, pad + size + i] = 0.0
     for i in range(1, pad + 1):
-        upper, lower, intercept, slope = work[UPPER, pad + size], 0.0, 0.0, 0.0
+        lower, intercept, slope = 0.0, 0.0, 0.0
         if i < size:
-            upper, lower = state[UPPER, i], state[LOWER, i]
-            intercept, slope = state[INTERCEPT, i], state[SLOPE, i]
-        work[UPPER, pad - i] = (one_minus[i] + exponential[i] * upper) * up
+            lower, intercept, slope = state[LOWER, i], state[INTERCEPT, i], state[SLOPE, i]
         work[LOWER, pad - i] = (one_minus[i] + exponential[i] * lower) * down
         # The mirror of the line (a, b) is (1 - b, 1 - a).
         work[INTERCEPT, pad - i] = max(1.0 - slope * exponential[i] * up, 0.0) * down
@@ -71,7 +83,7 @@ def _raise_strategy(j, q, p, a, b, top, choice):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratch, target):  # type: ignore[no-untyped-def]
+def raise_upper(values, pad, limit, q, p, bend, inverse_bend, shape, slack, scratch, target):  # type: ignore[no-untyped-def]
     """``target[i] = max(target[i], sup_t q_t V(g_i - t) + (1 - q_t) V(g_i - t + epsilon))``, rounded up.
 
     ``shape`` = (cells, chord of V(. + epsilon) to the left and right node, 1/(e^h - 1),
@@ -83,7 +95,6 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
     left, right, inverse = shape[1], shape[2], shape[3]
     near, far, inverse_r, bend_r, inverse_bend_r = shape[4], shape[5], shape[6], shape[7], shape[8]
     floor = shape[9]
-    values = work[UPPER]
     shifted, second, inverse_second, best = scratch[0], scratch[1], scratch[2], scratch[3]
     start = pad - cells - 1
     count = limit + 1 + cells + 1  # nodes -cells-1 .. limit
@@ -144,6 +155,25 @@ def raise_upper(work, pad, limit, q, p, bend, inverse_bend, shape, slack, scratc
             value = top[i] * slack
             value = value if value > _FLOOR else _FLOOR
             goal[i] = value if value > goal[i] else goal[i]
+
+
+@njit(cache=True, nogil=True)
+def repeat_upper(  # type: ignore[no-untyped-def]
+    values, other, reaches, one_minus, exponential, pad, padded, q, p, bend, inverse_bend, shape, slack, scratch
+):
+    """Apply one step ``len(reaches) - 1`` times to upper values; ``other`` is room for as many, and holds the
+    answer after an odd number of steps.
+
+    ``reaches`` are the first nodes where V is 0: at the start, and after each step.
+    """
+    last = values.shape[0] - 1
+    for k in range(reaches.shape[0] - 1):
+        load_upper(values, reaches[k], one_minus, exponential, pad, padded)
+        for i in range(last + 1):
+            other[i] = 0.0
+        limit = min(reaches[k + 1], last)
+        raise_upper(padded, pad, limit, q, p, bend, inverse_bend, shape, slack, scratch, other)
+        values, other = other, values
 
 
 @njit(cache=True, nogil=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
-from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from numpy.typing import NDArray
@@ -131,6 +131,7 @@ class ClientRound:
     def dump(self) -> bytes:
         """Return the state of this client, its private keys of this round included: as sensitive as its rows."""
         return json.dumps({
+            "round": self.round.digest.hex(),
             "stage": self._stage.value,
             "mask_key": self._mask_key.private_bytes_raw().hex(),
             "envelope_key": self._envelope_key.private_bytes_raw().hex(),
@@ -145,8 +146,10 @@ class ClientRound:
 
     @classmethod
     def load(cls, round: Round, node: int, identity: Ed25519PrivateKey, state: bytes) -> ClientRound:
-        """Return the client that :meth:`dump` wrote."""
+        """Return the client that :meth:`dump` wrote, in the same round: its keys must not serve two."""
         data = json.loads(state)
+        if data["round"] != round.digest.hex():
+            raise AggregationFailed(f"client {node}: was asked to go on with another round; nothing was sent")
         client = cls(round, node, identity)
         client._stage = _Stage(data["stage"])
         client._mask_key = X25519PrivateKey.from_private_bytes(bytes.fromhex(data["mask_key"]))
@@ -169,13 +172,10 @@ class ClientRound:
         return AggregationFailed(f"client {self.node}: {reason}; nothing was sent")
 
     def _check(self, ad: Advertisement) -> None:
-        key = self.round.identities.get(ad.node)
-        if key is None or ad.node in self._peers:
+        if ad.node not in self.round.identities or ad.node in self._peers:
             raise self._fail(f"node {ad.node} is not on the roster, or advertised twice")
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(ad.signature, ad.signed(self.round.digest))
-        except InvalidSignature:
-            raise self._fail(f"the keys of node {ad.node} are not signed by it") from None
+        if not ad.genuine(self.round):
+            raise self._fail(f"the keys of node {ad.node} are not signed by it for this round")
 
     def _cipher(self, node: int) -> ChaCha20Poly1305:
         theirs = self._peers[node].envelope_key

@@ -25,6 +25,7 @@ from ledgerwood.learners.federated.node import (
     Payload,
     packed_ads,
     packed_map,
+    raw,
     round_of,
     unpacked_ads,
     unpacked_map,
@@ -198,9 +199,12 @@ class Coordinator:
     def _round(
         self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]
     ) -> tuple[NDArray[np.int64], list[int]]:
-        facts = round_of(self.task, secrets.token_bytes(32), now.length)
+        facts = round_of(self.task, secrets.token_bytes(32), now.length, now.digest)
         server = ServerRound(facts)
-        common = {"version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length}
+        common = {
+            "version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length,
+            "asked": facts.subject,
+        }  # fmt: skip
         found = self._ask("advertise", dict.fromkeys(nodes, common))
         read = self._read(unpacked_ads, found)
         ads = server.keys([ad for node, own in read.items() for ad in own if ad.node == node])
@@ -211,14 +215,11 @@ class Coordinator:
         so_far = [masks.packed(masks.reduced(answer, bits), bits) for answer in answers]
         found = self._ask(
             "mask",
-            {
-                node: {**common, "answers": so_far, "asked": now.digest, **packed_map(inbox)}
-                for node, inbox in envelopes.items()
-            },
+            {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()},
         )
-        survivors = server.survivors(self._read(lambda reply: bytes(reply["vector"]), found))
+        survivors = server.survivors(self._read(lambda reply: raw(reply["vector"]), found))
         found = self._ask("confirm", {node: {**common, "survivors": survivors} for node in survivors})
-        signed = server.confirmed(self._read(lambda reply: bytes(reply["signature"]), found))
+        signed = server.confirmed(self._read(lambda reply: raw(reply["signature"]), found))
         found = self._ask("unmask", {node: {**common, **packed_map(signed)} for node in signed})
         opened = self._read(unpacked_unmasking, found)
         return server.total([Unmasking(node, *maps) for node, maps in opened.items()]), survivors

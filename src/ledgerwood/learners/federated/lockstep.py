@@ -38,10 +38,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Where the loop stands: the questions of the next round and the model so far, or the model if there are none."""
+    """Where the loop stands: the questions of the next round and the model so far, or the model if there are none.
+
+    ``history`` is a hash of the task and of the answers that led there.
+    """
 
     questions: tuple[Question, ...]
     model: Any
+    history: bytes
 
     @property
     def done(self) -> bool:
@@ -55,9 +59,9 @@ class Step:
 
     @property
     def digest(self) -> bytes:
-        """A hash of what is asked: sides that would add different things have different ones."""
+        """A hash of what is asked and of all that led there: sides that would add different things differ in it."""
         facts = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.questions]
-        return hashlib.sha256(repr(facts).encode()).digest()
+        return hashlib.sha256(self.history + repr(facts).encode()).digest()
 
 
 class _Waiting(Exception):
@@ -109,8 +113,15 @@ def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
         model = task.job.train(rows, door, task.ratios, kept.append)
         door.settled()  # a loop may end with its last answers unread
     except _Waiting:
-        return Step(tuple(door.waiting), kept[-1])
-    return Step((), model)
+        return Step(tuple(door.waiting), kept[-1], _history(task, answers))
+    return Step((), model, _history(task, answers))
+
+
+def _history(task: FederatedTask, answers: Sequence[Ints]) -> bytes:
+    h = hashlib.sha256(task.to_json().encode())
+    for answer in answers:
+        h.update(b"|%d|" % answer.size + np.ascontiguousarray(answer, dtype="<i8").tobytes())
+    return h.digest()
 
 
 def server_step(task: FederatedTask, answers: Sequence[Ints]) -> Step:

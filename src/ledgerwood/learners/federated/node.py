@@ -31,13 +31,13 @@ KINDS = ("advertise", "share", "mask", "confirm", "unmask")
 _ONCE = ("mask", "confirm", "unmask")
 REFUSED = "refused"
 """The key of a reply that says why a party does not answer."""
-VERSION = 2
+VERSION = 3
 
 
-def round_of(task: FederatedTask, session: bytes, length: int) -> Round:
+def round_of(task: FederatedTask, session: bytes, length: int, asked: bytes) -> Round:
     """Return the public facts of one aggregation."""
     identities = {node: bytes.fromhex(key) for node, key in task.identities.items()}
-    return Round(session, identities, length, task.bits, task.threshold, task.colluding)
+    return Round(session, identities, length, task.bits, task.threshold, task.colluding, asked)
 
 
 def packed_ads(ads: list[Advertisement]) -> Payload:
@@ -53,7 +53,7 @@ def packed_ads(ads: list[Advertisement]) -> Payload:
 def unpacked_ads(message: Mapping[str, Any]) -> list[Advertisement]:
     """Read what :func:`packed_ads` wrote."""
     parts = (message[name] for name in ("nodes", "mask_keys", "envelope_keys", "signatures"))
-    return [Advertisement(int(node), *keys) for node, *keys in zip(*parts, strict=True)]
+    return [Advertisement(int(node), *map(raw, keys)) for node, *keys in zip(*parts, strict=True)]
 
 
 def packed_map(found: Mapping[int, bytes], prefix: str = "") -> Payload:
@@ -63,7 +63,16 @@ def packed_map(found: Mapping[int, bytes], prefix: str = "") -> Payload:
 
 def unpacked_map(message: Mapping[str, Any], prefix: str = "") -> dict[int, bytes]:
     """Read what :func:`packed_map` wrote."""
-    return dict(zip(message[f"{prefix}nodes"], message[f"{prefix}data"], strict=True))
+    return {
+        int(node): raw(data) for node, data in zip(message[f"{prefix}nodes"], message[f"{prefix}data"], strict=True)
+    }
+
+
+def raw(value: Any) -> bytes:
+    """Return bytes that are bytes: ``bytes(n)`` would make n of them."""
+    if not isinstance(value, bytes):
+        raise TypeError(type(value).__name__)
+    return value
 
 
 def unpacked_unmasking(message: Mapping[str, Any]) -> tuple[dict[int, bytes], dict[int, bytes]]:
@@ -108,7 +117,7 @@ class Node:
                 raise FormatError(f"a message of kind {kind!r}, version {message.get('version')!r}; expected {VERSION}")
             if message["task"] != self.task.to_json():
                 raise AggregationFailed(f"client {self.number}: the server has another task than this party agreed to")
-            facts = round_of(self.task, message["session"], int(message["length"]))
+            facts = round_of(self.task, message["session"], int(message["length"]), message["asked"])
             if kind == "advertise":
                 client = ClientRound(facts, self.number, self.identity)
                 reply = packed_ads([client.advertise()])

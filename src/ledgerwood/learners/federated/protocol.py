@@ -27,6 +27,10 @@ keeps its seed, so T contains none of it. Hence T = S, with at least ``threshold
 step 4 this fails: with n = 5 and t = 3 a server that names different sets to different clients opens a sum of two
 (``tests/learners/federated/test_attacks.py``).
 
+**One question per round.** Every key, signature and envelope is bound to :attr:`Round.digest`, and that to a hash of
+what is asked (``subject``), which a client derives itself before it masks. Clients that were told different things
+cannot read each other's keys, so all vectors of a sum answer the same question, and their noise has the same size.
+
 What a lying server can still do is refuse service or leave out chosen clients, down to the threshold.
 """
 
@@ -39,7 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.federated import masks
@@ -64,6 +68,8 @@ class Round:
         The fewest survivors whose sum is opened; it must exceed (nodes + colluding) / 2.
     colluding
         How many clients may work with the server.
+    subject
+        A hash of what is asked.
     """
 
     session: bytes
@@ -72,6 +78,7 @@ class Round:
     bits: int = 32
     threshold: int = 2
     colluding: int = 0
+    subject: bytes = b""
 
     def __post_init__(self) -> None:
         if len(self.session) != 32:
@@ -90,7 +97,7 @@ class Round:
     @property
     def digest(self) -> bytes:
         """A hash of everything both sides must agree on."""
-        h = hashlib.sha256(b"ledgerwood round 1|" + self.session)
+        h = hashlib.sha256(b"ledgerwood round 2|" + self.session + hashlib.sha256(self.subject).digest())
         h.update(b"%d|%d|%d|%d|" % (self.length, self.bits, self.threshold, self.colluding))
         for node in sorted(self.identities):
             h.update(b"%d:" % node + self.identities[node])
@@ -113,6 +120,17 @@ class Advertisement:
     def signed(self, digest: bytes) -> bytes:
         """What the signature covers."""
         return b"ledgerwood advertisement 1|" + digest + b"|%d|" % self.node + self.mask_key + self.envelope_key
+
+    def genuine(self, round: Round) -> bool:
+        """Whether a node of the roster signed it for this round, with keys that a secret can be agreed on by."""
+        try:
+            identity = Ed25519PublicKey.from_public_bytes(round.identities[self.node])
+            identity.verify(self.signature, self.signed(round.digest))
+            for key in (self.mask_key, self.envelope_key):  # an exchange with a point of low order raises
+                X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+        except (InvalidSignature, KeyError, TypeError, ValueError):
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _greedy(training: Training, features: NDArray[np.int32]) -> Structure:
 
         chosen = training.ask("split", lambda cost: Selections(cost, size), query)
         feature = features[options.place[chosen]]
-        left = np.stack([options.left_table(int(one)) for one in chosen])
+        left = options.left_tables(chosen)
         tree = with_level(tree, _spread(training, level, feature), _spread(training, level, left))
     return tree
 
@@ -108,7 +108,7 @@ def _noisy(training: Training, features: NDArray[np.int32]) -> Grown:
             sides = _partial_sides(training, features, level)
         else:
             options = candidates_of(edges, features, settings.missing, training.rng)
-            sides = np.stack([options.left_table(one) for one in range(len(options))])[None]
+            sides = options.left_tables(np.arange(len(options)))[None]
         place = np.arange(len(features)) if settings.split == "partial" else options.place
 
         def query(tree: Structure = tree, sides: NDArray[np.uint8] = sides) -> NDArray[np.int64]:
@@ -165,7 +165,7 @@ def _from_root(training: Training, features: NDArray[np.int32]) -> Grown:
             tables = _partial_sides(training, features, level)[:, 0]
         else:
             options = candidates_of(edges, features, settings.missing, training.rng)
-            every = np.stack([options.left_table(one) for one in range(len(options))])
+            every = options.left_tables(np.arange(len(options)))
             sides = every[:, :codes].astype(np.float64)
             scores = np.zeros((1 << level, len(options)))
             for part in (sides, 1 - sides):

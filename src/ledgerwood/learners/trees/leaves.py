@@ -106,8 +106,7 @@ def weights_of(
 ) -> NDArray[np.float64]:
     """Return leaf weights before the learning rate; ``sigma`` is the noise of a gradient sum."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        raw = np.where(denominator > 0, -gradients / denominator, 0.0)
+    raw = np.divide(-gradients, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
     kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     if settings.shrink:
         kept = kept * _signal_share(settings.shrink, gradients, sigma)
@@ -124,8 +123,9 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
 def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
-    with np.errstate(divide="ignore"):
-        spread = np.where(denominator > 0, sigma / denominator, settings.leaf_clip)
+    spread: NDArray[np.float64] = np.divide(
+        sigma, denominator, out=np.full(denominator.shape, settings.leaf_clip), where=denominator > 0
+    )
     kept = _signal_share(settings.shrink, gradients, sigma) if settings.shrink else 1.0
     return np.minimum(spread, settings.leaf_clip) * kept
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,21 +138,31 @@ class Selections:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A release about a fresh, secret Poisson sample; its value is a function that asks the sampled data."""
+    """A release about a fresh, secret Poisson sample, and its price.
 
+    Whoever releases it asks first: a door is given a function that asks the data, and calls :meth:`ask` with it.
+    """
+
+    passes_on: ClassVar[bool] = True
     cost: PoissonSubsampled
     mechanism: Any
     aggregator: Aggregator
     numerator: int
     round: int
 
-    def release(self, value: Callable[[], Any], rng: Rng = None) -> Any:
-        """Draw a key, ask, forget the sample, release."""
-        source = source_of(rng)
-        words = source.words(2)
+    def ask(self, query: Callable[[], Any], rng: Rng = None) -> Any:
+        """Draw a key, ask, forget the sample; return the exact answer."""
+        words = source_of(rng).words(2)
         self.aggregator.sample(Sample(self.numerator, (int(words[0]), int(words[1])), self.round))
         try:
-            exact = value()
+            return query()
         finally:
             self.aggregator.sample(None)
-        return self.mechanism.release(exact, source)
+
+    def check(self, value: Any) -> None:
+        """Let the mechanism look at the answer."""
+        self.mechanism.check(value)
+
+    def release(self, value: Any, rng: Rng = None) -> Any:
+        """Release the answer as the mechanism does."""
+        return self.mechanism.release(value, rng)

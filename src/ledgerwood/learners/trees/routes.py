@@ -59,11 +59,12 @@ def routes(trees: Sequence[Structure], codes: NDArray[np.int64]) -> Routes:
     left = np.array([tree.left[:nodes] for tree in trees], dtype=np.uint8).reshape(len(trees), nodes, 256)
     if nodes and (feature.min() < 0 or feature.max() >= codes.size):
         raise ParameterError("feature", f"lie in 0 .. {codes.size - 1}", [int(feature.min()), int(feature.max())])
-    goes_left = (left != 0) & (np.arange(256) < codes[feature][..., None])
+    width = int(codes.max(initial=0)) + 1  # at most 256: no code is 255, so the last column always goes right
+    goes_left = (left[..., :width] != 0) & (np.arange(width) < codes[feature][..., None])
     # The codes on the left are 0 .. cut - 1 and perhaps one more. No code is 255, so skip = 255 means no exception.
     cut = np.argmin(goes_left, axis=-1)
     more = goes_left.sum(axis=-1) - cut
-    last = 255 - np.argmax(goes_left[..., ::-1], axis=-1)
+    last = width - 1 - np.argmax(goes_left[..., ::-1], axis=-1)
     split = np.empty((len(trees), nodes, 3), dtype=np.uint8)
     split[..., 0] = np.where(more > 1, 1, cut)
     split[..., 1] = np.where(more == 1, last, 255)
