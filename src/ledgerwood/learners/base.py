@@ -34,7 +34,7 @@ from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
 from ledgerwood.learners.tables import Columns, Labels, Table
-from ledgerwood.learners.units import keep_rows
+from ledgerwood.learners.units import identities, kept, record_numbers
 from ledgerwood.mechanisms.randomness import RandomSource, SeededSource
 
 REFUSED = {
@@ -293,8 +293,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Columns, NDArray[Any]]:
         if given.units is None:
             return given, target
-        rows = keep_rows(given.units, schema.max_rows_per_unit, door.generator().bytes(32))
-        return given.take(rows), target[rows]
+        key, k = door.generator().bytes(32), schema.max_rows_per_unit
+        units = identities(given.units, key)
+        rows = np.flatnonzero(kept(units, k, key))
+        return given.take(rows, record_numbers(units[rows]) if k == 1 else None), target[rows]
 
     def _table(self, X: Any) -> Table:
         """Read X at predict."""

@@ -187,14 +187,15 @@ class _PrivateBoosting(TreeModelMixin, PartedEstimator):
 
             about = settings, labels.classes, labels.bounds
             records = [
-                TreeRecords(p, first, table.columns, table.target, *about, kept) for p, first, kept in table.parts()
+                TreeRecords(p, first, table.columns, table.target, *about, rows) for p, first, rows in table.parts()
             ]
             return TreeParts(self._engine.sums(records), len(table.columns))
         from ledgerwood.learners.trees.local import LocalAggregator
 
         return LocalAggregator(
-            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, start_scores=start_scores
-        )
+            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
+            start_scores=start_scores,
+        )  # fmt: skip
 
     def _train(
         self,

@@ -48,7 +48,8 @@ class Schema:
     neighbours
         ``"add_remove"`` or ``"replace_one"``: what two datasets differ in by one unit.
     unit
-        The column that names the unit of privacy (a person); without one every row is a unit. It is no feature.
+        The column that names the unit of privacy (a person); without one every row is a unit. It is no feature. It may
+        name single records (an id): where rows are sampled, which ones are in then goes by it and not by their order.
     max_rows_per_unit
         Rows of a unit beyond this many are dropped by a keyed rule; costs are priced for groups of this size.
     sources

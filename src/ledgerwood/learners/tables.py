@@ -40,11 +40,14 @@ class Table:
         the code ``len(categories)`` is reserved for missing and unknown.
     rows
         The number of rows.
+    numbers
+        A number for each record that does not depend on its place, if they have an id: samples of rows go by it.
     """
 
     columns: tuple[Column, ...]
     cells: tuple[Values, ...]
     rows: int
+    numbers: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self.rows
@@ -63,6 +66,7 @@ class Columns:
     values: tuple[Values, ...]
     units: Values | None
     rows: int
+    numbers: NDArray[np.uint64] | None = None
 
     def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
@@ -81,12 +85,12 @@ class Columns:
 
         # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
         RowThreads(n_threads).run(self.rows, lambda: None, read, _BLOCK_ROWS)
-        return Table(known, tuple(cells), self.rows)
+        return Table(known, tuple(cells), self.rows, self.numbers)
 
-    def take(self, rows: NDArray[np.int64]) -> Columns:
-        """Return the given rows."""
+    def take(self, rows: NDArray[np.int64], numbers: NDArray[np.uint64] | None = None) -> Columns:
+        """Return the given rows, with their numbers."""
         units = None if self.units is None else self.units[rows]
-        return Columns(self.columns, tuple(values[rows] for values in self.values), units, len(rows))
+        return Columns(self.columns, tuple(values[rows] for values in self.values), units, len(rows), numbers)
 
 
 def read_table(X: Any, schema: Schema) -> Table:

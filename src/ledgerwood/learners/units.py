@@ -8,12 +8,15 @@ how many rows of that unit came before), and the k smallest of each unit stay, i
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from numbers import Number
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Identities: TypeAlias = NDArray[np.uint64]
+"""``uint64[rows, 2]``: who each row is about. Two units of n share one with probability n**2 / 2**129."""
 _MISSING = "\0"
 """What rows without a unit go by."""
 
@@ -25,19 +28,50 @@ def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
     >>> len(keep_rows(units, 2, key=b"public")), 1 in keep_rows(units, 2, key=b"public")
     (3, True)
     """
-    codes, names = _codes(units)
-    order = np.argsort(codes, kind="stable")  # rows of a unit side by side, in their order
-    starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) > 0])
+    return np.flatnonzero(kept(identities(units, key), k, key))
+
+
+def identities(units: NDArray[Any], key: bytes) -> Identities:
+    """Return a keyed digest of 128 bits of each row's unit: units are told apart by it wherever their rows lie.
+
+    >>> a, b, c = identities(np.array([3, 3.0, None], dtype=object), b"key").tolist()
+    >>> a == b, a == c
+    (True, False)
+    """
+    if units.dtype.kind in "biuf":  # each different number is named once
+        different, codes = np.unique(units, return_inverse=True)
+        return _digests(unit_names(different), key)[codes]
+    return _digests(unit_names(units), key)
+
+
+def kept(units: Identities, k: int, key: bytes) -> NDArray[np.bool_]:
+    """Return which rows stay: at most k of each unit."""
+    order = np.lexsort((units[:, 1], units[:, 0]))  # rows of a unit side by side, in their order
+    ranked = units[order]
+    starts = np.flatnonzero(np.r_[len(units) > 0, np.any(ranked[1:] != ranked[:-1], axis=1)][: len(units)])
     sizes = np.diff(np.r_[starts, len(order)])
-    keep = np.ones(len(codes), dtype=bool)
+    keep = np.ones(len(units), dtype=bool)
     for start, size in zip(starts[sizes > k].tolist(), sizes[sizes > k].tolist(), strict=True):
         rows = order[start : start + size]
-        name = names[int(codes[rows[0]])]
-        digests = [_digest(key, name, rank) for rank in range(size)]
+        name = units[rows[0]].tobytes()
+        digests = [_digest(key, name + rank.to_bytes(8, "little")) for rank in range(size)]
         chosen = sorted(range(size), key=digests.__getitem__)[:k]
         keep[rows] = False
         keep[rows[chosen]] = True
-    return np.flatnonzero(keep)
+    return keep
+
+
+def record_numbers(units: Identities) -> NDArray[np.uint64]:
+    """Return a number for each record, all different, in the order of their identities: whatever order they are in.
+
+    Records of one identity are numbered in their own order, so that no two of them ever share a number.
+
+    >>> record_numbers(np.array([[7, 1], [3, 0], [7, 0]], dtype=np.uint64)).tolist()
+    [2, 0, 1]
+    """
+    numbers = np.empty(len(units), dtype=np.uint64)
+    numbers[np.lexsort((units[:, 1], units[:, 0]))] = np.arange(len(units), dtype=np.uint64)
+    return numbers
 
 
 def unit_names(units: NDArray[Any]) -> list[str]:
@@ -54,7 +88,7 @@ def unit_names(units: NDArray[Any]) -> list[str]:
 
 def _name(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return _MISSING + value if value.startswith(_MISSING) else value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return _MISSING
     try:
@@ -67,15 +101,13 @@ def _name(value: Any) -> str:
     return str(value)
 
 
-def _codes(units: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the units."""
-    if units.dtype.kind in "biuf":  # each different number is named once
-        different, codes = np.unique(units, return_inverse=True)
-        return codes.astype(np.int64), unit_names(different)
-    found: dict[str, int] = {}
-    numbered = np.array([found.setdefault(text, len(found)) for text in unit_names(units)], dtype=np.int64)
-    return numbered, list(found)
+def _digests(names: Sequence[str], key: bytes) -> Identities:
+    known: dict[str, bytes] = {}
+    for name in names:
+        if name not in known:
+            known[name] = _digest(key, name.encode("utf-8", "surrogatepass"))
+    return np.frombuffer(b"".join([known[name] for name in names]), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 
-def _digest(key: bytes, unit: str, rank: int) -> bytes:
-    return hashlib.blake2b(f"{rank}:{unit}".encode("utf-8", "replace"), key=key[:64], digest_size=16).digest()
+def _digest(key: bytes, name: bytes) -> bytes:
+    return hashlib.blake2b(name, key=key[:64], digest_size=16).digest()

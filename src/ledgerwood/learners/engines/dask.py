@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.engines.reading import part_digest, unit_column
+from ledgerwood.learners.engines.reading import part_digest, unit_identities
 from ledgerwood.learners.engines.sums import Ints, Log, Op, Question, Records, apply
 from ledgerwood.learners.schema import Key
+from ledgerwood.learners.units import Identities
 
 __all__ = ["DaskEngine", "DaskSums"]
 
@@ -30,6 +30,8 @@ _LOCK = threading.Lock()
 _RETRIES = 8
 _OPEN = "open"
 """The question that needs no answer: load your parts."""
+_WINDOW = 16
+"""Parts whose identities are gathered together."""
 _POLL = 1.0
 """Seconds between two looks at whether a worker is still there."""
 _PATIENCE = 120
@@ -81,9 +83,10 @@ class DaskEngine:
         """Return a keyed digest of each part, taken by the workers."""
         return self.each(part_digest, parts, key)
 
-    def units(self, parts: Sequence[Any], unit: Key) -> list[NDArray[Any]]:
-        """Return the column of each part that names the unit of privacy."""
-        return self.each(unit_column, parts, unit)
+    def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
+        """Yield whom the rows of each part are about; the driver holds those of a few parts at a time."""
+        for at in range(0, len(parts), _WINDOW):
+            yield from self.each(unit_identities, parts[at : at + _WINDOW], unit, key)
 
     def each(self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any) -> list[Any]:
         """Return a function of each part, computed by the workers."""

@@ -7,18 +7,15 @@ sensitive as the table, mode 0600, and gone with the process.
 
 from __future__ import annotations
 
-import mmap
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ledgerwood.learners.engines.reading import part_digest, unit_column
+from ledgerwood.learners.engines.files import Files
+from ledgerwood.learners.engines.reading import part_digest, unit_identities
 from ledgerwood.learners.engines.sums import Ints, Records
 from ledgerwood.learners.schema import Key
+from ledgerwood.learners.units import Identities
 
 __all__ = ["OutOfCoreEngine", "OutOfCoreSums"]
 
@@ -46,18 +43,18 @@ class OutOfCoreEngine:
         """Return a keyed digest of each part."""
         return [part_digest(part, key) for part in parts]
 
-    def units(self, parts: Sequence[Any], unit: Key) -> list[NDArray[Any]]:
-        """Return the column of each part that names the unit of privacy."""
-        return [unit_column(part, unit) for part in parts]
+    def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
+        """Yield whom the rows of each part are about."""
+        return (unit_identities(part, unit, key) for part in parts)
 
 
 class OutOfCoreSums:
     """Exact sums over parts, one after the other."""
 
     def __init__(self, records: Sequence[Records], n_threads: int | None, folder: str | None) -> None:
-        self._parts: list[tuple[Any, _Files]] = []
+        self._parts: list[tuple[Any, Files]] = []
         for one in records:
-            files = _Files(folder)
+            files = Files(folder)
             part = one.open(n_threads, files.empty)
             if self._parts and hasattr(part, "threads"):  # one pool for all: each thread keeps memory of its own
                 part.threads = self._parts[0][0].threads
@@ -79,28 +76,3 @@ class OutOfCoreSums:
             files.rest()
         assert total is not None
         return total
-
-
-class _Files:
-    """Makes arrays that live in unlinked files."""
-
-    def __init__(self, folder: str | None) -> None:
-        self._folder = folder
-        self._maps: list[mmap.mmap] = []
-
-    def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        """Return an array of zeros in a file of its own."""
-        count = int(np.prod(shape))
-        size = count * np.dtype(dtype).itemsize
-        if size == 0:
-            return np.empty(shape, dtype)
-        with tempfile.TemporaryFile(dir=self._folder) as file:  # the mapping keeps the storage
-            file.truncate(size)
-            mapped = mmap.mmap(file.fileno(), size)
-        self._maps.append(mapped)
-        return np.frombuffer(mapped, dtype, count).reshape(shape)
-
-    def rest(self) -> None:
-        """Give the pages back; their content stays in the files."""
-        for mapped in self._maps:
-            mapped.madvise(mmap.MADV_DONTNEED)

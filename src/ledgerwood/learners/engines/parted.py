@@ -9,18 +9,15 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.engines.grouping import Rows, grouped
 from ledgerwood.learners.engines.partitions import Partitions
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Columns, Table, read_columns
-from ledgerwood.learners.units import keep_rows
 
 __all__ = ["PartedColumns", "PartedTable", "engine_of", "read_parted"]
-
-Kept = tuple[NDArray[np.int64], ...] | None
 
 
 @dataclass(frozen=True)
@@ -28,15 +25,15 @@ class PartedTable(Table):
     """Columns known by now; the cells stay in their parts."""
 
     source: Partitions | None = None
-    kept: Kept = None
+    about: tuple[Rows, ...] = ()
 
-    def parts(self) -> Iterator[tuple[Any, int, NDArray[np.int64] | None]]:
-        """Yield each part, the number of its first record, and which of its rows count (None: all)."""
+    def parts(self) -> Iterator[tuple[Any, int, Rows]]:
+        """Yield each part, how many records come before it, and what is known of its rows."""
         assert self.source is not None
         parts = self.source.parts
-        kept: Sequence[NDArray[np.int64] | None] = self.kept or [None] * len(parts)
-        sizes = [part.rows if rows is None else len(rows) for part, rows in zip(parts, kept, strict=True)]
-        yield from zip(parts, accumulate(sizes, initial=0), kept, strict=False)
+        about = self.about or (Rows(),) * len(parts)
+        sizes = [rows.count(part.rows) for part, rows in zip(parts, about, strict=True)]
+        yield from zip(parts, accumulate(sizes, initial=0), about, strict=False)
 
     @property
     def target(self) -> str:
@@ -49,7 +46,7 @@ class PartedColumns(Columns):
     """Names and types of a table in parts."""
 
     source: Partitions | None = None
-    kept: Kept = None
+    about: tuple[Rows, ...] = ()
 
     def digest(self, engine: Any, key: bytes) -> str:
         """Return a keyed digest of all parts, taken where the engine has them."""
@@ -58,22 +55,15 @@ class PartedColumns(Columns):
         return hashlib.blake2b("".join(digests).encode(), key=key, digest_size=32).hexdigest()
 
     def within_units(self, engine: Any, schema: Schema, key: bytes) -> PartedColumns:
-        """Return the table with at most the schema's number of rows for each unit, wherever these lie.
-
-        The unit's column of all parts is gathered in one place for it.
-        """
+        """Return the table with at most the schema's number of rows for each unit, wherever these lie."""
         assert self.source is not None and schema.unit is not None
-        columns = engine.units(self.source.parts, schema.unit)
-        rows = keep_rows(np.concatenate(columns), schema.max_rows_per_unit, key)
-        ends = list(accumulate(len(column) for column in columns))
-        cuts = np.searchsorted(rows, [0, *ends])
-        starts = [0, *ends[:-1]]
-        kept = tuple(rows[a:b] - start for a, b, start in zip(cuts, cuts[1:], starts, strict=False))
-        return replace(self, kept=kept)
+        parts = self.source.parts
+        units = engine.identities(parts, schema.unit, key)
+        return replace(self, about=grouped(units, [part.rows for part in parts], schema.max_rows_per_unit, key))
 
     def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table without its values."""
-        return PartedTable(tuple(columns or self.columns), (), self.rows, self.source, self.kept)
+        return PartedTable(tuple(columns or self.columns), (), self.rows, source=self.source, about=self.about)
 
 
 def engine_of(engine: Any, n_threads: int | None = None) -> Any:
@@ -103,4 +93,4 @@ def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> 
     if (schema.classes if classification else schema.target_bounds) is None:
         wanted = "classes" if classification else "target_bounds"
         raise ParameterError("schema", f"declare {wanted} for a table in parts", None)
-    return PartedColumns(found.columns, (), None, source.rows, source)
+    return PartedColumns(found.columns, (), None, source.rows, source=source)

@@ -98,8 +98,8 @@ class ParquetPart:
     size: int
     modified: int
 
-    def load(self) -> Any:
-        """Read the rows; refuse a file that has changed."""
+    def load(self, columns: list[Any] | None = None) -> Any:
+        """Read the rows, all columns or some; refuse a file that has changed."""
         from pyarrow import parquet
 
         now = os.stat(self.path)
@@ -107,7 +107,7 @@ class ParquetPart:
             raise ParameterError(
                 "file", "not change during a training", self.path, "Write a new folder and start again"
             )
-        return parquet.ParquetFile(self.path).read_row_groups(list(self.groups))
+        return parquet.ParquetFile(self.path).read_row_groups(list(self.groups), columns)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.checkpoint import digest_of
+from ledgerwood.learners.engines.partitions import ParquetPart
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.frames import raw_columns
 from ledgerwood.learners.schema import Atom, Key
 from ledgerwood.learners.tables import Labels, Table, read_as, read_labels, read_target
+from ledgerwood.learners.units import Identities, identities
 
-__all__ = ["part_digest", "read_part", "unit_column"]
+__all__ = ["part_digest", "read_part", "unit_identities"]
 
 
 def read_part(
@@ -24,7 +26,7 @@ def read_part(
     target: str,
     classes: tuple[Atom, ...] | None,
     bounds: tuple[float, float] | None,
-    keep: NDArray[np.int64] | None = None,
+    keep: NDArray[np.bool_] | None = None,
 ) -> tuple[Table, Labels]:
     """Load a part and return its cells and labels; of the rows only those to ``keep``, if some are left out."""
     loaded = part.load()
@@ -34,16 +36,16 @@ def read_part(
     if len(table) != part.rows:
         raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
     if keep is not None:
-        table, y = Table(table.columns, tuple(cells[keep] for cells in table.cells), len(keep)), y[keep]
+        table, y = Table(table.columns, tuple(cells[keep] for cells in table.cells), int(keep.sum())), y[keep]
     return table, read_labels(y, classes) if bounds is None else read_target(y, bounds)
 
 
-def unit_column(part: Any, unit: Key) -> NDArray[Any]:
-    """Return the column of a part that names the unit of privacy."""
-    loaded = part.load()
+def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:
+    """Return whom the rows of a part are about, by the column that names the unit of privacy."""
+    loaded = part.load([unit]) if isinstance(part, ParquetPart) else part.load()
     if isinstance(loaded, tuple):
-        return np.asarray(loaded[0][:, int(unit)])
-    return raw_columns(_features(loaded, [unit]), unit)[1][0]
+        return identities(np.asarray(loaded[0][:, int(unit)]), key)
+    return identities(raw_columns(_features(loaded, [unit]), unit)[1][0], key)
 
 
 def part_digest(part: Any, key: bytes) -> str:

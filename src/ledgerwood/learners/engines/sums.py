@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.reading import read_part
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import Atom
@@ -80,13 +81,13 @@ class TreeRecords:
     settings: Settings
     classes: tuple[Atom, ...] | None = None
     bounds: tuple[float, float] | None = None
-    keep: NDArray[np.int64] | None = None
+    rows: Rows = field(default_factory=Rows)
 
     def read(self) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int32]]:
         """Load the part and return its cells and integer labels."""
         from ledgerwood.learners.boosting import integer_labels
 
-        table, labels = read_part(self.part, self.columns, self.target, self.classes, self.bounds, self.keep)
+        table, labels = read_part(self.part, self.columns, self.target, self.classes, self.bounds, self.rows.keep)
         return table.cells, integer_labels(labels, self.settings)
 
     def open(self, n_threads: int | None = None, empty: Empty | None = None) -> LocalAggregator:
@@ -94,7 +95,12 @@ class TreeRecords:
         if empty is not None:
             return _SpilledPart(self, n_threads, empty)
         cells, labels = self.read()
-        return LocalAggregator(cells, labels, n_threads=n_threads, first_record=self.first_record)
+        return LocalAggregator(cells, labels, n_threads=n_threads, **self.numbering)
+
+    @property
+    def numbering(self) -> dict[str, Any]:
+        """How samples number the records."""
+        return {"first_record": self.first_record, "numbers": self.rows.kept_numbers}
 
 
 class _SpilledPart(LocalAggregator):
@@ -105,7 +111,7 @@ class _SpilledPart(LocalAggregator):
         cells, labels = records.read()
         kept = empty(labels.shape, dtype=np.int32)
         kept[:] = labels
-        super().__init__(cells, kept, n_threads=n_threads, first_record=records.first_record, empty=empty)
+        super().__init__(cells, kept, n_threads=n_threads, empty=empty, **records.numbering)
         self._forget_columns()
 
     def _forget_columns(self) -> None:

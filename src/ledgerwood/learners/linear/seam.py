@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ledgerwood.learners.engines.reading import read_part
 from ledgerwood.learners.linear.encoding import Encoder
@@ -111,7 +112,7 @@ class LinearRecords:
     target: str
     classes: tuple[Atom, ...] | None = None
     bounds: tuple[float, float] | None = None
-    keep: Ints | None = None
+    keep: NDArray[np.bool_] | None = None
 
     def open(self, n_threads: int | None = None, empty: Empty | None = None) -> Rows:
         """Load the part and return its rows, in memory or in files; their threads are the process's own."""

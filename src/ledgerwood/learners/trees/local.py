@@ -78,6 +78,8 @@ class LocalAggregator:
         All processors by default.
     first_record
         The number of the first record, where this is a part of a larger table: samples are drawn by record number.
+    numbers
+        The number of each record instead, where it does not follow their order.
     range_rows
         Rows that a thread takes at a time.
     empty
@@ -108,6 +110,7 @@ class LocalAggregator:
         *,
         n_threads: int | None = None,
         first_record: int = 0,
+        numbers: NDArray[np.uint64] | None = None,
         range_rows: int | None = None,
         empty: Callable[..., NDArray[Any]] = np.empty,
         start_scores: NDArray[np.int32] | None = None,
@@ -117,7 +120,10 @@ class LocalAggregator:
         self._labels = np.ascontiguousarray(labels, np.int32)
         self._n = self._labels.size
         self.use_columns(columns)
-        self._first_record = first_record
+        self._first_record = first_record if numbers is None else 0
+        # The key of a sample and its round; then the records' numbers, if they have their own.
+        self._key = empty(3 + (0 if numbers is None else len(numbers)), dtype=np.uint64)
+        self._key[3:] = np.empty(0, dtype=np.uint64) if numbers is None else numbers
         self.threads = RowThreads(n_threads, range_rows)
         self._cells = empty((self.n_features, self._n), dtype=np.uint8)
         self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
@@ -148,7 +154,7 @@ class LocalAggregator:
             np.multiply(self._labels != 0, np.int32(TABLE_SIZE), out=self._targets)
         clip = task.norm if task.kind == "softmax" else task.clip
         self._rule = np.array([_KINDS[task.kind], clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
-        self._key = np.zeros(3, dtype=np.uint64)
+        self._key[:3] = 0
         pairs = task.pairs.astype(np.int64)
         packed = (pairs[..., 0] << 16) | 0x8000 | pairs[..., 1]
         self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.curvature.astype(np.int32)
@@ -179,7 +185,7 @@ class LocalAggregator:
     def sample(self, sample: Sample | None) -> None:
         self._rule[3] = 1 << 32 if sample is None else sample.numerator
         if sample is not None:
-            self._key[:] = np.array([*sample.key, sample.round], dtype=np.uint64)
+            self._key[:3] = np.array([*sample.key, sample.round], dtype=np.uint64)
         self._pairs = self._level = None
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:

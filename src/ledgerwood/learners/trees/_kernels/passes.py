@@ -59,7 +59,10 @@ def _sip_round(
 
 @_helper
 def _drop_unsampled(key: _U64, numerator: int, first: int, size: int, pairs: _I32) -> None:
-    """Clear the pairs of records whose keyed hash, SipHash-2-4 of (round, record), is not below the rate."""
+    """Clear the pairs of records whose keyed hash, SipHash-2-4 of (round, record), is not below the rate.
+
+    ``key`` is the key and the round; if more follows, it is the number of each record, which else is its place.
+    """
     for i in range(size):
         v0 = np.uint64(0x736F6D6570736575) ^ key[0]
         v1 = np.uint64(0x646F72616E646F6D) ^ key[1]
@@ -70,7 +73,7 @@ def _drop_unsampled(key: _U64, numerator: int, first: int, size: int, pairs: _I3
             if step == 0:
                 word = key[2]
             elif step == 1:
-                word = np.uint64(first + i)
+                word = key[3 + first + i] if key.size > 3 else np.uint64(first + i)
             v3 ^= word
             for _ in range(2):
                 v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
