@@ -1,4 +1,4 @@
-"""Scale: what leaving memory, and leaving the machine, costs. ``python -m benchmarks.scale memory | ratio | cluster | units``.
+"""Scale: the cost of leaving memory, and the machine: ``python -m benchmarks.scale memory | ratio | cluster | units``.
 
 ``memory``   out of core on generated rows (28 columns), each size in a fresh process: seconds per tree, most memory.
 ``ratio``    the same training in memory and out of core, in one run: CPU and wall time.

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ledgerwood.learners.engines.grouping import Rows
 from sklearn.base import clone
 from test_engines import BOUNDS, CATEGORIES, FEATURES, RECIPES, frame, model, pieces, same
 
@@ -27,6 +26,7 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
 from ledgerwood.learners.engines import DaskEngine, Partitions
+from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.partitions import DelayedPart, FramePart, LazyPart
 from ledgerwood.learners.engines.sums import TreeRecords
 
