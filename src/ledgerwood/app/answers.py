@@ -1,7 +1,7 @@
 """What the planner page shows, as plain values: at once by closed forms, then exactly, then the rest.
 
 >>> from ledgerwood.app.planning import Facts
->>> answer = quick(Facts(trees=10, depth=3))
+>>> answer = quick(Facts(recipe="xgb", trees=10, depth=3))
 >>> answer["method"], len(answer["releases"]), sorted(answer["curves"])
 ('rdp', 2, ['rdp', 'zcdp'])
 """
@@ -15,8 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from ledgerwood.app import curves
-from ledgerwood.app.planning import Facts, LeafNoise, saving, trees_for_error
-from ledgerwood.app.show import plain, price
+from ledgerwood.app.leaves import LeafNoise, saving, trees_for_error
+from ledgerwood.app.planning import Facts
+from ledgerwood.app.show import plain, price, shown
 from ledgerwood.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ class Wish:
 @lru_cache(maxsize=128)
 def afford(wish: Wish) -> dict[str, Any]:
     """Return how many trees keep the error of a leaf within a limit, and the error with the plan's own trees."""
-    error = LeafNoise.of(wish.facts, _planned(wish.facts, None)).error(wish.rows)
-    return {"trees": trees_for_error(wish.facts, wish.rows, wish.error), "error": error}
+    leaf = LeafNoise.of(wish.facts, _planned(wish.facts, None))
+    if leaf is None:
+        return {"trees": None, "error": None, "unit": None}
+    most = trees_for_error(wish.facts, wish.rows, wish.error)
+    return {"trees": most, "error": leaf.error(wish.rows), "unit": leaf.unit}
 
 
 @lru_cache(maxsize=128)
@@ -75,11 +79,15 @@ def _planned(facts: Facts, method: str | None) -> Plan:
     return facts.plan(method)
 
 
+def _is_sampled(facts: Facts) -> bool:
+    return facts.settings is not None and facts.settings.rows < 1
+
+
 @lru_cache(maxsize=128)
 def _quick(facts: Facts) -> dict[str, Any]:
     plan = _planned(facts, "rdp")
-    slow = facts.settings.rows < 1  # the Rényi curve of a sampled release is an integral: fewer points
-    counts = curves.tree_counts(facts.trees, 1 if slow else 6)
+    slow = _is_sampled(facts)  # the Rényi curve of a sampled release is an integral: fewer points
+    counts = curves.tree_counts(facts.steps()[0], 1 if slow else 6)
     lines = {name: _line(plan, facts, counts, name) for name in curves.CLOSED_FORMS}
     answer = _picture(facts, plan, "rdp", curves.grid(facts.epsilon, 3 if slow else 8))
     return {**answer, "curves": {name: line for name, line in lines.items() if line}}
@@ -89,8 +97,8 @@ def _quick(facts: Facts) -> dict[str, Any]:
 def _exact(facts: Facts) -> dict[str, Any]:
     plan = _planned(facts, None)
     method = "rdp" if sum(run.times for run in plan.runs()) > _LARGE else None
-    slow = facts.settings.rows < 1
-    counts = curves.tree_counts(facts.trees, 3 if slow else 6)
+    slow = _is_sampled(facts)
+    counts = curves.tree_counts(facts.steps()[0], 3 if slow else 6)
     answer = _picture(facts, plan, method, curves.grid(facts.epsilon, 6 if slow else 12))
     lines = {name: _line(plan, facts, counts, name) for name in curves.CLOSED_FORMS}
     if method is None and not lines["gdp"]:  # for Gaussian noise alone the two are the same
@@ -99,7 +107,7 @@ def _exact(facts: Facts) -> dict[str, Any]:
         **answer,
         "curves": {name: line for name, line in lines.items() if line},
         "saved": saving(plan, _planned(facts, "rdp")),
-        "statement": plan.statement(),
+        "statement": facts.statement(plan),
         "python": facts.python(),
         "command": facts.command(),
         "plan": json.loads(plan.to_json()),
@@ -144,9 +152,13 @@ def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]
     return plain(  # type: ignore[no-any-return]
         {
             "facts": facts.to_dict(),
+            "what": facts.what(),
+            "why": _why(facts),
+            "steps": facts.steps()[1],
             "method": method or "optimal",
             "releases": [_release(row) for row in plan.table()],
-            "leaf": [{"rows": rows, "error": leaf.error(rows)} for rows in curves.leaf_sizes(facts.rows)],
+            "unit": None if leaf is None else leaf.unit,
+            "leaf": [{"rows": n, "error": leaf.error(n)} for n in curves.leaf_sizes(facts.rows)] if leaf else [],
             "profile": [{"epsilon": e, "delta": d} for e, d in points],
             "tradeoff": [{"alarm": a, "missed": b} for a, b in curves.tradeoff(points)],
             "words": _words(facts, caught),
@@ -159,17 +171,26 @@ def _release(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(plan: Plan, facts: Facts, counts: list[int], method: str | None) -> list[dict[str, Any]]:
-    found = curves.composition(plan, facts.trees, counts, method)
+    found = curves.composition(plan, facts.steps(), counts, method)
     return [{"trees": t, "epsilon": e} for t, e in zip(counts, found)]
 
 
+def _why(facts: Facts) -> list[dict[str, str]]:
+    """Return the rule's reasons, one for each setting that it chose."""
+    choice = facts.training.choice
+    return [] if choice is None else [{"name": r.name, "value": shown(r.value), "why": r.why} for r in choice.reasons]
+
+
 def _words(facts: Facts, caught: float) -> dict[str, str]:
-    relation = "was in the data" if facts.neighbours == "add_remove" else "was as they suspect or replaced by another"
+    records, was = ("record", "was") if facts.unit_rows == 1 else (f"records, {facts.unit_rows} at most,", "were")
+    relation = (
+        f"{was} in the data" if facts.neighbours == "add_remove" else "was as they suspect or replaced by another"
+    )
     return {
         "attack": (
             f"Suppose someone who knows everything else tries to tell from the published model whether one person's "
-            f"record {relation}. If they accept to be wrong about {100 * _FALSE_ALARM:.0f} in 100 people whose record "
-            f"was not used, they will recognise at most {100 * caught:.1f} in 100 people whose record was. Blind "
+            f"{records} {relation}. If they accept to be wrong about {100 * _FALSE_ALARM:.0f} in 100 people whose data "
+            f"were not used, they will recognise at most {100 * caught:.1f} in 100 people whose data were. Blind "
             f"guessing recognises {100 * _FALSE_ALARM:.0f}."
         ),
         "epsilon": price(facts.epsilon),

@@ -29,21 +29,25 @@ NAMES = {
 }
 
 
-def first_trees(plan: Plan, trees: int, of: int) -> Cost:
-    """Return what the first ``trees`` of a plan for ``of`` trees cost, or more of the same beyond its end.
+_STEPWISE = {"trees": ("sketch", "split", "leaf"), "rounds": ("gradients",)}
+
+
+def first_steps(plan: Plan, steps: int, of: int, name: str = "trees") -> Cost:
+    """Return what the first ``steps`` of a plan for ``of`` trees (or rounds) cost, or more of the same beyond its end.
 
     What happens once per tree (or level) is scaled; what happens once stays.
 
     >>> from ledgerwood.accounting import Gaussian, Plan, Release
     >>> plan = Plan([Release("bins", Gaussian, scale=9.0), Release("leaf", Gaussian, times=50, scale=45.0)])
-    >>> first_trees(plan, 10, of=50)
+    >>> first_steps(plan, 10, of=50)
     Gaussian(sigma=9.0, sensitivity=1.0) then 10 * Gaussian(sigma=45.0, sensitivity=1.0)
     """
     runs = []
     for run in plan.runs():
-        per_tree, rest = divmod(run.times, of)
-        times = run.times if rest and run.times < of else max(1, round(run.times * trees / of))
-        runs.append((run.cost, per_tree * trees if per_tree and not rest else times))
+        per_step, rest = divmod(run.times, of)
+        times = run.times if rest and run.times < of else max(1, round(run.times * steps / of))
+        times = per_step * steps if per_step and not rest else times
+        runs.append((run.cost, times if run.label in _STEPWISE[name] else run.times))
     return sequence(runs, neighbours=plan.neighbours)
 
 
@@ -57,13 +61,13 @@ def tree_counts(trees: int, points: int = 8) -> list[int]:
     return sorted(inner | {trees, math.ceil(1.5 * trees)})
 
 
-def composition(plan: Plan, trees: int, counts: Iterable[int], method: str | None) -> list[float | None]:
-    """Return epsilon after each number of trees by one method; None where it cannot price the plan."""
+def composition(plan: Plan, steps: tuple[int, str], counts: Iterable[int], method: str | None) -> list[float | None]:
+    """Return epsilon after each number of trees (or rounds) by one method; nothing if it cannot price the plan."""
     delta = plan.delta or 0.0
     found: list[float | None] = []
     for count in counts:
         try:
-            found.append(first_trees(plan, count, trees).epsilon(delta, method))
+            found.append(first_steps(plan, count, *steps).epsilon(delta, method))
         except MethodUnavailable:
             return []
     return found

@@ -1,37 +1,47 @@
-"""From public facts to an answer: what the command line and the page both ask.
+"""From public facts to a plan: what the command line and the page both ask of the learners.
 
 >>> facts = Facts(recipe="xgb", rows=32561, trees=50, depth=4, epsilon=1.0)
 >>> facts.target_delta
 3e-05
->>> [release.label for release in facts.open_plan().releases()]
+>>> [release.label for release in facts.plan().releases()]
 ['split', 'leaf']
+>>> Facts(rows=32561, features=14).what()
+'boosted AdaSSP, then boosted random grids: 300 trees of depth 3'
 """
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+from dataclasses import asdict, dataclass, fields
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
-from ledgerwood.errors import CalibrationError, FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan, Release
+    from ledgerwood.accounting import Plan
+    from ledgerwood.learners.planning import Training
     from ledgerwood.learners.trees.settings import Settings
 
-AUTO = "auto"
+AUTO, LINEAR = "auto", "linear"
+MOST_TREES = 2000
 _LIMITS = {
     "rows": (2, 10**12),
     "features": (1, 100_000),
-    "trees": (1, 2000),
+    "categories": (0, 100_000),
+    "classes": (0, 100),
+    "learned": (0, 100_001),
+    "unit_rows": (1, 10_000),
+    "trees": (1, MOST_TREES),
     "depth": (1, 8),
     "epsilon": (1e-3, 100.0),
     "delta": (0.0, 0.5),
     "share": (0.01, 0.99),
 }
+_WHOLE = ("rows", "features", "categories", "classes", "learned", "unit_rows", "trees", "depth")
+_OPTIONAL = ("delta", "share", "trees", "depth")
+_TOLD_IF_CHANGED = {"categories": 0, "classes": 2, "learned": 0, "unit_rows": 1, "neighbours": "add_remove"}
 
 
 @cache
@@ -39,29 +49,19 @@ def recipe_table() -> list[dict[str, Any]]:
     """Return the recipes for a menu: name, summary, usual size, and whether the budget can be divided."""
     from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
-    chosen = _chosen(32561, 14, 1.0, 3e-5, "add_remove")
-    ours = "boosted random grids; all that is not given here is chosen from the public facts"
-    rows: list[dict[str, Any]] = [{"name": AUTO, "paper": "ours", "summary": ours, **_size(chosen)}]
+    chosen = {"trees": None, "depth": None, "divided": False, "share": None}
+    ours = "chosen from the public facts: boosted random grids, a linear model, or one after the other"
+    line = "boosted AdaSSP, a linear model; it has no trees"
+    rows: list[dict[str, Any]] = [
+        {"name": AUTO, "paper": "ours", "summary": ours, **chosen},
+        {"name": LINEAR, "paper": "P4, ours", "summary": line, **chosen},
+    ]
     for recipe in RECIPES.values():
         settings = recipe_settings(recipe.name)
-        row = {"name": recipe.name, "paper": recipe.paper, "summary": recipe.summary}
-        rows.append({**row, **_size(settings)})
+        size = {"trees": settings.n_trees, "depth": settings.max_depth}
+        divided = {"divided": _is_divided(settings), "share": _usual_share(settings)}
+        rows.append({"name": recipe.name, "paper": recipe.paper, "summary": recipe.summary, **size, **divided})
     return rows
-
-
-def _size(settings: Settings) -> dict[str, Any]:
-    size = {"trees": settings.n_trees, "depth": settings.max_depth}
-    return {**size, "divided": _is_divided(settings), "share": _usual_share(settings)}
-
-
-def _chosen(rows: int, features: int, epsilon: float, delta: float, neighbours: str) -> Settings:
-    """Return what ``recipe="auto"`` takes for a classification with two classes."""
-    from ledgerwood.learners.auto import choose_trees
-
-    facts: dict[str, Any] = {"n_rows": rows, "n_features": features, "epsilon": epsilon, "delta": delta}
-    settings = choose_trees(**facts, neighbours=neighbours).settings
-    assert settings is not None
-    return settings
 
 
 def _is_divided(settings: Settings) -> bool:
@@ -69,9 +69,9 @@ def _is_divided(settings: Settings) -> bool:
     return bool(loops.splits and loops.leaves)
 
 
-def _usual_share(settings: Settings, n_features: int = 2) -> float | None:
+def _usual_share(settings: Settings | None, n_features: int = 2) -> float | None:
     """Return the part that splits take of what splits and leaves take together."""
-    if not _is_divided(settings):
+    if settings is None or not _is_divided(settings):
         return None
     _, split, leaf = settings.shares or settings.loops(n_features).queries
     return split / (split + leaf)
@@ -83,8 +83,18 @@ class Facts:
 
     Attributes
     ----------
-    recipe, rows, features, trees, depth
-        The method, the public size of the table, the size of the model.
+    recipe
+        ``auto`` (what ``ledgerwood train`` does by itself), ``linear``, or a recipe for trees.
+    rows, features, categories
+        The public size of the table; how many of the features are categories.
+    classes
+        How many classes are told apart; 0 is a number to predict.
+    learned
+        How many columns of numbers have no public bounds, so that these are learned first.
+    unit_rows
+        How many rows one person (the unit of privacy) may have.
+    trees, depth
+        The size of the model; None is the recipe's own, or the rule's choice.
     epsilon, delta
         The target; delta is 1/rows rounded down to one digit if it is not given.
     share
@@ -93,25 +103,34 @@ class Facts:
         What the guarantee compares.
     """
 
-    recipe: str = "xgb"
+    recipe: str = AUTO
     rows: int = 32561
     features: int = 14
-    trees: int = 50
-    depth: int = 4
+    trees: int | None = None
+    depth: int | None = None
     epsilon: float = 1.0
     delta: float | None = None
     share: float | None = None
     neighbours: str = "add_remove"
+    categories: int = 0
+    classes: int = 2
+    learned: int = 0
+    unit_rows: int = 1
 
     def __post_init__(self) -> None:
-        known = [row["name"] for row in recipe_table()]
-        if self.recipe not in known:
+        known = {row["name"]: row for row in recipe_table()}
+        if not isinstance(self.recipe, str) or self.recipe not in known:
             raise ParameterError("recipe", f"be one of {', '.join(known)}", self.recipe)
+        for name in ("trees", "depth"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, known[self.recipe][name])
+            elif self.recipe == LINEAR:
+                raise ParameterError(name, "be left out: a linear model has no trees", getattr(self, name))
         for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
-            if value is None and name in ("delta", "share"):
+            if value is None and name in _OPTIONAL:
                 continue
-            whole = name in ("rows", "features", "trees", "depth")
+            whole = name in _WHOLE
             if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
                 raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
@@ -119,8 +138,17 @@ class Facts:
             object.__setattr__(self, name, int(value) if whole else float(value))  # JSON may say 1 for 1.0
         if self.delta == 0:
             raise ParameterError("delta", "be positive", self.delta)
+        if self.classes == 1:
+            raise ParameterError("classes", "be at least 2, or 0 for a number to predict", self.classes)
+        if self.categories > self.features:
+            raise ParameterError("categories", f"be at most the number of features, {self.features}", self.categories)
+        numbers = self.features - self.categories + (self.classes == 0)
+        if self.learned > numbers:
+            raise ParameterError("learned", f"be at most {numbers}, the columns of numbers", self.learned)
         if self.neighbours not in ("add_remove", "replace_one"):
             raise ParameterError("neighbours", "be 'add_remove' or 'replace_one'", self.neighbours)
+        if self.neighbours == "replace_one" and self.unit_rows > 1:
+            raise ParameterError("unit_rows", "be 1 under neighbours='replace_one'", self.unit_rows)
 
     @classmethod
     def from_mapping(cls, given: Any) -> Self:
@@ -133,16 +161,6 @@ class Facts:
                 raise FormatError(f"unknown fact {name!r}; known are {', '.join(known)}")
         return cls(**given)
 
-    @classmethod
-    def of_recipe(cls, recipe: str, trees: int | None = None, depth: int | None = None, **facts: Any) -> Self:
-        """Return facts with the recipe's own size where none is given."""
-        row = next((row for row in recipe_table() if row["name"] == recipe), {"trees": 1, "depth": 1})
-        if recipe == AUTO:
-            known = cls(recipe=recipe, **facts)
-            row = _size(_chosen(known.rows, known.features, known.epsilon, known.target_delta, known.neighbours))
-        trees = row["trees"] if trees is None else trees
-        return cls(recipe=recipe, trees=trees, depth=row["depth"] if depth is None else depth, **facts)
-
     @property
     def target_delta(self) -> float:
         """The delta of the guarantee."""
@@ -151,54 +169,50 @@ class Facts:
         return delta_of(self.rows) if self.delta is None else float(self.delta)
 
     @property
-    def settings(self) -> Settings:
-        """What the learner would be given."""
-        from ledgerwood.learners.trees.recipes import recipe_settings
+    def training(self) -> Training:
+        """The training that ``ledgerwood train`` would run."""
+        return _training(self)
 
-        size = {"n_trees": self.trees, "max_depth": self.depth}
-        if self.recipe == AUTO:
-            chosen = _chosen(self.rows, self.features, self.epsilon, self.target_delta, self.neighbours)
-            settings = chosen.with_options(**size)
-        else:
-            settings = recipe_settings(self.recipe, **size, neighbours=self.neighbours)
-        shares = self._shares(settings)
-        return settings if shares is None else settings.with_options(shares=shares)
-
-    def _shares(self, settings: Settings) -> tuple[float, float, float] | None:
-        """Return the shares of (sketch, split, leaf) if another division than the recipe's is asked for."""
-        if self.share is None or not _is_divided(settings):
-            return None
-        sketch, split, leaf = settings.shares or settings.loops(self.features).queries
-        whole = sketch + split + leaf
-        rest = (split + leaf) / whole
-        return sketch / whole, rest * self.share, rest * (1 - self.share)
-
-    def open_plan(self) -> Plan:
-        """Return the releases of the training run, before their noise is known."""
-        from ledgerwood.learners.trees.plan import outline
-
-        return outline(self.settings, self.features)
+    @property
+    def settings(self) -> Settings | None:
+        """The settings of its trees, None if it has none."""
+        return self.training.settings
 
     def plan(self, method: str | None = None) -> Plan:
         """Return the calibrated plan: what a training run with these facts will spend."""
-        from ledgerwood.learners.trees.plan import plan_boosting
+        return self.training.plan(method)
 
-        target: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.target_delta}
-        return plan_boosting(self.settings, n_features=self.features, **target, method=method)
+    def what(self) -> str:
+        """Return in a few words what is trained."""
+        choice, settings = self.training.choice, self.settings
+        name = choice.model if choice is not None else "boosted AdaSSP" if settings is None else self.recipe
+        if settings is None:
+            return name
+        several = "tree" if settings.n_trees == 1 else "trees"
+        each = " for each feature" if settings.trees_per_feature else ""
+        return f"{name}: {settings.n_trees} {several}{each} of depth {settings.max_depth}"
 
-    def elsewhere(self) -> str | None:
-        """Return what ``ledgerwood train`` chooses with ``auto`` and these facts, if it is not trees."""
-        from ledgerwood.learners.auto import choice_of_learner
-        from ledgerwood.learners.facts import Column, PublicFacts
+    def steps(self) -> tuple[int, str]:
+        """Return how many equal steps the training has, and their name: trees, or the rounds of a linear model."""
+        if self.settings is not None:
+            return self.settings.n_trees, "trees"
+        return self.plan("rdp")["gradients"].times, "rounds"
 
-        if self.recipe != AUTO:
-            return None
-        public = PublicFacts(
-            columns=(Column(0, "number", (0.0, 1.0)),) * self.features, task="classification", rows=self.rows,
-            epsilon=self.epsilon, delta=self.target_delta, neighbours=self.neighbours, classes=(0, 1),
-        )  # fmt: skip
-        choice = choice_of_learner(public)
-        return choice.model if choice.settings is None else None
+    def _size(self) -> dict[str, Any]:
+        settings = self.settings
+        if settings is None:
+            return {"trees": None, "depth": None}
+        return {"trees": settings.n_trees, "depth": settings.max_depth}
+
+    def statement(self, plan: Plan) -> str:
+        """Return the sentence that may be published about a plan of these facts."""
+        from ledgerwood.accounting.neighbours import as_neighbours
+
+        text = plan.statement()
+        if self.unit_rows == 1:
+            return text
+        person = f"one person, of whom at most {self.unit_rows} rows are used, added or removed"
+        return text.replace(as_neighbours(self.neighbours).sentence, person)
 
     # ---- the same question elsewhere
 
@@ -206,126 +220,70 @@ class Facts:
         """Return the command that asks the same."""
         words = ["ledgerwood", "plan"]
         for name, value in self._told().items():
-            words += [f"--{name}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
         return shlex.join(words)
-
-    def python(self) -> str:
-        """Return Python that makes the same plan, and the model that will spend it."""
-        options: dict[str, Any] = {"n_trees": self.trees, "max_depth": self.depth}
-        shares = self._shares(self.settings)
-        if shares is not None:
-            options["shares"] = shares
-        columns, target = {"n_features": self.features}, {"epsilon": self.epsilon, "delta": self.target_delta}
-        relation = {} if self.neighbours == "add_remove" else {"neighbours": self.neighbours}
-        model = f"model = PrivateBoostingClassifier({_listed(recipe=self.recipe, **target, **options)})"
-        if self.recipe == AUTO:
-            known = _listed(n_rows=self.rows, **columns, **target, **relation)
-            return (
-                "from ledgerwood.learners import PrivateBoostingClassifier, plan_boosting\n"
-                "from ledgerwood.learners.auto import choose_trees\n\n"
-                f"settings = choose_trees({known}).settings\n"
-                f"plan = plan_boosting(settings, {_listed(**columns, **target, **options)})\n"
-                "print(plan.table())\n"
-                f"{model}"
-            )
-        return (
-            "from ledgerwood.learners import PrivateBoostingClassifier, plan_boosting\n\n"
-            f"plan = plan_boosting({self.recipe!r}, {_listed(**columns, **target, **options, **relation)})\n"
-            "print(plan.table())\n"
-            f"{model}"
-        )
 
     def _told(self) -> dict[str, Any]:
         told = {**asdict(self), "delta": self.target_delta}
-        if self.neighbours == "add_remove":
-            del told["neighbours"]
-        if self.share is None:
-            del told["share"]
-        return told
+        if self.classes == 0:
+            told = {**told, "task": "regression", "classes": 2}
+        return {
+            name: value for name, value in told.items() if value is not None and value != _TOLD_IF_CHANGED.get(name)
+        }
+
+    def python(self) -> str:
+        """Return Python that makes the same plan, and the model that will spend it."""
+        target = {"epsilon": self.epsilon, "delta": self.target_delta}
+        known: dict[str, Any] = {"n_rows": self.rows, "n_features": self.features, **target}
+        more = {
+            "n_categories": (self.categories, 0), "n_classes": (self.classes or None, 2),
+            "n_learned": (self.learned, 0), "rows_per_unit": (self.unit_rows, 1),
+            "neighbours": (self.neighbours, "add_remove"),
+        }  # fmt: skip
+        known |= {name: value for name, (value, usual) in more.items() if value != usual}
+        options = _options(self)
+        family = {AUTO: "Private" if not options else "PrivateBoosting", LINEAR: "BoostedAdaSSP"}
+        kind = f"{family.get(self.recipe, 'PrivateBoosting')}{'Classifier' if self.classes else 'Regressor'}"
+        recipe = {"recipe": self.recipe} if kind.startswith("PrivateBoosting") else {}
+        return (
+            f"from ledgerwood.learners import {kind}, plan_training\n\n"
+            f"plan = plan_training({self.recipe!r}, {_listed(**known, **options)})\n"
+            "print(plan.table())\n"
+            f"model = {kind}({_listed(**recipe, **target, **options)})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, delta and share filled in."""
-        settings = self.settings
-        return {**asdict(self), "delta": self.target_delta, "share": _usual_share(settings, self.features)}
+        """Return plain values, what was left open filled in."""
+        share = _usual_share(self.settings, self.features)
+        return {**asdict(self), **self._size(), "delta": self.target_delta, "share": share}
+
+
+@lru_cache(maxsize=256)
+def _training(facts: Facts) -> Training:
+    from ledgerwood.learners.planning import declared_facts, training_of
+
+    public = declared_facts(
+        n_rows=facts.rows, n_features=facts.features, epsilon=facts.epsilon, delta=facts.target_delta,
+        n_categories=facts.categories, n_classes=facts.classes or None, n_learned=facts.learned,
+        neighbours=facts.neighbours, rows_per_unit=facts.unit_rows,
+    )  # fmt: skip
+    return training_of(facts.recipe, public, **_options(facts))
+
+
+def _options(facts: Facts) -> dict[str, Any]:
+    """Return the settings that are not the recipe's own choice."""
+    found: dict[str, Any] = {"n_trees": facts.trees, "max_depth": facts.depth}
+    if facts.share is not None and facts.recipe not in (AUTO, LINEAR):
+        from ledgerwood.learners.trees.recipes import recipe_settings
+
+        settings = recipe_settings(facts.recipe, **{k: v for k, v in found.items() if v is not None})
+        if _is_divided(settings):
+            sketch, split, leaf = settings.shares or settings.loops(facts.features).queries
+            whole = sketch + split + leaf
+            rest = (split + leaf) / whole
+            found["shares"] = sketch / whole, rest * facts.share, rest * (1 - facts.share)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _listed(**arguments: Any) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-
-
-@dataclass(frozen=True, slots=True)
-class LeafNoise:
-    r"""How noise moves the weight of a leaf.
-
-    The weight is :math:`-G/(H+\lambda)`. Noise of standard deviation ``noise`` on :math:`G` moves it by
-    :math:`\text{noise}/(H+\lambda)`; :math:`H` is ``curvature`` per row, 1/4 for the logistic loss at an even chance.
-    For averages :math:`H` is the number of rows.
-
-    >>> LeafNoise(noise=45.0, curvature=0.25, penalty=1.0).error(500.0)
-    0.35714285714285715
-    """
-
-    noise: float
-    curvature: float
-    penalty: float
-
-    @classmethod
-    def of(cls, facts: Facts, plan: Plan) -> Self:
-        """Return that of a plan's leaves."""
-        settings = facts.settings
-        averages = settings.leaf in ("average", "noisy_average") or settings.loss == "squared"
-        per_row = settings.rows * (1.0 if averages else 0.25)
-        return cls(_deviation(_leaf_release(plan)), per_row, settings.l2)
-
-    def error(self, rows: float) -> float:
-        """Return the typical error of the weight of a leaf with so many rows."""
-        return self.noise / (rows * self.curvature + self.penalty)
-
-
-def _leaf_release(plan: Plan) -> Release:
-    """Return the release the leaf weights come from: their own, or the histograms of the splits."""
-    labels = [release.label for release in plan.releases()]
-    return plan["leaf" if "leaf" in labels else labels[-1]]
-
-
-def _deviation(release: Release) -> float:
-    """Return the standard deviation of its noise, in units of one record's largest contribution."""
-    from ledgerwood.accounting import Laplace
-
-    kind = getattr(release.cost, "kind", release.cost)
-    scale = release.scale or math.nan
-    return math.sqrt(2) * scale if kind is Laplace else scale
-
-
-def saving(plan: Plan, other: Plan) -> float:
-    """Return which part of another plan's noise this one saves, at the leaves."""
-    mine, its = _leaf_release(plan).scale, _leaf_release(other).scale
-    return max(0.0, 1 - mine / its) if mine and its else 0.0
-
-
-def trees_for_error(facts: Facts, rows: float, error: float) -> int:
-    """Return how many trees keep the leaf error within a limit at these facts' epsilon (0 if not even one).
-
-    Noise grows with the number of trees. Priced by Rényi accounting, which is quick and asks for a little more noise
-    than the plan will need, so the answer is on the safe side.
-    """
-
-    def fits(trees: int) -> bool:
-        asked = replace(facts, trees=trees)
-        try:
-            plan = asked.plan(method="rdp")
-        except CalibrationError:
-            return False
-        return LeafNoise.of(asked, plan).error(rows) <= error
-
-    most = int(_LIMITS["trees"][1])
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while high <= most and fits(high):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low

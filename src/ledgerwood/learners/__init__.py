@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.facts import Column, PublicFacts
     from ledgerwood.learners.front_door import PrivateClassifier, PrivateRegressor
     from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
+    from ledgerwood.learners.planning import plan_training
     from ledgerwood.learners.schema import Schema
     from ledgerwood.learners.search import PrivateSearch
     from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -47,6 +48,7 @@ _HOME = {
     "learners": "storage",
     "load": "storage",
     "plan_boosting": "trees.plan",
+    "plan_training": "planning",
     "private_score": "evaluation",
     "recipes": "trees.recipes",
 }
@@ -76,6 +78,7 @@ __all__ = [
     "learners",
     "load",
     "plan_boosting",
+    "plan_training",
     "private_score",
     "recipes",
 ]

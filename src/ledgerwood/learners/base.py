@@ -27,9 +27,10 @@ from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
-from ledgerwood.learners.facts import PublicFacts, Task, checked_budget, complete_plan, total_share
+from ledgerwood.learners.facts import PublicFacts, Task, checked_budget
 from ledgerwood.learners.frames import raw_columns, without_unit
 from ledgerwood.learners.labels import as_numbers, trainable
+from ledgerwood.learners.planning import whole_plan
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
@@ -256,9 +257,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return digest_of([*given.values, given.units, target], key)
 
     def _planned(self, facts: PublicFacts) -> Plan:
-        plan = self._plan(facts)
-        extra = discovery.releases(facts, total_share(plan) or 1.0)
-        return complete_plan(plan, facts, extra, self._accounting(facts))
+        return whole_plan(self._plan(facts), facts, self._accounting(facts))
 
     def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""

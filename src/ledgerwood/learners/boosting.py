@@ -20,14 +20,14 @@ from ledgerwood.learners.engines.parted import PartedTable
 from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.engines.resting import RestingAggregator
 from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.planning import plan_of_trees, tree_settings
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 from ledgerwood.learners.trees.boost import boost
 from ledgerwood.learners.trees.candidates import Domain
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.plan import accounting_method, outline, plan_boosting
-from ledgerwood.learners.trees.recipes import recipe_settings
+from ledgerwood.learners.trees.plan import accounting_method
 from ledgerwood.learners.trees.seam import SCORE_BITS, Aggregator
 from ledgerwood.learners.trees.settings import Settings
 
@@ -123,25 +123,10 @@ class _PrivateBoosting(TreeModelMixin, PartedEstimator):
 
     def _settings_for(self, facts: PublicFacts) -> Settings:
         """Return the settings of a training: the recipe's, those given, and what the task implies."""
-        n_classes = None if facts.task == "regression" else len(facts.classes or ())
         given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
         if isinstance(given.get("shares"), list):
             given["shares"] = tuple(given["shares"])
-        if n_classes is None:
-            if given.get("loss", "squared") != "squared":
-                raise ParameterError("loss", "be squared for regression", given["loss"])
-            given["loss"] = "squared"
-        elif n_classes > 2:
-            if given.get("loss", "softmax") != "softmax":
-                raise ParameterError("loss", "be softmax for more than two classes", given["loss"])
-            given |= {"loss": "softmax", "n_classes": n_classes}
-        elif given.get("loss") == "softmax":
-            raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
-        if self.recipe == "auto":
-            chosen = choice_for(facts).settings
-            assert chosen is not None
-            return chosen.with_options(**given)
-        return recipe_settings(self.recipe, **given, neighbours=str(facts.neighbours))
+        return tree_settings(self.recipe, facts, **given)
 
     def explain_choice(self, X: Any = None, y: Any = None) -> Choice:
         """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
@@ -165,17 +150,7 @@ class _PrivateBoosting(TreeModelMixin, PartedEstimator):
         return method
 
     def _plan(self, facts: PublicFacts) -> Plan:
-        settings = self._settings_for(facts)
-        if settings.rows < 1 and facts.rows_per_unit > 1:
-            rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
-            raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
-        if (
-            facts.rows_per_unit == 1
-            and all(column.is_known for column in facts.columns)
-            and (facts.task == "classification" or facts.target_bounds is not None)
-        ):
-            return plan_boosting(settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta)
-        return outline(settings, facts.n_features)
+        return plan_of_trees(self._settings_for(facts), facts)
 
     # ---- train
 

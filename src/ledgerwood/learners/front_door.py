@@ -23,6 +23,7 @@ from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
 from ledgerwood.learners.linear_start import LinearStart
+from ledgerwood.learners.planning import plan_of_choice
 from ledgerwood.learners.tables import Labels, Table
 from ledgerwood.learners.tree_model import TreeModelMixin
 
@@ -59,8 +60,7 @@ class _FrontDoor(TreeModelMixin, PrivateEstimator):
         return LinearStart(linear, trees, choice.linear_share)
 
     def _plan(self, facts: PublicFacts) -> Plan:
-        found: Plan = self._learner(choice_of_learner(facts))._plan(facts)
-        return found
+        return plan_of_choice(choice_of_learner(facts), facts)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         assert door.facts is not None

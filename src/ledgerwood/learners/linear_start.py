@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Plan, Release
+from ledgerwood.accounting import Plan
 from ledgerwood.learners.door import Door
-from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.tables import Labels, Table
-from ledgerwood.learners.trees.plan import outline
 from ledgerwood.learners.trees.seam import SCORE_BITS
 
 __all__ = ["LARGEST_START", "LinearStart", "start_scores"]
@@ -41,7 +39,7 @@ def start_scores(encoder: Encoder, table: Table, weights: NDArray[np.float64], t
 
 @dataclass(frozen=True)
 class LinearStart:
-    """A learner made of two: it plans and trains like an estimator of this library.
+    """A learner made of two: it trains like an estimator of this library, by the plan of the front door.
 
     Parameters
     ----------
@@ -59,12 +57,6 @@ class LinearStart:
     def parts(self) -> tuple[Any, Any]:
         """The two learners."""
         return self.linear, self.trees
-
-    def _plan(self, facts: PublicFacts) -> Plan:
-        linear = self.linear._plan(facts)
-        trees = outline(self.trees._settings_for(facts), facts.n_features)
-        releases = [*_shared(linear, self.share), *_shared(trees, 1 - self.share)]
-        return Plan(releases, neighbours=trees.neighbours)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
         assert door.facts is not None
@@ -92,11 +84,3 @@ class LinearStart:
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: above 0 means the second class."""
         return self._scores(self.linear._table(X))
-
-
-def _shared(plan: Plan, share: float) -> list[Release]:
-    releases = list(plan.releases())
-    total = sum(release.share or 0.0 for release in releases)
-    return [
-        Release(r.label, r.cost, r.times, share * (r.share or 0.0) / total, **dict(r.fixed)) for r in releases
-    ]  # fmt: skip

@@ -140,17 +140,19 @@ def compare(
 
 
 def _by_recipe(names: str, given: dict[str, Any]) -> Answer:
-    from ledgerwood.app.planning import Facts, LeafNoise, recipe_table
+    from ledgerwood.app.leaves import LeafNoise
+    from ledgerwood.app.planning import Facts, recipe_table
 
     known = {row["name"]: row for row in recipe_table()}
     found: list[dict[str, Any]] = []
     for name in known if names == "all" else [name.strip() for name in names.split(",")]:
-        facts = Facts.of_recipe(name, **given)
+        facts = Facts(recipe=name, **given)
         plan = facts.plan()
         leaf = LeafNoise.of(facts, plan)
         noise = {r["label"]: {"times": r["times"], "noise": r["noise"], "scale": r["scale"]} for r in plan.table()}
-        row = {"recipe": name, "trees": facts.trees, "depth": facts.depth, "releases": noise}
-        found.append({**row, "leaf_error": {str(n): leaf.error(n) for n in (50, 500)}, "what": known[name]["summary"]})
+        size = {name: facts.to_dict()[name] for name in ("trees", "depth")}
+        error = {str(n): None if leaf is None else leaf.error(n) for n in (50, 500)}
+        found.append({"recipe": name, **size, "releases": noise, "leaf_error": error, "what": known[name]["summary"]})
     answer = Answer({**given, "recipes": found})
     cells = []
     for row in found:

@@ -56,8 +56,8 @@ function series(methods) {
 
 const labels = (methods) => methods.reduceRight((rest, m) => `datum.label == '${m}' ? '${NAMES[m]}' : ${rest}`, "datum.label");
 
-function priceSpec(methods) {
-  const x = { field: "trees", type: "quantitative", title: "trees", scale: { nice: false }, axis: { grid: false, tickMinStep: 1 } };
+function priceSpec({ methods, steps }) {
+  const x = { field: "trees", type: "quantitative", title: steps, scale: { nice: false }, axis: { grid: false, tickMinStep: 1 } };
   const y = { field: "epsilon", type: "quantitative", title: "epsilon", scale: { zero: true } };
   return {
     height: 290,
@@ -66,14 +66,14 @@ function priceSpec(methods) {
       { data: { name: "target" }, mark: { type: "rule", stroke: colour("soft"), strokeDash: [1, 3] }, encoding: { x: { field: "trees", type: "quantitative" } } },
       { data: { name: "target" }, mark: { type: "text", align: "left", dx: 4, dy: -7, baseline: "bottom", x: 0 }, encoding: { y: { field: "epsilon", type: "quantitative" }, text: { field: "label" } } },
       pinned(x, y),
-      { data: { name: "lines" }, mark: { type: "line", point: { filled: true, size: 28 } }, encoding: { x, y, ...series(methods), tooltip: [{ field: "name", title: "by" }, { field: "trees" }, { field: "epsilon", format: ".4~f" }] } },
+      { data: { name: "lines" }, mark: { type: "line", point: { filled: true, size: 28 } }, encoding: { x, y, ...series(methods), tooltip: [{ field: "name", title: "by" }, { field: "trees", title: steps }, { field: "epsilon", format: ".4~f" }] } },
     ],
   };
 }
 
-function leafSpec() {
+function leafSpec(unit) {
   const x = { field: "rows", type: "quantitative", title: "rows in the leaf", scale: { type: "log", nice: false }, axis: { grid: false, format: "~s", values: TENS } };
-  const y = { field: "error", type: "quantitative", title: "error of the weight (log-odds)", scale: { type: "log" }, axis: { format: "~g", values: TENS } };
+  const y = { field: "error", type: "quantitative", title: `error of the weight (${unit})`, scale: { type: "log" }, axis: { format: "~g", values: TENS } };
   return {
     height: 250,
     layer: [

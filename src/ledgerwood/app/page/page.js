@@ -7,12 +7,17 @@ const SLIDERS = [
   { name: "epsilon", label: "Epsilon", unit: "ε", low: 0.01, high: 20, start: 1, log: true, digits: 3, least: 0.001, most: 100 },
   { name: "rows", label: "Rows", low: 100, high: 1e8, start: 32561, log: true, whole: true, digits: 3, least: 2, most: 1e12 },
   { name: "features", label: "Features", low: 1, high: 1000, start: 14, log: true, whole: true, digits: 3, least: 1, most: 1e5 },
-  { name: "trees", label: "Trees", low: 1, high: 500, start: 50, log: true, whole: true, digits: 3, least: 1, most: 2000 },
-  { name: "depth", label: "Depth", low: 1, high: 8, start: 4, whole: true, least: 1, most: 8 },
+  { name: "trees", label: "Trees", low: 1, high: 500, start: null, log: true, whole: true, digits: 3, least: 1, most: 2000 },
+  { name: "depth", label: "Depth", low: 1, high: 8, start: null, whole: true, least: 1, most: 8 },
   { name: "share", label: "Budget for splits", low: 0.05, high: 0.95, start: null, digits: 3, least: 0.01, most: 0.99 },
 ];
 const STEPS = 400;
-const NOTHING = { recipe: "xgb", neighbours: "add_remove", delta: null, ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
+const MORE = [ // about the table: small numbers without a slider
+  { name: "categories", label: "Categories among the features", start: 0, least: 0, most: 1e5 },
+  { name: "learned", label: "Columns without public bounds", start: 0, least: 0, most: 100001 },
+  { name: "unit_rows", label: "Rows of one person, at most", start: 1, least: 1, most: 10000 },
+];
+const NOTHING = { recipe: "auto", classes: 2, neighbours: "add_remove", delta: null, ...Object.fromEntries(MORE.map((m) => [m.name, m.start])), ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
 const LEAF = { leaf_rows: 50, leaf_error: 1 }; // how wrong a leaf with so many rows may be
 let recipes = [];
 let leaf = { ...LEAF };
@@ -39,6 +44,7 @@ const short = (x, digits = 4) => {
   const size = Math.abs(x);
   return size && (size < 1e-3 || size >= 1e7) ? String(Number(x.toPrecision(3)).toExponential()) : Number(x.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
 };
+const classesText = (n) => (n === 0 ? "a number" : n === 2 ? "one of two classes" : `one of ${n} classes`);
 const percent = (x) => `${(100 * x).toFixed(1)} %`;
 
 // ---- controls
@@ -72,16 +78,41 @@ function buildSliders() {
   }
 }
 
+function buildMore() {
+  for (const m of MORE) {
+    const field = document.createElement("div");
+    field.className = "field pair";
+    const number = Object.assign(document.createElement("input"), { type: "number", id: m.name, name: m.name, min: m.least, max: m.most, step: 1, required: true });
+    number.addEventListener("input", () => {
+      const good = number.value !== "" && number.checkValidity();
+      number.setAttribute("aria-invalid", String(!good));
+      if (good) change({ [m.name]: Number(number.value) }, number);
+      else complain(`${m.label}: a whole number between ${m.least} and ${m.most}, please.`);
+    });
+    field.append(Object.assign(document.createElement("label"), { htmlFor: m.name, textContent: m.label }), number);
+    $("more").append(field);
+  }
+}
+
 function showFacts(except) {
   const recipe = recipes.find((r) => r.name === facts.recipe);
+  const own = shown?.answer.facts.recipe === facts.recipe ? shown.answer.facts : {}; // what a rule has chosen
   for (const s of SLIDERS) {
     const number = $(s.name), range = $(`${s.name}-slider`);
-    const value = facts[s.name] ?? Number((recipe?.share ?? 0.5).toPrecision(3)); // only the division has a default of the recipe
-    if (number !== except) { number.value = value; number.setAttribute("aria-invalid", "false"); }
-    range.value = s.log || !s.whole ? toPlace(value, s) : value - s.low;
-    range.setAttribute("aria-valuetext", short(value));
+    const value = facts[s.name] ?? (s.name === "share" ? Number((recipe?.share ?? 0.5).toPrecision(3)) : own[s.name] ?? recipe?.[s.name]);
+    if (number !== except) { number.value = value ?? ""; number.setAttribute("aria-invalid", "false"); }
+    range.value = value === undefined || value === null ? 0 : s.log || !s.whole ? toPlace(value, s) : value - s.low;
+    range.setAttribute("aria-valuetext", value === undefined || value === null ? "none" : short(value));
   }
-  for (const id of ["share", "share-slider"]) $(id).disabled = recipe?.divided === false;
+  const without = { share: recipe?.divided === false, trees: facts.recipe === "linear", depth: facts.recipe === "linear" };
+  for (const [id, off] of Object.entries(without)) {
+    $(id).disabled = $(`${id}-slider`).disabled = off;
+    $(id).parentElement.hidden = off; // what a recipe does not have is not asked
+  }
+  for (const m of MORE) if ($(m.name) !== except) { $(m.name).value = facts[m.name]; $(m.name).setAttribute("aria-invalid", "false"); }
+  if (![...$("classes").options].some((o) => o.value === String(facts.classes))) $("classes").append(new Option(classesText(facts.classes), facts.classes));
+  $("classes").value = facts.classes;
+  $("choose").hidden = facts.recipe !== "auto" || (facts.trees === null && facts.depth === null);
   $("recipe").value = facts.recipe;
   $("neighbours").value = facts.neighbours;
   if ($("delta") !== except) { $("delta").value = facts.delta ?? ""; $("delta").setAttribute("aria-invalid", "false"); }
@@ -266,9 +297,9 @@ const errorAt = (answer, rows) => {
 const noiseOf = (r) => `${r.noise === "sigma" ? "σ" : r.noise === "epsilon" ? "ε" : r.noise} = ${short(r.scale)}`;
 
 function showCards(answer, final) {
-  const cards = answer.releases.map((r) => card(`Noise of each ${r.label}`, noiseOf(r), `${short(r.times)} releases, ${r.cost}`));
+  const cards = answer.releases.map((r) => card(`Noise of each ${r.label}`, noiseOf(r), `${r.times === 1 ? "once" : `${short(r.times)} times`}, ${r.cost}`));
   const some = Math.max(20, Math.min(500, Math.round(answer.facts.rows / 100)));
-  if (answer.leaf.length) cards.push(card(`A leaf of ${short(some)} rows is off by`, short(errorAt(answer, some), 2), "log-odds, typically"));
+  if (answer.leaf.length) cards.push(card(`A leaf of ${short(some)} rows is off by`, short(errorAt(answer, some), 2), `typically; ${answer.unit}`));
   cards.push(card("Guarantee", `ε = ${answer.words.epsilon}`, `δ = ${answer.words.delta}`));
   if (final) cards.push(card("The tightest accountant saves", percent(answer.saved), "of the noise Rényi accounting asks for"));
   $("cards").replaceChildren(...cards);
@@ -281,20 +312,29 @@ function say(id, ...parts) {
 }
 
 function sayNoise(answer) {
-  const listed = answer.releases.flatMap((r, i) => [i ? ", " : "", [noiseOf(r)], ` for each of ${short(r.times)} ${r.label} releases`]);
+  const listed = answer.releases.flatMap((r, i) => [i ? ", " : "", [noiseOf(r)], r.times === 1 ? ` for the ${r.label}` : ` for each of ${short(r.times)} ${r.label} releases`]);
   say("answer-noise", ...listed, ".");
   if (busyNow()) for (const id of ["answer-epsilon", "answer-leaf", "answer-method"]) say(id, "computing …");
 }
 
 function showLeaf(found) {
+  if (found.error === null) { say("answer-leaf", "A linear model has no leaves."); return; }
   const most = found.trees === 0 ? "not even one tree" : found.trees >= 2000 ? "2,000 trees or more" : `${short(found.trees)} ${found.trees === 1 ? "tree" : "trees"}`;
-  say("answer-leaf", "With this plan it is off by about ", [short(found.error, 3)], " (log-odds). You can afford ", [most], ".");
+  say("answer-leaf", "With this plan it is off by about ", [short(found.error, 3)], ` (${found.unit}). You can afford `, [most], ".");
 }
 
 const busyNow = () => document.body.classList.contains("busy");
 
+function showChoice(answer) {
+  say("what", "This plan trains ", [answer.what], ".");
+  $("why").hidden = answer.why.length === 0;
+  table("why-table", [["Setting"], ["Value"], ["Why"]], answer.why.map((r) => [r.name, r.value, r.why]));
+}
+
 async function show(answer, final) {
   shown = { answer, final };
+  if (answer.facts.recipe === facts.recipe && facts.trees === null) showFacts(document.activeElement); // the rule has chosen
+  showChoice(answer);
   showCards(answer, final);
   sayNoise(answer);
   const a = kept?.answer;
@@ -302,7 +342,9 @@ async function show(answer, final) {
   const lines = methods.flatMap((m) => answer.curves[m].map((p) => ({ ...p, method: m, name: methodName(m) })));
   const best = methods[0];
   const pinnedLine = a ? methodsIn(a.curves).slice(0, 1).flatMap((m) => a.curves[m].map((p) => ({ ...p, method: m }))) : [];
-  const target = [{ epsilon: answer.facts.epsilon, trees: answer.facts.trees, label: `the target, ${short(answer.facts.epsilon)}` }];
+  const counts = answer.curves[best].map((p) => p.trees);
+  const own = answer.facts.trees ?? counts.at(-2); // the last point lies beyond the plan
+  const target = [{ epsilon: answer.facts.epsilon, trees: own, label: `the target, ${short(answer.facts.epsilon)}` }];
   const theme = document.documentElement.dataset.theme;
   const known = [...new Set([...methods, "optimal", "rdp"])].filter((m) => m in answer.curves || (!final && m === "optimal" && !answer.curves.gdp));
   const guess = (rows) => rows.map((p) => ({ ...p, guess: 1 - p.alarm }));
@@ -310,9 +352,13 @@ async function show(answer, final) {
   $("attack").textContent = answer.words.attack;
   $("computing").hidden = final;
 
-  const counts = answer.curves[best].map((p) => p.trees);
-  table("price-table", [["Trees", 1], ...methods.map((m) => [methodName(m), 1])], counts.map((t, i) => [short(t), ...methods.map((m) => short(answer.curves[m][i]?.epsilon))]));
-  table("leaf-table", [["Rows in the leaf", 1], ["Error (log-odds)", 1], ...(a ? [["Plan A", 1]] : [])], answer.leaf.map((p) => [short(p.rows), short(p.error, 3), ...(a ? [short(errorAt(a, p.rows), 3)] : [])]));
+  const steps = answer.steps;
+  $("price-title").textContent = `What more ${steps} cost`;
+  $("leaf-panel").hidden = answer.leaf.length === 0; // a linear model has no leaves
+  $("budget-panel").classList.toggle("wide", answer.leaf.length === 0);
+  $("leaf-lead").textContent = `The typical error that noise puts on a leaf weight (${answer.unit}), by the rows in the leaf.`;
+  table("price-table", [[steps[0].toUpperCase() + steps.slice(1), 1], ...methods.map((m) => [methodName(m), 1])], counts.map((t, i) => [short(t), ...methods.map((m) => short(answer.curves[m][i]?.epsilon))]));
+  table("leaf-table", [["Rows in the leaf", 1], [`Error (${answer.unit})`, 1], ...(a ? [["Plan A", 1]] : [])], answer.leaf.map((p) => [short(p.rows), short(p.error, 3), ...(a ? [short(errorAt(a, p.rows), 3)] : [])]));
   table("budget-table", [["Release"], ["Times", 1], ["Noise"], ["Budget", 1]], answer.releases.map((r) => [r.label, short(r.times), noiseOf(r), percent(r.spend)]));
   table("profile-table", [["Epsilon", 1], ["Delta", 1]], answer.profile.map((p) => [short(p.epsilon), short(p.delta, 3)]));
   table("tradeoff-table", [["Wrongly accused", 1], ["Not recognised, at least", 1], ["Recognised, at most", 1]], answer.tradeoff.map((p) => [percent(p.alarm), percent(p.missed), percent(1 - p.missed)]));
@@ -326,8 +372,8 @@ async function show(answer, final) {
   if (a) bars.push(...a.releases.map((r, place) => ({ label: r.label, spend: r.spend, plan: "plan A", place })));
   const end = lines.filter((p) => p.method === best).at(-1);
   await Promise.all([
-    draw("price", { lines, pinned: pinnedLine, target }, { key: theme + known, argument: known, label: `Line chart: epsilon by number of trees. By ${methodName(best)}, ${short(answer.facts.trees)} trees cost ${short(answer.facts.epsilon)} and ${end.trees} trees ${short(end.epsilon)}.` }),
-    draw("leaf", { lines: answer.leaf, pinned: a?.leaf ?? [] }, { key: theme, label: `Line chart: a leaf of 50 rows is off by ${short(errorAt(answer, 50), 2)}, one of 5000 rows by ${short(errorAt(answer, 5000), 2)}.` }),
+    draw("price", { lines, pinned: pinnedLine, target }, { key: theme + known + steps, argument: { methods: known, steps }, label: `Line chart: epsilon by number of ${steps}. By ${methodName(best)}, ${short(own)} ${steps} cost ${short(answer.facts.epsilon)} and ${end.trees} ${steps} ${short(end.epsilon)}.` }),
+    answer.leaf.length && draw("leaf", { lines: answer.leaf, pinned: a?.leaf ?? [] }, { key: theme + answer.unit, argument: answer.unit, label: `Line chart: a leaf of 50 rows is off by ${short(errorAt(answer, 50), 2)}, one of 5000 rows by ${short(errorAt(answer, 5000), 2)}.` }),
     draw("budget", { bars }, { key: theme + bars.length, label: `Bar chart: ${bars.map((b) => `${b.label} ${percent(b.spend)}${b.plan === "plan A" ? " in plan A" : ""}`).join(", ")}.` }),
     draw("profile", { lines: floor(answer.profile), pinned: a ? floor(a.profile) : [], target: [{ epsilon: answer.facts.epsilon, delta: answer.facts.delta }] }, { key: theme, label: `Line chart: delta falls from ${short(answer.profile[0].delta, 2)} at epsilon 0 to ${short(answer.facts.delta, 2)} at epsilon ${short(answer.facts.epsilon)}.` }),
     draw("tradeoff", { lines: guess(answer.tradeoff), pinned: a?.tradeoff ?? [] }, { key: theme, label: answer.words.attack }),
@@ -352,11 +398,16 @@ function showComparison() {
   if (!kept?.answer || !shown) return;
   const a = kept.answer, b = shown.answer;
   const relation = (text) => $("neighbours").querySelector(`option[value="${text}"]`)?.textContent ?? text;
-  const rows = Object.keys(NOTHING).map((name) => (name === "neighbours" ? ["Neighbours", relation(a.facts[name]), relation(b.facts[name])] : [SLIDERS.find((s) => s.name === name)?.label ?? name[0].toUpperCase() + name.slice(1), short(a.facts[name]), short(b.facts[name])]));
+  const known = { neighbours: ["Neighbours", relation], classes: ["Predicts", classesText] };
+  const rows = [["Trains", a.what, b.what]];
+  for (const name of Object.keys(NOTHING)) {
+    const [label, text] = known[name] ?? [[...SLIDERS, ...MORE].find((s) => s.name === name)?.label ?? name[0].toUpperCase() + name.slice(1), short];
+    rows.push([label, text(a.facts[name]), text(b.facts[name])]);
+  }
   const labels = [...new Set([...a.releases, ...b.releases].map((r) => r.label))];
   const noise = (from, label) => { const r = from.releases.find((x) => x.label === label); return r ? `${short(r.times)} × ${noiseOf(r)}` : ""; };
   for (const label of labels) rows.push([`Releases: ${label}`, noise(a, label), noise(b, label)]);
-  for (const size of [50, 500, 5000]) rows.push([`Error of a leaf of ${short(size)} rows`, short(errorAt(a, size), 3), short(errorAt(b, size), 3)]);
+  if (a.leaf.length && b.leaf.length) for (const size of [50, 500, 5000]) rows.push([`Error of a leaf of ${short(size)} rows`, short(errorAt(a, size), 3), short(errorAt(b, size), 3)]);
   table("compare-table", [["Fact"], ["Plan A"], ["This plan"]], rows.map((r) => r.map(String)));
   [...$("compare-table").tBodies[0].rows].forEach((row, i) => { if (rows[i][1] !== rows[i][2]) row.className = "best"; });
 }
@@ -387,6 +438,8 @@ function wire() {
     const { name, trees, depth } = recipes.find((r) => r.name === $("recipe").value);
     change({ recipe: name, trees, depth, share: null });
   });
+  $("choose").addEventListener("click", () => { change({ trees: null, depth: null }); $("trees").focus(); });
+  $("classes").addEventListener("change", () => change({ classes: Number($("classes").value) }));
   $("neighbours").addEventListener("change", () => change({ neighbours: $("neighbours").value }));
   $("delta").addEventListener("input", () => {
     const text = $("delta").value;
@@ -431,6 +484,7 @@ async function begin() {
   try { choice = localStorage.getItem("theme") ?? "system"; } catch { /* private windows */ }
   setTheme(["system", "light", "dark"].includes(choice) ? choice : "system");
   buildSliders();
+  buildMore();
   wire();
   recipes = (await (await fetch("/api/recipes")).json()).recipes;
   $("recipe").replaceChildren(...recipes.map((r) => Object.assign(document.createElement("option"), { value: r.name, textContent: r.name })));
