@@ -19,7 +19,7 @@ from ledgerwood.errors import ParameterError
 
 app = App(
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
-    epilog=examples("ledgerwood opboost demo --rows 2000"),
+    epilog=examples("ledgerwood opboost demo --rows 2000 --json"),
     no_args_is_help=True,
 )
 Config = Annotated[Path, typer.Option("--config", "-c", help="The party's TOML file.", exists=True, dir_okay=False)]
@@ -112,7 +112,7 @@ def certificates(
     answer.say(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept").print(as_json=json)
 
 
-@app.command(epilog=examples("ledgerwood opboost demo --rows 2000"))
+@app.command(epilog=examples("ledgerwood opboost demo --rows 2000 --json"))
 def demo(
     rows: Annotated[int, typer.Option(help="Records to make up.")] = 20_000,
     folder: Annotated[Path | None, typer.Option(help="Where to work; a temporary folder unless given.")] = None,
