@@ -1,15 +1,15 @@
-"""``python -m benchmarks.federated --data DIR``: run the jobs that have no result yet; ``--report``: print tables."""
+"""``python -m benchmarks.federated --data DIR``: run the jobs that have no result yet; ``--write``: make the page."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.federated.jobs import all_jobs
+from benchmarks.federated.report import write
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 
@@ -29,13 +29,6 @@ def summary(path: Path) -> dict[tuple[str, str, str], list[float]]:
     return found
 
 
-def report(path: Path) -> None:
-    """Print every experiment as mean and standard deviation over splits."""
-    for (experiment, table, method), aucs in sorted(summary(path).items()):
-        spread = statistics.stdev(aucs) if len(aucs) > 1 else 0.0
-        print(f"{experiment:8} {table:8} {method:28} {statistics.mean(aucs):.4f} ({spread:.4f}) n={len(aucs)}")
-
-
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser()
@@ -43,10 +36,10 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1e9, help="start no job after this time")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--write", action="store_true", help="docs/benchmarks/federated.md from the results")
     given = parser.parse_args()
-    if given.report:
-        report(given.results)
+    if given.write:
+        write(summary(given.results))
         return
     began, done = time.monotonic(), results(given.results)
     for job in all_jobs(given.splits):

@@ -72,6 +72,9 @@ class Job:
         return {"key": self.key, "auc": round(float(auc), 5), "cpu": round(spent, 2)}
 
 
+BATCHED = (("batch", 25), ("n_trees", 100), ("recipe", "tr_cyc"))
+
+
 def _options(**options: Any) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(options.items()))
 
@@ -88,12 +91,10 @@ def all_jobs(splits: int) -> Iterator[Job]:
                 for method, how in TABLE_6.items():
                     options = _options(**{**_P2, "n_trees": 200, **extra, **how})
                     yield Job("table6", table, f"{method} {form}", split, 0.1, options)
-    batched = _options(recipe="tr_cyc", n_trees=100, batch=25)
-    for split in range(min(splits, 3)):
         for table in ("adult", "credit1"):
             for epsilon in (0.1, 1.0):
                 for noise in NOISES:
-                    yield Job("noise", table, f"{noise} {epsilon:g}", split, epsilon, batched, noise)
+                    yield Job("noise", table, f"{noise} {epsilon:g}", split, epsilon, BATCHED, noise)
             for n in PARTIES:
                 for name, fewest in (("all", n), ("two thirds", -(-2 * n // 3)), ("each alone", 1)):
-                    yield Job("parties", table, f"{name} {n}", split, 0.1, batched, "shares", n, fewest)
+                    yield Job("parties", table, f"{name} {n}", split, 0.1, BATCHED, "shares", n, fewest)

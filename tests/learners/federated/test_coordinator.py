@@ -67,6 +67,22 @@ def test_a_training_over_a_transport_learns_and_says_what_it_guarantees() -> Non
     assert "epsilon=8" in text and "2 of 3" in text and "any one party" in text
 
 
+@pytest.mark.parametrize(
+    ("noise", "said", "unsaid"),
+    [
+        ("shares", "Each party drew its share of the noise itself, sized for 2 honest parties", "exact sums"),
+        ("central", "The server drew the noise. The server opened only sums of at least 2 of 3 parties. Assumed: the "
+         "server is trusted with exact sums: it adds the noise, forgets the sums and follows the protocol", "Skellam"),
+        ("local", "Every record's vector carried the whole noise by itself", "exact sums"),
+    ],
+)  # fmt: skip
+def test_the_statement_says_who_drew_the_noise_and_who_is_trusted(noise: str, said: str, unsaid: str) -> None:
+    relation = "replace_one" if noise == "local" else "add_remove"
+    task = replace(TASK, noise=noise, schema=replace(TASK.schema, neighbours=relation))
+    done = Coordinator(task, Wire(task)).train(KEYS)
+    assert said in done.statement() and unsaid not in done.statement()
+
+
 def test_a_federation_is_saved_without_pickle_and_hostile_files_are_refused(tmp_path: Path) -> None:
     result = Coordinator(TASK, Wire()).train(KEYS)
     result.save(tmp_path / "model.json")

@@ -120,9 +120,9 @@ class HostileServer(RuleBasedStateMachine):
 
     @rule(data=st.data(), node=st.integers(1, 5), session=st.integers(0, 1), kind=st.sampled_from(KINDS[:-1]))
     def ask_out_of_turn(self, data: st.DataObject, node: int, session: int, kind: str) -> None:
-        self.send(data, min(node, self.facts.honest), session, kind)
+        self.send(data, min(node, self.facts.honest), session, kind, forgetful=data.draw(st.booleans()))
 
-    def send(self, data: st.DataObject, node: int, session: int, kind: str) -> None:
+    def send(self, data: st.DataObject, node: int, session: int, kind: str, forgetful: bool = False) -> None:
         history = 1 - self.told[node - 1] if self.rarely(data) else self.told[node - 1]
         source = 1 - session if self.rarely(data) else session  # messages of the other session
         try:
@@ -132,7 +132,7 @@ class HostileServer(RuleBasedStateMachine):
         if self.rarely(data):
             message = self.damaged(data, message)
         stored = self.states.get((node, session), [b""])
-        state = data.draw(st.sampled_from(stored)) if self.rarely(data) else stored[-1]  # a store rolled back
+        state = data.draw(st.sampled_from(stored)) if forgetful else stored[-1]  # a store rolled back
         before = len(self.parties[node].ledger.journal())
         try:
             reply, after = self.nodes[node].handle(kind, message, state)

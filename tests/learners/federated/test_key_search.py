@@ -41,7 +41,7 @@ def first_words(seed: int, state: Words) -> None:
         state[i] = z
 
 
-LANES = 32
+LANES = 128
 
 
 @numba.njit(cache=False, nogil=True)  # type: ignore[misc]

@@ -92,7 +92,10 @@ def test_no_record_moves_a_question_beyond_its_grid(neighbours: str, classes: in
                 assert a.grid == b.grid and a.grid.sensitivity >= least[a.label]
                 assert math.sqrt(float(moved @ moved)) <= a.grid.l2
                 assert np.count_nonzero(moved) <= a.grid.touched
-        answers += [np.asarray(rng.choice([-(2**20), 2**20], q.value.size), dtype=np.int64) for q in base]
+        answers += [
+            np.asarray(rng.choice([-(2**39), -(2**20), 0, 2**20, 2**39 - 1], q.value.size), dtype=np.int64)
+            for q in base
+        ]
 
 
 def test_three_parties_learn_a_linear_model() -> None:

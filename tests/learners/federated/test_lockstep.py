@@ -133,6 +133,28 @@ def test_a_batched_training_takes_one_round_per_batch_and_learns() -> None:
         assert party.ledger.spent().fraction == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "options", "rounds"),
+    [
+        ("tr", {"batch": 25}, 4),
+        ("tr_cyc", {"batch": 25}, 4),
+        ("tr_ada", {"batch": 25, "sketch_rounds": 5}, 4 + 5),
+        ("tr_ada_cyc", {"batch": 25, "sketch_rounds": 3}, 4 + 3),
+        ("tr_ih_ebm_batched", {}, 4 + 5),
+        ("dp_rf", {}, 1),
+    ],
+)
+def test_a_hundred_trees_take_a_handful_of_rounds(recipe: str, options: dict[str, Any], rounds: int) -> None:
+    """P2, section 5.2: T = 100 and B = 25 make four rounds, and s more for s refinements of the candidates."""
+    task = task_of(recipe, n_trees=100, **options)
+    answers: list[Ints] = []
+    counted = 0
+    while not (now := server_step(task, answers)).done:
+        answers += [np.zeros(question.value.size, dtype=np.int64) for question in now.questions]
+        counted += 1
+    assert counted == rounds
+
+
 def vars_of(task: FederatedTask) -> dict[str, Any]:
     from dataclasses import fields
 
@@ -195,7 +217,10 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
                 assert math.sqrt(float(moved @ moved)) <= a.grid.l2
                 assert np.count_nonzero(moved) <= a.grid.touched
         # answers that push the scores far, as an attacker would like them
-        answers += [np.asarray(rng.choice([-(2**20), 2**20], q.value.size), dtype=np.int64) for q in base]
+        answers += [
+            np.asarray(rng.choice([-(2**31), -(2**20), 0, 2**20, 2**31 - 1], q.value.size), dtype=np.int64)
+            for q in base
+        ]
 
 
 def test_every_attempt_is_charged_and_the_ledger_ends_it() -> None:

@@ -107,7 +107,9 @@ class FlowerExchange:
         while len(found := list(self.grid.get_node_ids())) < expected and time.monotonic() < end:
             time.sleep(1.0)
         for reply in self._exchanged([_message({}, "query.hello", node) for node in found]):
-            self.address[int(_payload(reply)["number"])] = reply.metadata.src_node_id
+            number = _payload(reply).get("number")
+            if isinstance(number, int):  # whether it is that party its signatures will show
+                self.address[number] = reply.metadata.src_node_id
         return sorted(self.address)
 
     def __call__(self, kind: str, messages: Mapping[int, Payload]) -> dict[int, Payload]:
