@@ -46,7 +46,8 @@ def test_numpy_gives_the_bits_of_the_compiled_kernels(
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_lower_end_added_later_is_that_of_the_whole(ordered: bool) -> None:
-    steps, how = [(0.2, 4), (0.1, 6)], {"ordered": ordered, "gamma_max": 1.2, "cells": 8}
+    steps = [(0.2, 4), (0.1, 6)]
+    how: dict[str, Any] = {"ordered": ordered, "gamma_max": 1.2, "cells": 8}
     whole = recursion.bounded_range_profile(steps, **how)
     upper = recursion.bounded_range_profile(steps, **how, lower=False)
     later = recursion.bounded_range_profile(steps, **how, upper=upper)

@@ -148,18 +148,18 @@ def raise_lower(
         width = min(_BLOCK, limit + 1 - block)
         top, choice = np.full(width, -1.0), np.zeros(width, dtype=np.int64)
         value, u = np.empty(width), np.empty(width)
-        for j in range(cells + 1):
-            s = block - j
-            np.multiply(lower[pad + s : pad + s + width], qs[j], out=value)
-            np.multiply(then[s + cells : s + cells + width], ps[j], out=u)
+        for strategy in range(cells + 1):
+            s = block - strategy
+            np.multiply(lower[pad + s : pad + s + width], qs[strategy], out=value)
+            np.multiply(then[s + cells : s + cells + width], ps[strategy], out=u)
             np.add(value, u, out=value)
-            np.copyto(choice, j, where=value > top)
+            np.copyto(choice, strategy, where=value > top)
             np.maximum(top, value, out=top)
         value = top * down
         goal = target[:, block : block + width]
         better = np.nonzero((value > _FLOOR) & (value > goal[LOWER]))[0]
         j = choice[better]
-        s = pad + block + better - j
+        at = pad + block + better - j
         goal[LOWER, better] = value[better]
-        goal[INTERCEPT, better] = (q[j] * intercept[s] + p[j] * intercept[s + shift]) * down
-        goal[SLOPE, better] = (q[j] * slope[s] + p[j] * slope[s + shift] * scale) * up + _UNDERFLOW
+        goal[INTERCEPT, better] = (q[j] * intercept[at] + p[j] * intercept[at + shift]) * down
+        goal[SLOPE, better] = (q[j] * slope[at] + p[j] * slope[at + shift] * scale) * up + _UNDERFLOW
