@@ -1,14 +1,17 @@
 """Run what is missing, write ``RESULTS.md`` and print it.
 
     python -m benchmarks.auto --data DIR [--only main,ablation] [--report]
+    python -m benchmarks.auto --data DIR --only strangers --first 2000 --results FILE    # development splits
 
-Results are appended to ``results.jsonl`` beside this file; a job that is there is not run again.
+Results are appended to ``results.jsonl`` beside this file with the commit that made them; a job that is there is not
+run again. Development splits need a file of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 import warnings
 from pathlib import Path
@@ -16,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.auto.jobs import LEARNERS, PARTS, Job, jobs
+from benchmarks.auto.jobs import FIRST, LEARNERS, PARTS, Job, jobs
 from benchmarks.auto.problems import SIMULATED, load
 from benchmarks.auto.report import report
+from benchmarks.auto.strangers import STRANGERS, stranger
 
 RESULTS = Path(__file__).with_name("results.jsonl")
 
@@ -42,9 +46,13 @@ def learner_of(job: Job, regression: bool, delta: float, schema: Any) -> Any:
 
 def evaluate(job: Job, folder: str) -> dict[str, Any]:
     """Fit and score: test AUC (accuracy for more than two classes), or R squared."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-    problem = load(job.problem, folder, job.split if job.problem in SIMULATED else 0)
+    if job.problem in STRANGERS:
+        problem = stranger(job.problem, job.split)
+    else:
+        problem = load(job.problem, folder, job.split if job.problem in SIMULATED else 0)
     X, y, X_test, y_test = problem.split(job.split, job.rows)
     regression = problem.task == "regression"
     began = time.process_time(), time.perf_counter()
@@ -53,6 +61,8 @@ def evaluate(job: Job, folder: str) -> dict[str, Any]:
         codes = {c: X[c].astype("category") for c in X.columns if X[c].dtype.kind not in "iufb"}
         X = X.assign(**codes)
         X_test = X_test.assign(**{c: X_test[c].astype(codes[c].dtype) for c in codes})
+    elif job.learner == "constant":
+        model = DummyRegressor() if regression else DummyClassifier()
     else:
         model = learner_of(job, regression, 1 / len(y), problem.schema)
     model.fit(X, y)
@@ -73,12 +83,21 @@ def _xgboost(regression: bool) -> Any:
     return made(n_estimators=300, max_depth=4, learning_rate=0.1, enable_categorical=True, n_jobs=1)
 
 
-def known() -> dict[str, dict[str, Any]]:
+def known(results: Path) -> dict[str, dict[str, Any]]:
     """Return the results so far, by job."""
-    if not RESULTS.exists():
+    if not results.exists():
         return {}
-    lines = (json.loads(line) for line in RESULTS.read_text().splitlines() if line)
+    lines = (json.loads(line) for line in results.read_text().splitlines() if line)
     return {line["key"]: line for line in lines}
+
+
+def commit() -> str:
+    """Return the commit that runs, with a star if the library was changed since."""
+    here = Path(__file__).parents[2]
+    ask = ["git", "-C", str(here)]
+    name = subprocess.run([*ask, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
+    changed = subprocess.run([*ask, "status", "--short", "src"], capture_output=True, text=True, check=True).stdout
+    return name.strip() + ("*" if changed else "")
 
 
 def main() -> None:
@@ -87,11 +106,16 @@ def main() -> None:
     parser.add_argument("--data", default="data", help="folder of datasets.json and its files")
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--first", type=int, default=FIRST, help="the first split")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    done = known()
+    if arguments.first != FIRST and arguments.results == RESULTS:
+        parser.error("development splits need --results FILE")
+    done = known(arguments.results)
     if not arguments.report:
+        here = commit()
         for part in arguments.only.split(","):
-            for job in jobs(part):
+            for job in jobs(part, arguments.first):
                 if job.key in done:
                     continue
                 with warnings.catch_warnings():
@@ -100,10 +124,11 @@ def main() -> None:
                         done[job.key] = evaluate(job, arguments.data)
                     except Exception as error:  # a recipe that cannot run on a task is a result too
                         done[job.key] = {"key": job.key, "error": f"{type(error).__name__}: {error}"[:300]}
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(done[job.key]) + "\n")
-    text = report(done)
-    RESULTS.with_name("RESULTS.md").write_text(text + "\n")
+                with arguments.results.open("a") as file:
+                    file.write(json.dumps({**done[job.key], "commit": here}) + "\n")
+    text = report(done, arguments.first)
+    if arguments.results == RESULTS:
+        RESULTS.with_name("RESULTS.md").write_text(text + "\n")
     print(text)
 
 

@@ -33,7 +33,7 @@ class Problem:
         return self.X.iloc[train], self.y[train], self.X.iloc[test], self.y[test]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=16)
 def load(name: str, folder: str, seed: int = 0) -> Problem:
     """Return a problem; a simulated one is drawn anew for every seed, as in P0."""
     if name in SIMULATED:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.auto.jobs import ABLATION, BUDGETS, REPORTED, Job, jobs
+from benchmarks.auto.jobs import ABLATION, BUDGETS, FIRST, PAPERS, REPORTED, Job, jobs
+from benchmarks.auto.strangers import STRANGERS
 
 Results = dict[str, dict[str, Any]]
 FLOORS = {
@@ -23,7 +24,6 @@ BEST_TREES = {
     "credit2": (0.7372, 0.7553, 0.7588),
 }
 """The best trees of an earlier study in the same set-up, at each budget."""
-OURS = ("auto", "linear")
 
 
 def _values(done: Results, of: Iterable[Job]) -> list[float]:
@@ -45,14 +45,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _grid(done: Results, part: str, by: Any, learners: Sequence[str]) -> str:
+def _grid(done: Results, of: Iterable[Job], learners: Sequence[str]) -> str:
     groups: dict[tuple[str, str], list[Job]] = defaultdict(list)
-    columns: list[str] = []
-    for job in jobs(part):
-        column = by(job)
-        if column not in columns:
-            columns.append(column)
-        groups[job.learner, column].append(job)
+    for job in of:
+        groups[job.learner, _dataset(job)].append(job)
+    columns = list(dict.fromkeys(column for _, column in groups))
     rows = [[name, *(_cell(_values(done, groups[name, column])) for column in columns)] for name in learners]
     return _table(["", *columns], rows)
 
@@ -61,65 +58,81 @@ def _dataset(job: Job) -> str:
     return f"{job.problem} {job.epsilon:g}"
 
 
-def _main_table(done: Results) -> str:
+def _by_split(done: Results, of: Iterable[Job]) -> list[float]:
+    """The mean of each split's runs."""
+    groups: dict[int, list[float]] = defaultdict(list)
+    for job in of:
+        groups[job.split] += _values(done, [job])
+    return [float(np.mean(values)) for values in groups.values() if values]
+
+
+def _error_of(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _main_table(done: Results, first: int) -> str:
     rows = []
     for problem in REPORTED:
         for epsilon, floor in zip(BUDGETS, FLOORS[problem]):
-            own = [job for job in jobs("main") if (job.problem, job.epsilon) == (problem, epsilon)]
-            values = _values(done, own)
-            splits = [np.mean(v) for s in range(8) if (v := _values(done, [j for j in own if j.split == s]))]
-            error = np.std(splits, ddof=1) / np.sqrt(len(splits)) if len(splits) > 1 else np.nan
+            own = [job for job in jobs("main", first) if (job.problem, job.epsilon) == (problem, epsilon)]
+            values, splits = _values(done, own), _by_split(done, own)
+            if not values:
+                continue
+            error = _error_of(splits)
             cpu = [line["cpu"] for j in own if "cpu" in (line := done.get(j.key, {}))]
+            met = "–" if floor is None else "yes" if np.mean(splits) + error >= floor else "no"
             rows.append([
                 f"{problem}, ε = {epsilon:g}", _cell(values), f"{error:.4f}", "–" if floor is None else f"{floor:g}",
-                str(len(values)), f"{np.median(cpu):.2f}" if cpu else "–",
+                met, str(len(values)), f"{np.median(cpu):.2f}",
             ])  # fmt: skip
-    return _table(["", "test AUC", "standard error", "floor", "fits", "CPU s"], rows)
+    return _table(["", "test AUC", "standard error", "floor", "met", "fits", "CPU s"], rows)
 
 
-def _auto_table(done: Results) -> str:
-    """``recipe="auto"`` against the best row of trees that was known before, on splits 0 to 7."""
+def _auto_table(done: Results, first: int) -> str:
+    """``recipe="auto"`` against the best row of trees that was known before, at each budget."""
     rows = []
     for problem, best in BEST_TREES.items():
         for epsilon, before in zip(BUDGETS, best):
-            values = _values(done, (Job(problem, "auto", epsilon, split, 0) for split in range(8)))
-            rows.append([f"{problem}, ε = {epsilon:g}", _cell(values), _error(values), f"{before:.4f}"])
-    return _table(["", "test AUC", "standard error", "best known trees"], rows)
+            own = [job for job in jobs("auto", first) if (job.problem, job.epsilon) == (problem, epsilon)]
+            if values := _values(done, own):
+                error = _error_of(values)
+                met = "yes" if np.mean(values) >= before - error else "no"
+                rows.append([f"{problem}, ε = {epsilon:g}", _cell(values), f"{error:.4f}", f"{before:.4f}", met])
+    return _table(["", "test AUC", "standard error", "best known trees", "at least as good"], rows)
 
 
-def _error(values: Sequence[float]) -> str:
-    return f"{np.std(values, ddof=1) / np.sqrt(len(values)):.4f}" if len(values) > 1 else "–"
-
-
-def _against(done: Results, part: str) -> str:
-    """The front door and the best other learner of a part, paired by split."""
-    jobs_of: dict[tuple[str, float], dict[str, list[Job]]] = defaultdict(lambda: defaultdict(list))
-    for job in jobs(part):
-        jobs_of[job.problem, job.epsilon][job.learner].append(job)
+def _against(done: Results, of: Iterable[Job], others: Sequence[str] | None = None) -> str:
+    """The front door and the best other learner, paired by split."""
+    groups: dict[tuple[str, float], dict[str, list[Job]]] = defaultdict(lambda: defaultdict(list))
+    for job in of:
+        groups[job.problem, job.epsilon][job.learner].append(job)
     rows = []
-    for (problem, epsilon), learners in jobs_of.items():
+    for (problem, epsilon), learners in groups.items():
         own = _values(done, learners.pop("front door"))
-        others = {name: _values(done, found) for name, found in learners.items() if name not in OURS}
-        others = {name: values for name, values in others.items() if values and len(values) == len(own)}
-        if not own or not others:
+        found = {
+            name: values
+            for name, its in learners.items()
+            if (others is None or name in others) and len(values := _values(done, its)) == len(own) > 0
+        }
+        if not found:
             continue
-        best = max(others, key=lambda name: float(np.mean(others[name])))
-        gap = np.array(own) - np.array(others[best])
-        error = float(np.std(gap, ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
+        best = max(found, key=lambda name: float(np.mean(found[name])))
+        gap = np.array(own) - np.array(found[best])
+        error = _error_of(gap.tolist())
         verdict = "yes" if gap.mean() >= -error else "no"
         rows.append([
-            f"{problem}, ε = {epsilon:g}", _cell(own), f"{best} {np.mean(others[best]):.4f}", f"{gap.mean():+.4f}",
+            f"{problem}, ε = {epsilon:g}", _cell(own), f"{best} {np.mean(found[best]):.4f}", f"{gap.mean():+.4f}",
             f"{error:.4f}", verdict, str(len(own)),
         ])  # fmt: skip
     head = ["", "front door", "best other", "difference", "standard error", "at least as good", "splits"]
     return _table(head, rows)
 
 
-def _by_budget(done: Results, part: str) -> dict[str, str]:
+def _by_budget(done: Results, part: str, first: int) -> dict[str, str]:
     """One table for each budget: learners by problems."""
     found = {}
     for epsilon in BUDGETS:
-        own = [job for job in jobs(part) if job.epsilon == epsilon]
+        own = [job for job in jobs(part, first) if job.epsilon == epsilon]
         problems = list(dict.fromkeys(job.problem for job in own))
         rows = [
             [name, *(_cell(_values(done, [j for j in own if (j.learner, j.problem) == (name, p)])) for p in problems)]
@@ -129,37 +142,63 @@ def _by_budget(done: Results, part: str) -> dict[str, str]:
     return found
 
 
-def report(done: Results) -> str:
-    """Return all tables."""
-    both = ("front door", "auto", "linear")
-    curves = []
+def _strangers(done: Results, first: int) -> str:
+    """Front door, trees and linear models on tables that the rule was not made on, and what a constant scores."""
+    shown = ("front door", "auto", "linear", "linear, plain", "constant")
+    rows = []
+    for problem in STRANGERS:
+        for epsilon in BUDGETS:
+            own = [job for job in jobs("strangers", first) if (job.problem, job.epsilon) == (problem, epsilon)]
+            values = {name: _values(done, [job for job in own if job.learner == name]) for name in shown}
+            rows.append([f"{problem}, ε = {epsilon:g}", *(_cell(values[name]) for name in shown)])
+    return _table(["", *shown], rows)
+
+
+def _curves(done: Results, first: int) -> str:
+    budgets = (0.05, 0.1, 0.5, 1.0, 4.0)
+    rows = []
     for problem in ("adult", "bank"):
-        for rows in (500, 2000, 8000, None):
-            for learner in both:
-                own = [j for j in jobs("curves") if (j.problem, j.rows, j.learner) == (problem, rows, learner)]
-                cells = [_cell(_values(done, [j for j in own if j.epsilon == e])) for e in (0.05, 0.1, 0.5, 1.0, 4.0)]
-                curves.append([problem, str(rows or "all"), learner, *cells])
-    cap = []
-    for problem in dict.fromkeys(job.problem for job in jobs("xgboost")):
-        without = _values(done, [j for j in jobs("xgboost") if j.problem == problem])
-        ours = _values(done, (Job(problem, "front door", 1.0, split, 0) for split in range(len(without))))
+        for size in (500, 2000, 8000, None):
+            for learner in ("front door", "auto", "linear"):
+                own = [
+                    j for j in jobs("curves", first) if (j.problem, j.rows, j.learner) == (problem, size, learner)
+                ]  # fmt: skip
+                cells = [_cell(_values(done, [j for j in own if j.epsilon == e])) for e in budgets]
+                rows.append([problem, str(size or "all"), learner, *cells])
+    return _table(["", "rows", "", *(f"ε = {e:g}" for e in budgets)], rows)
+
+
+def _gap(done: Results, first: int) -> str:
+    rows = []
+    for problem in dict.fromkeys(job.problem for job in jobs("xgboost", first)):
+        theirs = [job for job in jobs("xgboost", first) if job.problem == problem]
+        without = _values(done, theirs)
+        ours = _values(done, (Job(problem, "front door", 1.0, job.split, 0) for job in theirs))
         gap = f"{np.mean(without) - np.mean(ours):.4f}" if without and len(ours) == len(without) else "–"
-        cap.append([problem, _cell(without), _cell(ours), gap])
-    simulated = list(dict.fromkeys(job.learner for job in jobs("simulated")))
+        rows.append([problem, _cell(without), _cell(ours), gap])
+    return _table(["", "XGBoost", "front door, ε = 1", "gap"], rows)
+
+
+def _splits(part: str, first: int) -> str:
+    used = {job.split for job in jobs(part, first)}
+    return f"splits {min(used)} to {max(used)}"
+
+
+def report(done: Results, first: int = FIRST) -> str:
+    """Return all tables."""
+    simulated = list(dict.fromkeys(job.learner for job in jobs("simulated", first)))
+    papers, regression, strangers = (f"{_splits(part, first)}" for part in ("papers", "regression", "strangers"))
     parts = {
-        "Front door, splits 0 to 7, up to three runs each": _main_table(done),
-        "Trees alone, splits 0 to 7": _auto_table(done),
-        "Front door against the recipes of the papers at their defaults": _against(done, "papers"),
-        **{f"All recipes, splits 0 to 3, {name}": table for name, table in _by_budget(done, "papers").items()},
-        "Regression, test R²: front door against all others": _against(done, "regression"),
-        **{f"Regression, splits 0 to 5, {name}": table for name, table in _by_budget(done, "regression").items()},
-        "P0's simulated problems, 3 splits": _grid(done, "simulated", _dataset, simulated),
-        "Ablation, splits 0 to 3": _grid(done, "ablation", _dataset, ABLATION),
-        "Learning curves, splits 0 to 2": _table(
-            ["", "rows", "", *(f"ε = {e:g}" for e in (0.05, 0.1, 0.5, 1.0, 4.0))], curves
-        ),
-        "The gap to XGBoost without privacy, 300 trees, splits 0 to 3": _table(
-            ["", "XGBoost", "front door, ε = 1", "gap"], cap
-        ),
+        f"Front door, {_splits('main', first)}, three runs each": _main_table(done, first),
+        f"Trees alone, {_splits('auto', first)}": _auto_table(done, first),
+        "Front door against the recipes of the papers at their defaults": _against(done, jobs("papers", first), PAPERS),
+        **{f"All recipes, {papers}, {name}": table for name, table in _by_budget(done, "papers", first).items()},
+        "Regression, test R²: front door against all others": _against(done, jobs("regression", first)),
+        **{f"Regression, {regression}, {name}": table for name, table in _by_budget(done, "regression", first).items()},
+        f"P0's simulated problems, {_splits('simulated', first)}": _grid(done, jobs("simulated", first), simulated),
+        f"Tables that the rule was not made on, {strangers}": _strangers(done, first),
+        f"Ablation, {_splits('ablation', first)}": _grid(done, jobs("ablation", first), ABLATION),
+        f"Learning curves, {_splits('curves', first)}": _curves(done, first),
+        f"The gap to XGBoost without privacy, 300 trees, {_splits('xgboost', first)}": _gap(done, first),
     }
     return "\n\n".join(f"### {title}\n\n{body}" for title, body in parts.items() if body.count("\n") > 1)

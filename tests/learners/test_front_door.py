@@ -11,7 +11,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.learners import PrivateClassifier, PrivateRegressor, Schema
+from ledgerwood.learners import (
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateClassifier,
+    PrivateRegressor,
+    Schema,
+)
 from ledgerwood.learners.clipped_link import probability
 
 BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
@@ -49,6 +55,44 @@ def test_few_features_are_never_left_to_a_linear_model() -> None:
     X, y = table()
     few = PrivateClassifier(epsilon=0.05, delta=1e-5, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1))))
     assert "grids" in str(few.explain_choice(X[:, :3], y))
+
+
+def test_several_classes_are_left_to_a_linear_model_where_the_budget_is_too_small_for_trees() -> None:
+    X, _ = table()
+    y = np.digitize(X[:, 0], [0.33, 0.67])
+    schema = Schema(bounds=BOUNDS, classes=[0, 1, 2])
+    small, large = (PrivateClassifier(epsilon=e, delta=1e-5, schema=schema, random_state=0) for e in (0.05, 1.0))
+    assert "a linear model" in str(small.explain_choice(X, y)) and "grids" in str(large.explain_choice(X, y))
+    assert dict(small.explain_choice(X, y).linear)["bins"] is None
+    shown = small.plan(X, y)
+    p = small.fit(X, y).predict_proba(X)
+    assert small.plan_ == shown and p.shape == (len(X), 3) and np.allclose(p.sum(axis=1), 1)
+    assert small.score(X, y) > 0.4 and small.decision_function(X).shape == (len(X), 3)
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(60, 0.1), (60, 4.0), (3000, 0.1), (3000, 4.0)])
+@pytest.mark.parametrize("task", ["two classes", "four classes", "number"])
+def test_two_tables_with_the_same_public_facts_get_the_same_plan(task: str, n: int, epsilon: float) -> None:
+    schema = Schema(
+        bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
+        **{"target_bounds": (0.0, 9.0)} if task == "number" else {"classes": list(range(2 if "two" in task else 4))},
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    first = pd.DataFrame(rng.uniform(0, 9, size=(n, 5)), columns=list("abcde")).assign(f="x")
+    second = pd.DataFrame(rng.exponential(size=(n, 5)) ** 4, columns=list("abcde")).assign(f=rng.choice(["y", "?"], n))
+    second.iloc[::3, :3] = np.nan
+    targets = rng.integers(0, 2, n), np.zeros(n, dtype=int)
+    made = (
+        [PrivateBoostingRegressor, PrivateRegressor]
+        if task == "number"
+        else [PrivateBoostingClassifier, PrivateClassifier]
+    )
+    for kind in made:
+        learner = kind(epsilon=epsilon, delta=1e-5, schema=schema)
+        (plan, choice), other = (
+            (learner.plan(X, y), learner.explain_choice(X, y)) for X, y in zip((first, second), targets)
+        )
+        assert (plan, choice) == other and str(choice) == str(other[1])
 
 
 def test_three_classes_regression_frames_and_no_schema() -> None:

@@ -16,6 +16,7 @@ from ledgerwood.accounting import gdp
 from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.facts import PublicFacts
+from ledgerwood.learners.linear.defaults import automatic_rounds
 from ledgerwood.learners.trees.losses import LossName
 from ledgerwood.learners.trees.settings import Settings
 
@@ -23,6 +24,8 @@ __all__ = ["Choice", "Reason", "choice_for", "choice_of_learner", "choose_trees"
 
 TREES_FROM = 25.0
 """Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+SEVERAL_FROM = 15.0
+"""The same for more than two classes, where a linear model takes the numbers as they are: ``benchmarks/auto``."""
 START_FEATURES = 16
 """Up to so many numbers a linear start takes them as they are: bins would not pay before trees: ``benchmarks/auto``."""
 MANY_FEATURES = 40
@@ -110,10 +113,13 @@ def choice_of_learner(facts: PublicFacts) -> Choice:
     strength = dict(trees.facts)["strength n mu"]
     if facts.task == "regression":
         return _regression(trees, strength)
-    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) != 2:
+    two = len(facts.classes or ()) == 2
+    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) < 2:
         return trees
-    if strength < TREES_FROM * facts.n_features:
-        return _linear(trees, strength / facts.n_features)
+    if strength < (TREES_FROM if two else SEVERAL_FROM) * facts.n_features:
+        return _linear(trees, strength / facts.n_features, automatic_rounds(facts), two=two)
+    if not two:
+        return trees
     if all(column.kind == "number" for column in facts.columns):
         return _linear_start(trees, facts.n_features)
     return trees
@@ -127,12 +133,14 @@ def _encoding(n_features: int, few: int) -> Reason:
     return Reason("bins", None, "for the linear part: numbers as they are, one column each")
 
 
-def _linear(trees: Choice, strength: float) -> Choice:
-    why = f"strength per feature is {strength:.0f}, below {TREES_FROM:.0f}: one X'X serves all rounds"
+def _linear(trees: Choice, strength: float, rounds: int, *, two: bool) -> Choice:
+    why = f"strength per feature is {strength:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    bins = _encoding(dict(trees.facts)["features"], FEW_FEATURES)
+    clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
     reasons = (
-        _encoding(dict(trees.facts)["features"], FEW_FEATURES),
-        Reason("n_rounds", 10, f"gradients; {why}, trees would be noise"),
-        Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept"),
+        bins if two else replace(bins, value=None, why="for the linear part: numbers as they are, one column each"),
+        Reason("n_rounds", rounds, f"gradients; {why}: one X'X serves all rounds, trees would be noise"),
+        *([clip] if two else []),
     )
     linear = tuple((reason.name, reason.value) for reason in reasons)
     return Choice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
@@ -227,7 +235,9 @@ def choose_trees(
         Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
         if several
         else Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
+        Reason("n_bins", 160, "places where a number may be cut: none of them costs anything"),
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
+        Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
         *_trees_part(strength, n_features, regression=regression),
         *(
@@ -240,7 +250,7 @@ def choose_trees(
     loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
     options = {reason.name: reason.value for reason in reasons}
     settings = Settings(
-        n_bins=160, loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
+        loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
     )  # fmt: skip
     facts = (
         ("rows", n_rows), ("features", n_features), ("task", task), ("epsilon", float(epsilon)),

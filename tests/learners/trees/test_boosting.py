@@ -94,6 +94,12 @@ def test_multiclass_and_regression() -> None:
         {"gradient_clip": 0.7},
         {"accounting": "paper"},
         {"min_child_weight": 5.0},
+        {"candidates": "mixed", "structure": "grid", "features": "random", "features_per_tree": 2},
+        {"features": "shuffled", "shrink": 1.0},
+        {"leaf": "average", "batch": 1.0},
+        {"candidates": "hessian", "sketch_features": "tree", "sketch_rounds": 2, "features": "cyclic"},
+        {"interactions": 0.5, "interaction_depth": 2},
+        {"split": "exponential", "shares": (0.0, 1.0, 1.0), "l2": 0.5, "ridge": 0.0},
     ],
     ids=str,
 )
@@ -153,7 +159,17 @@ def test_undeclared_facts_are_paid_for_and_units_are_grouped() -> None:
     assert "2 rows" in str(model.privacy_statement())
 
 
-@pytest.mark.parametrize("recipe", ["tr_cyc", "xgb_ada", "feverless", "dp_rf", "dp_ebm"])
+def test_a_sample_of_the_rows_can_be_chosen_by_keyword_and_costs_less_noise() -> None:
+    X, y = table()
+    schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1], rows=N)
+    whole, part = (
+        PrivateBoostingClassifier(recipe="tr", epsilon=1.0, rows=rows, schema=schema, **FAST).fit(X, y)
+        for rows in (1.0, 0.25)
+    )
+    assert part.plan_["leaf"].scale < 0.5 * whole.plan_["leaf"].scale  # in the units of one record's part
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
 def test_nothing_but_releases_reaches_the_fitted_object(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit on a neighbour that is told the same outputs gives the same pickle, byte for byte."""
     from ledgerwood.learners.door import Door
