@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 from ledgerwood.app import opboost_config as config
 from ledgerwood.app.options import App, Json, examples
 from ledgerwood.app.show import Answer
-from ledgerwood.errors import ParameterError
+from ledgerwood.errors import FormatError, ParameterError
 
 app = App(
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
@@ -120,10 +121,15 @@ def demo(
 ) -> None:
     """Two feature parties and one label party as processes on this machine, with certificates made on the spot."""
     from ledgerwood.app.opboost_demo import run
+    from ledgerwood.learners.vertical import Authority
 
+    Authority("opboost")  # fails at once, not in a process of a party, if a package is missing
     if rows < 2:
         raise ParameterError("rows", "be at least 2", rows)
-    found = run(rows, folder, told=sys.stderr if json else sys.stdout)
+    try:
+        found = run(rows, folder, told=sys.stderr if json else sys.stdout)
+    except subprocess.CalledProcessError as error:
+        raise FormatError(f"{' '.join(error.cmd[3:])} ended with exit code {error.returncode}: see above") from None
     if json:
         Answer(found).print(as_json=True)
 
