@@ -1,12 +1,17 @@
 """Configuration of the documentation."""
 
+import sys
+from pathlib import Path
+
 from ledgerwood import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "Ledgerwood"
 author = "The Ledgerwood maintainers"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False
@@ -20,3 +25,8 @@ napoleon_google_docstring = False
 
 html_theme = "furo"
 html_title = "Ledgerwood"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sourcelink = False
+html_copy_source = False

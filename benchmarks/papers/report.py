@@ -12,11 +12,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "papers.md"
 HEAD = Path(__file__).with_name("head.md")
 
 
+def page(done: Results, pictures: Path) -> str:
+    """Return the page; its pictures go to a folder."""
+    numbers = Numbers(done)
+    sections = [HEAD.read_text(encoding="utf-8")]
+    for paper in (p0, p2, p3):
+        sections += paper.sections(numbers, pictures)
+    return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
 def write_report(done: Results) -> None:
     """Write the page and its pictures."""
-    numbers = Numbers(done)
-    sections = [HEAD.read_text()]
-    for paper in (p0, p2, p3):
-        sections += paper.sections(numbers, PAGE.parent / "papers")
-    PAGE.write_text("\n\n".join(section.strip() for section in sections) + "\n")
-    print(f"{numbers.fits} fits; wrote docs/benchmarks/papers.md")
+    PAGE.write_text(page(done, PAGE.parent / "papers"), encoding="utf-8")
+    print(f"{Numbers(done).fits} fits; wrote docs/benchmarks/papers.md")

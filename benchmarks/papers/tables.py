@@ -174,8 +174,11 @@ def lines(
         if log:
             axis.set_xscale("log")
         axis.grid(alpha=0.3)
-    if axes[-1].get_legend_handles_labels()[0]:
-        axes[-1].legend(fontsize=7)
+    shared = axes[-1].get_legend_handles_labels()[1]
+    for axis in axes:
+        names = axis.get_legend_handles_labels()[1]
+        if names and (axis is axes[-1] or names != shared):
+            axis.legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})

@@ -109,6 +109,11 @@ class Account:
         The method that gives ``epsilon``; the Rényi order behind ``rdp``'s price.
     table
         Every method's ε, or why it cannot price the cost.
+
+    >>> from ledgerwood.accounting import BoundedRange
+    >>> account = (20 * BoundedRange(0.1)).account(delta=1e-5)
+    >>> account.method, f"{account.lower:.4f} <= {account.epsilon:.4f}"
+    ('optimal', '0.8182 <= 0.8183')
     """
 
     epsilon: float

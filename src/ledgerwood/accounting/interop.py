@@ -78,6 +78,11 @@ def from_autodp(mechanism: Any, *, neighbours: str | None = None) -> Cost:
         An ``autodp.autodp_core.Mechanism`` with a Rényi curve.
     neighbours
         The relation; the mechanism's own by default.
+
+    >>> from autodp.mechanism_zoo import GaussianMechanism
+    >>> from ledgerwood.accounting.interop import from_autodp
+    >>> f"{(10 * from_autodp(GaussianMechanism(sigma=20.0))).epsilon(1e-6):.3f}"
+    '0.700'
     """
     core = _peer("autodp.autodp_core", "autodp")
     if not isinstance(mechanism, core.Mechanism):
@@ -112,6 +117,11 @@ def to_dp_accounting(cost: Cost) -> Any:
 
     k randomised responses are written out as k events: dp-accounting 0.6.0 forgets the count of a self-composed
     randomised response in its PLD accountant and would report the price of one.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> from ledgerwood.accounting.interop import to_dp_accounting
+    >>> type(to_dp_accounting(10 * Gaussian(sigma=20.0))).__name__
+    'SelfComposedDpEvent'
     """
     dp = _peer("dp_accounting.dp_event", "dp-accounting")
     if isinstance(cost, Composition):

@@ -100,7 +100,13 @@ _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 class Dataset(NamedTuple):
-    """A table, its labels, and its public facts."""
+    """A table, its labels, and its public facts.
+
+    >>> from ledgerwood.datasets import load_bank
+    >>> X, y, schema = load_bank()
+    >>> len(y) == len(X)
+    True
+    """
 
     X: Any
     y: NDArray[np.int64]

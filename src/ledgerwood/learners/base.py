@@ -315,7 +315,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base of private classifiers: a learner adds ``_probabilities(table) -> (rows, classes)``."""
+    """Base of private classifiers: a learner adds ``_probabilities(table) -> (rows, classes)``.
+
+    >>> from ledgerwood.learners import PrivateBoostingClassifier, PrivateClassifierBase
+    >>> issubclass(PrivateBoostingClassifier, PrivateClassifierBase)
+    True
+    """
 
     _task: ClassVar[Task] = "classification"
 
@@ -354,7 +359,12 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
 
 
 class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base of private regressors: a learner adds ``_values(table) -> (rows,)``."""
+    """Base of private regressors: a learner adds ``_values(table) -> (rows,)``.
+
+    >>> from ledgerwood.learners import AdaSSPRegressor, PrivateRegressorBase
+    >>> issubclass(AdaSSPRegressor, PrivateRegressorBase)
+    True
+    """
 
     _task: ClassVar[Task] = "regression"
 

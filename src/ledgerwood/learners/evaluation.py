@@ -57,6 +57,15 @@ class PrivateScore:
         What it cost, for whom.
     receipt
         The releases.
+
+    >>> import numpy as np
+    >>> from ledgerwood.learners import AdaSSPRegressor, Schema, private_score
+    >>> x = np.linspace(0, 1, 500)[:, None]
+    >>> schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    >>> model = AdaSSPRegressor(epsilon=1.0, delta=1e-6, schema=schema).fit(x, x[:, 0])
+    >>> score = private_score(model, x, x[:, 0], epsilon=0.5)
+    >>> score.metric, score.epsilon, score.error > 0
+    ('mae', 0.5, True)
     """
 
     metric: str
@@ -106,9 +115,13 @@ def private_score(
     Examples
     --------
     >>> import numpy as np
-    >>> from ledgerwood.learners import private_score  # doctest: +SKIP
-    >>> print(private_score(model, X_test, y_test, metric="auc"))  # doctest: +SKIP
-    auc = 0.791 ± 0.012 (one standard error), released with epsilon=0.1 for one record, ...
+    >>> from ledgerwood.learners import BoostedAdaSSPClassifier, Schema, private_score
+    >>> x = np.linspace(0, 1, 2000)[:, None]
+    >>> y = (x[:, 0] > 0.5).astype(int)
+    >>> schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
+    >>> model = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=schema).fit(x, y)
+    >>> print(private_score(model, x, y, metric="auc", epsilon=1.0))
+    auc = ... ± ... (one standard error), released with epsilon=1 for one record, ...
     """
     check_is_fitted(model, "receipt_")
     if not isinstance(model, PrivateEstimator):

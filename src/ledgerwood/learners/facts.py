@@ -21,7 +21,11 @@ Task = Literal["classification", "regression"]
 
 @dataclass(frozen=True)
 class Column:
-    """One feature: its name (or number), its kind, and its bounds or categories if they are known."""
+    """One feature: its name (or number), its kind, and its bounds or categories if they are known.
+
+    >>> Column("age", "number", bounds=(17, 90)).is_known
+    True
+    """
 
     name: Key
     kind: Kind

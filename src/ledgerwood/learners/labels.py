@@ -20,7 +20,11 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class Labels:
-    """Targets: class codes (int64, in the order of ``classes``), or float64 numbers clipped to bounds."""
+    """Targets: class codes (int64, in the order of ``classes``), or float64 numbers clipped to bounds.
+
+    >>> read_labels(["no", "yes", "no"], ["no", "yes"])
+    Labels(values=array([0, 1, 0]), classes=('no', 'yes'), bounds=None)
+    """
 
     values: Values
     classes: tuple[Atom, ...] | None = None

@@ -109,6 +109,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     best_estimator_, best_params_, best_score_
         The chosen model, its setting and its noisy score. Its statement is that of the search.
+
+    >>> import numpy as np
+    >>> from ledgerwood.learners import AdaSSPRegressor, PrivateSearch, Schema
+    >>> x = np.linspace(0, 1, 500)[:, None]
+    >>> learner = AdaSSPRegressor(schema=Schema(bounds={0: (0, 1)}, target_bounds=(0, 1)))
+    >>> search = PrivateSearch(learner, {"fit_intercept": [True, False]}, epsilon=2.0, delta=1e-6, runs=2)
+    >>> search.fit(x, x[:, 0]).best_params_["fit_intercept"] in (True, False)
+    True
     """
 
     def __init__(

@@ -85,6 +85,14 @@ class PrivacyStatement:
         What is protected: a row, or the rows with one value of a column.
     public, learned
         The facts assumed public with their sources, and those learned privately with what was spent on them.
+
+    >>> import numpy as np
+    >>> from ledgerwood.learners import AdaSSPRegressor, Schema
+    >>> schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    >>> model = AdaSSPRegressor(epsilon=1.0, delta=1e-6, schema=schema).fit(np.eye(1), [1.0])
+    >>> statement = model.privacy_statement()
+    >>> statement.private, statement.unit
+    (True, 'one record')
     """
 
     learner: str

@@ -148,7 +148,19 @@ def _encode_array(array: Any) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that :func:`save` wrote. Raises :class:`~ledgerwood.errors.FormatError` on anything else."""
+    """Read a model that :func:`save` wrote. Raises :class:`~ledgerwood.errors.FormatError` on anything else.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from ledgerwood.learners import AdaSSPRegressor, Schema
+    >>> schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
+    >>> model = AdaSSPRegressor(epsilon=1.0, delta=1e-6, schema=schema).fit(np.eye(1), [1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.json")
+    ...     again = load(f"{folder}/model.json")
+    >>> bool(again.predict([[0.5]]) == model.predict([[0.5]]))
+    True
+    """
     file = Path(path)
     if file.stat().st_size > MOST_BYTES:
         raise FormatError(f"the file has more than {MOST_BYTES} bytes")

@@ -42,6 +42,12 @@ class Table:
         The number of rows.
     numbers
         A number for each record that does not depend on its place, if they have an id: samples of rows go by it.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"hours": [3.0], "colour": ["red"]})
+    >>> table = read_table(frame, Schema(bounds={"hours": (0, 5)}, categories={"colour": ["green", "red"]}))
+    >>> table.names, [cells.tolist() for cells in table.cells]
+    (('hours', 'colour'), [[3.0], [1]])
     """
 
     columns: tuple[Column, ...]

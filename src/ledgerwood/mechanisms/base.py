@@ -51,7 +51,12 @@ LARGEST_INTEGER = 2**61
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A frozen value that knows what it costs and how to release."""
+    """A frozen value that knows what it costs and how to release.
+
+    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
+    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
+    True
+    """
 
     @property
     def cost(self) -> Any:

@@ -31,10 +31,10 @@ def log_normaliser(scale: float, below: NDArray[np.int64], above: NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class BoundedDiscreteLaplaceMechanism:
-    """Releases z in lower .. upper with probability proportional to exp(-|z - value| / scale).
+    """Releases z in lower .. upper with probability proportional to ``exp(-|z - value| / scale)``.
 
     The discrete Laplace mechanism, repeated until its output lies within the bounds. As the normaliser depends on the
-    value, the loss has two parts; together they are that of an exponential mechanism with score -|z - value|, whose
+    value, the loss has two parts; together they are that of an exponential mechanism with score ``-|z - value|``, whose
     differences lie in [-sensitivity, sensitivity]: bounded range with epsilon = 2 sensitivity / scale (twice that of
     the unbounded mechanism; near an edge of a wide range the pure epsilon comes as close to it as one likes).
 

@@ -37,7 +37,7 @@ _LARGEST_VARIANCE = 2**36
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceMechanism:
-    """Adds integers with probability proportional to exp(-|k| / scale), independently in every coordinate.
+    """Adds integers with probability proportional to ``exp(-|k| / scale)``, independently in every coordinate.
 
     Parameters
     ----------

@@ -82,10 +82,10 @@ def _release(
 class QuantileMechanism:
     r"""Selects a threshold that about a share ``quantile`` of the records lies below.
 
-    With quantile = a / b, L records below a threshold and G above it: score -|(b - a) L - a G|.
+    With quantile = a / b, L records below a threshold and G above it: score ``-|(b - a) L - a G|``.
     **Range sensitivity** under add/remove: with A = (b-a) L - a G, increasing in the threshold, a record added at x
-    moves A by b - a to its right, by -a to its left, by 0 at x. If some |A| left of x falls, then A > 0 there, and
-    everything to the right has |A| rising by b - a; left of x no |A| changes by more than a: range at most a +
+    moves A by b - a to its right, by -a to its left, by 0 at x. If some abs(A) left of x falls, then A > 0 there, and
+    everything to the right has abs(A) rising by b - a; left of x no abs(A) changes by more than a: range at most a +
     max(a, b-a). The mirror image gives (b-a) + max(a, b-a). So R = 2 max(a, b-a). Replacing a record moves A by at
     most b, and only between its old and new place: R = 2 b.
 
@@ -172,9 +172,9 @@ class QuantileMechanism:
 class RankMechanism:
     """Selects a threshold with about ``rank`` records below it (``side="below"``) or above it (``side="above"``).
 
-    Score -|number below (or above) - rank|, an integer. A record added on that side moves the number by one, at every
-    threshold beyond it: up where the number was too small, down where it was large enough, so R = 2; replacing a record
-    moves it only between the two places, by one: R = 2 as well.
+    Score ``-|number below (or above) - rank|``, an integer. A record added on that side moves the number by one, at
+    every threshold beyond it: up where the number was too small, down where it was large enough, so R = 2; replacing a
+    record moves it only between the two places, by one: R = 2 as well.
 
     Parameters are those of :class:`QuantileMechanism`, with a number of records in place of a share.
 

@@ -43,6 +43,9 @@ class RandomSource(Protocol):
     prefetch : bool
         May a sampler take more words at once than it is sure to use? Not from a :class:`ReplaySource`,
         which counts them.
+
+    >>> SystemSource().private, SeededSource(7).private
+    (True, False)
     """
 
     @property

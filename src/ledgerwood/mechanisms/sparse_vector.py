@@ -38,6 +38,11 @@ class SparseVectorRun:
 
     It was paid for once, so there is only one: it cannot be copied or pickled, and refuses to answer in a forked child.
     Threads may share it: they are answered one after the other.
+
+    >>> from ledgerwood.mechanisms import SparseVectorMechanism
+    >>> run = SparseVectorMechanism(epsilon=1.0, threshold=1000.0, cutoff=1).start()
+    >>> run.ask(0.0), run.ask(2000.0), run.finished
+    (False, True, True)
     """
 
     def __init__(

@@ -47,6 +47,12 @@ class Verdict:
         For a violation of a pure or approximate claim, a smallest event that shows it.
     direction : str
         "first against second" or "second against first".
+
+    >>> from ledgerwood.accounting import PureDP
+    >>> from ledgerwood.verification import Pair
+    >>> verdict = check(Pair.from_laws({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75}), PureDP(1.1))
+    >>> verdict.status, str(verdict.value)
+    ('holds', '1.09861')
     """
 
     claim: Cost
@@ -88,6 +94,12 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
         monotonicity gives the proof.
     tolerance : float
         Slack in epsilon (relative in delta) granted to the claim as a rounded number; 0 is allowed.
+
+    >>> from ledgerwood.accounting import ApproxDP
+    >>> from ledgerwood.verification import Pair
+    >>> pair = Pair.from_laws({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75})
+    >>> check(pair, ApproxDP(0.5, 0.4)).status, check(pair, ApproxDP(0.5, 0.3)).status
+    ('holds', 'violated')
     """
     if not tolerance >= 0:
         raise ParameterError("tolerance", "be non-negative", tolerance)

@@ -34,7 +34,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class LearnerReport:
-    """What :func:`check_learner` found; ``passed`` if nothing is wrong."""
+    """What :func:`check_learner` found; ``passed`` if nothing is wrong.
+
+    >>> report = LearnerReport("Mine", (Finding("every release is charged", True, "3 of 3"),))
+    >>> print(report)
+    Mine: passed
+    ok    every release is charged: 3 of 3
+    """
 
     learner: str
     findings: tuple[Finding, ...]

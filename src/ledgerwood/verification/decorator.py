@@ -70,6 +70,13 @@ def verify_mechanism(
         Most pairs to draw from a strategy.
     **audit_options
         Passed on to the audit: ``schema``, ``samples``, ``confidence``, ``seed``, ``seconds``.
+
+    >>> from fractions import Fraction
+    >>> from ledgerwood.accounting import PureDP
+    >>> @verify_mechanism(claim=PureDP(1.1), pairs=[(0, 1)])
+    ... def flip(bit):
+    ...     return {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
+    >>> verify(flip)  # says nothing: proved
     """
     if method not in ("law", "program", "audit"):
         raise ParameterError("method", "be 'law', 'program' or 'audit'", method)
@@ -101,6 +108,15 @@ def verify(mechanism: Callable[..., Any]) -> None:
     Exact methods fail unless the claim is *proved* at every pair tried; Hypothesis climbs towards larger epsilons and
     shrinks what it finds. The search is deterministic. An audit fails if it certifies a violation, or could not be
     completed.
+
+    >>> from fractions import Fraction
+    >>> from ledgerwood.accounting import PureDP
+    >>> @verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])
+    ... def flip(bit):
+    ...     return {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
+    >>> verify(flip)
+    Traceback (most recent call last):
+    ledgerwood.errors.PrivacyViolation: ...
     """
     plan = verification_of(mechanism)
     if plan is None:

@@ -57,7 +57,14 @@ class ProgramLaw:
 
 
 class Choices:
-    """The random source of an enumerated program: replays chosen outcomes, then takes the first of each new draw."""
+    """The random source of an enumerated program: replays chosen outcomes, then takes the first of each new draw.
+
+    >>> from fractions import Fraction
+    >>> def flip(bit, source):
+    ...     return bit ^ source.draw({0: Fraction(3, 4), 1: Fraction(1, 4)})
+    >>> law_of(flip, 1).probabilities
+    {1: Fraction(3, 4), 0: Fraction(1, 4)}
+    """
 
     __slots__ = ("_position", "_script", "laws")
 
@@ -129,6 +136,11 @@ def law_of(program: Program, data: Any, *, limit: int = 10_000_000) -> ProgramLa
         The input.
     limit : int
         Most runs to make before giving up with an error.
+
+    >>> def noisy(count, source):
+    ...     return count + source.discrete_laplace(Fraction(1, 2), reach=20)
+    >>> law_of(noisy, 3).probabilities[3]
+    Fraction(1, 3)
     """
     found: dict[Hashable, Fraction] = {}
     script: list[int] = []
@@ -154,7 +166,13 @@ def law_of(program: Program, data: Any, *, limit: int = 10_000_000) -> ProgramLa
 
 
 def pair_of(program: Program, first: Any, second: Any) -> Pair:
-    """The exact pair of a program on two inputs."""
+    """The exact pair of a program on two inputs.
+
+    >>> def flip(bit, source):
+    ...     return bit ^ source.draw({0: Fraction(3, 4), 1: Fraction(1, 4)})
+    >>> str(pair_of(flip, 0, 1).max_divergence())  # log 3
+    '1.09861'
+    """
     p, q = law_of(program, first), law_of(program, second)
     return Pair.from_laws(p.probabilities, q.probabilities, tails=(p.tail, q.tail))
 
@@ -191,6 +209,11 @@ def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> 
 
     Each data set is enumerated once. Logarithms in double precision rank the pairs; those within 1e-9 of the largest
     are compared as rationals, so the answer is the exact maximum.
+
+    >>> def flip(bit, source):
+    ...     return bit ^ source.draw({0: Fraction(3, 4), 1: Fraction(1, 4)})
+    >>> str(verify_domain(flip, [(0, 1)]).epsilon)
+    '1.09861'
     """
     pairs = list(neighbours)
     if not pairs:

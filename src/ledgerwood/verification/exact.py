@@ -77,7 +77,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A set of outcomes with its probability on either side, and the epsilon it certifies."""
+    """A set of outcomes with its probability on either side, and the epsilon it certifies.
+
+    >>> from ledgerwood.accounting import PureDP
+    >>> from ledgerwood.verification import Pair, check
+    >>> verdict = check(Pair.from_laws({0: 0.9, 1: 0.1}, {0: 0.5, 1: 0.5}), PureDP(1.0))
+    >>> print(verdict.event)
+    output in {1}: probability 0.5 against 0.1
+    """
 
     outcomes: tuple[Hashable, ...]
     p: Bounds

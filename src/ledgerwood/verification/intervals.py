@@ -32,7 +32,11 @@ Number: TypeAlias = "int | float | Fraction | Interval"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Two floats with the real number between them."""
+    """Two floats with the real number between them.
+
+    >>> 0.5 in Bounds(0.25, 0.75), str(Bounds(0.25, 0.75))
+    (True, '[0.25, 0.75]')
+    """
 
     lower: float
     upper: float
@@ -50,6 +54,10 @@ class Interval:
     """A closed interval [low, high] of reals (its ends are mpmath's raw binary numbers).
 
     ``a <= b`` is not defined: ask :meth:`surely_at_most` or :meth:`surely_above`, whose True is a proof.
+
+    >>> third = interval(1) / 3
+    >>> third.surely_above(0.333), 1 / 3 in third.bounds()
+    (True, True)
     """
 
     __slots__ = ("high", "low")

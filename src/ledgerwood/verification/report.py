@@ -48,6 +48,11 @@ class Certificate:
     The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other; if
     ``guess``, it guessed the input right and wrong so many times in ``2 n`` (see ``Block``). ``earlier`` holds the
     counts of a block before it, with the event chosen then, where both make one bound.
+
+    >>> Certificate("epsilon", 1.2, 1.0, 0.0, "output > 0", "first", 900, 100, 1000, 0.99).contradicts
+    True
+    >>> print(Certificate("mu", float("-inf"), 1.0, 0.0, "output > 0", "first", 0, 0, 10, 0.99))  # too few to say
+    mu >= -inf (claimed 1): ...
     """
 
     quantity: str
@@ -71,9 +76,9 @@ class Certificate:
     def __str__(self) -> str:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
         last = Block(self.event, self.on, self.hits1, self.hits2, self.n, self.guess)
-        return (
-            f"{self.quantity} >= {math.floor(self.bound * 1e4) / 1e4:.4f}{at} (claimed {self.claimed:.6g}): "
-            + "; and before, ".join(str(block) for block in (last, *self.earlier))
+        shown = math.floor(self.bound * 1e4) / 1e4 if math.isfinite(self.bound) else self.bound
+        return f"{self.quantity} >= {shown:.4f}{at} (claimed {self.claimed:.6g}): " + "; and before, ".join(
+            str(block) for block in (last, *self.earlier)
         )
 
 
@@ -96,6 +101,12 @@ class AuditReport:
 
     ``flagged`` means that the claim is contradicted. ``passed`` means that the audit ran to its end, met no problem and
     contradicted nothing. A mechanism that raises, returns nan, ignores its generator or is too slow is neither.
+
+    >>> from ledgerwood.accounting import PureDP
+    >>> from ledgerwood.verification import audit
+    >>> report = audit(lambda data, rng: len(data), PureDP(1.0), pair=([1], []), samples=2000, seed=1)
+    >>> report.flagged, report.passed
+    (True, False)
     """
 
     claim: str

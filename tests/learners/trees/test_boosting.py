@@ -51,8 +51,9 @@ def test_multiclass_and_regression() -> None:
     X, _ = table(n=1500)
     y = np.where(X[:, 1] < 0.3, "low", np.where(X[:, 1] < 0.7, "mid", "top"))
     schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=["low", "mid", "top"])
-    for recipe in ("tr_cyc", "xgb", "feverless", "pr", "dp_rf", "dp_ebm", "tr_ada"):
-        model = PrivateBoostingClassifier(recipe=recipe, epsilon=50.0, schema=schema, **{**FAST, "n_trees": 12})
+    for recipe in ("tr_cyc", "xgb", "feverless", "pr", "dp_rf", "dp_ebm", "tr_ada", "sarus"):
+        options = {**FAST, "n_trees": 12, **({"rows": 1.0} if recipe == "sarus" else {})}
+        model = PrivateBoostingClassifier(recipe=recipe, epsilon=50.0, schema=schema, **options)
         model.fit(X, y)
         assert model.predict_proba(X).shape == (1500, 3)
         assert model.score(X, y) > 0.45, recipe

@@ -32,6 +32,8 @@ RUNS = [(name, {}) for name in RECIPES] + [
     ("tr", {"loss": "hinge", "gradient_clip": 0.7}),
     ("tr", {"loss": "squared", "leaf": "gradient", "gradient_clip": 0.5}),
     ("tr", {"leaf": "noisy_average", "candidates": "quantiles"}),
+    ("tr", {"leaf": "noisy_average", "loss": "softmax", "n_classes": 3}),
+    ("sarus", {"loss": "softmax", "n_classes": 4, "gradient_clip": 0.8}),
     ("tr", {"leaf": "laplace", "l2": 0.0, "candidates": "laplace_sketch"}),
     ("tr", {"batch": 2, "candidates": "log"}),
     ("tr", {"accounting": "paper"}),

@@ -179,6 +179,7 @@ def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int, clip: floa
             assert g2 <= loss.gradient_square(bound)
             assert both <= loss.pair_square(bound, "add_remove")
             assert sum(h for _, h in found) <= loss.curvature_sum(bound)
+            assert sum(abs(g) for g, _ in found) + 7 <= loss.pair_l1(bound, "add_remove", 7)
             for a, b in ((8, 1), (8, 5)):
                 mixed = sum((a * g) ** 2 + (b * h) ** 2 for g, h in found)
                 assert mixed <= loss.pair_square(bound, "add_remove", factors=(a, b))
@@ -193,6 +194,7 @@ def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int, clip: floa
     scores = [-(9 << 16)] + [9 << 16] * 2 + [-(9 << 16)] * (n_classes - 3)
     found = pair(loss.task, scores, 0)
     assert sum(g * g + h * h for g, h in found) > 1.99 * ONE**2
+    assert sum(abs(g) for g, _ in found) > 0.99 * loss.pair_l1(9 << 16, "add_remove", 0)
     # kappa = phi^(5/2) would be too large for three classes.
     wrong = make_loss("softmax", n_classes=n_classes, kappa=KAPPA_LOGISTIC)
     assert sum(g * g + h * h for g, h in pair(wrong.task, scores, 0)) > 2.5 * ONE**2

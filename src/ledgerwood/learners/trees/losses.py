@@ -135,8 +135,12 @@ class Loss:
         return _curvature_factor(self, self._place(bound))
 
     def pair_l1(self, bound: int, neighbours: str, count_unit: int) -> int:
-        """Return the largest L1 change of the sums of (gradient, count): for Laplace noise, one output."""
-        one = math.isqrt(self.gradient_square(bound)) + count_unit
+        """Return the largest L1 change of the sums of (gradients of all outputs, count): for Laplace noise."""
+        if self.name == "softmax":  # |p_y - 1| and the other probabilities, which sum to at most 1 - p_y
+            gradient = 2 * (ONE - self._least_probability(bound))
+        else:
+            gradient = math.isqrt(self.gradient_square(bound))
+        one = gradient + count_unit
         return 2 * one if neighbours == "replace_one" else one
 
     # ---- inside

@@ -180,8 +180,8 @@ class Settings:
             raise ParameterError("rows", "be 1 under replace_one: Poisson samples hide presence", self.rows)
         if self.leaf == "average" and not self.is_forest:
             raise ParameterError("batch", "be 1.0 with averaging leaves: a forest has one update", self.batch)
-        if self.leaf in ("laplace", "noisy_average") and self.loss == "softmax":
-            raise ParameterError("leaf", "be newton, gradient or average for the softmax loss", self.leaf)
+        if self.leaf == "laplace" and self.loss == "softmax":
+            raise ParameterError("leaf", "not be laplace for the softmax loss: noisy_average is", self.leaf)
         if self.from_histograms and self.leaf not in ("newton", "gradient"):
             rule = "be newton or gradient: the leaves of this split method come from its released sums"
             raise ParameterError("leaf", rule, self.leaf)

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a party needs for mutual TLS, as PEM: its certificate, its key, and the authority it trusts."""
+    """What a party needs for mutual TLS, as PEM: its certificate, its key, and the authority it trusts.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Authority("demo").issue("party-a").write(Path(folder))
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['authority.pem', 'certificate.pem', 'key.pem']
+    """
 
     certificate: bytes
     key: bytes

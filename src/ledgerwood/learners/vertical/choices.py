@@ -36,7 +36,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Choices in order of preference; ``print`` it, `plot` it, or take ``best``."""
+    """Choices in order of preference; ``print`` it, `plot` it, or take ``best``.
+
+    >>> recommend({"age": (0, 100)}, epsilon=0.5).best.method
+    'global_map'
+    """
 
     choices: tuple[Choice, ...]
 

@@ -39,6 +39,11 @@ class VerticalModel:
         The names of party A's columns.
     parties
         The other parties' columns, in the order of the learner's features.
+
+    Made by :func:`~ledgerwood.learners.vertical.train_vertical`, whose example has one.
+
+    >>> VerticalModel(learner=None, own=("age",), parties=()).own
+    ('age',)
     """
 
     learner: Any

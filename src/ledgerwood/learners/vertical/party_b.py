@@ -63,6 +63,14 @@ class FeatureParty:
         Shared with party A, for the digest of the ids.
     budget
         The epsilon of one record for all that is ever released from this folder; just enough for one release if None.
+
+    >>> import tempfile
+    >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
+    >>> transformer = OrderPreservingTransformer(epsilon=1.0, domain={"age": (0, 100)}).declare(["age"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with FeatureParty("bank", transformer, lambda: ([[23.0]], ["id1"]), folder, key=b"k" * 16) as party:
+    ...         party.label.startswith("opboost bank")
+    True
     """
 
     def __init__(
@@ -223,6 +231,11 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
         Certificate, key, and the authority that client certificates must come from.
     token
         Shared with party A; requests are sealed with it.
+
+    A server and a client in one process: see :func:`~ledgerwood.learners.vertical.train_vertical`.
+
+    >>> issubclass(FeatureServer, flight.FlightServerBase)
+    True
     """
 
     def __init__(self, party: FeatureParty, location: str, identity: Identity, token: bytes) -> None:

@@ -26,6 +26,11 @@ def split_ordinals(model: Any, ordinals: Mapping[int, int]) -> list[tuple[int, i
         A fitted XGBoost, LightGBM or scikit-learn tree model (boosting, forest or tree).
     ordinals
         For each feature that holds ordinals, how many there are. Splits that part none of them are left out.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier(random_state=0).fit([[0], [1], [2], [3]], [0, 0, 1, 1])
+    >>> split_ordinals(model, {0: 4})
+    [(0, 2)]
     """
     found = set()
     for feature, threshold, strict in _thresholds(model):
@@ -107,6 +112,14 @@ def with_values(model: Any, values: Mapping[int, Mapping[int, float]]) -> Any:
     -------
     xgboost.Booster
         ``x < value`` goes left. Thresholds are single-precision, so values that it cannot part are refused.
+
+    >>> import xgboost
+    >>> data = xgboost.DMatrix([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> model = xgboost.train({"max_depth": 1, "min_child_weight": 0}, data, 1)
+    >>> booster = with_values(model, {0: {2: 41.5}})  # ordinal 2 stands for 41.5
+    >>> low, high = booster.predict(xgboost.DMatrix([[41.0], [42.0]]))
+    >>> bool(low < high)
+    True
     """
     import xgboost
 

@@ -17,6 +17,12 @@ class ReleaseStatement:
     """The exact distance-based guarantee of every column, and how often it was given; ``mixed`` if not always the same.
 
     ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
+
+    >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
+    >>> transformer = OrderPreservingTransformer(epsilon=1.0, domain={0: (0, 100)})
+    >>> released = transformer.fit([[23.0]]).transform([[23.0]])
+    >>> transformer.privacy_statement().uncharged
+    1
     """
 
     release: TableRelease

@@ -43,6 +43,24 @@ def train_vertical(
         Another learner, or other labels, is trained anew on the columns that were received.
     X
         Party A's own columns, if any; numbers.
+
+    >>> import tempfile
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from ledgerwood.learners.vertical import Authority, FeatureClient, FeatureParty, FeatureServer
+    >>> from ledgerwood.learners.vertical import OrderPreservingTransformer, id_digest
+    >>> ages, ids, y = [[20.0], [30.0], [70.0], [80.0]], ["a", "b", "c", "d"], [0, 0, 1, 1]
+    >>> authority, key, token = Authority("demo"), b"k" * 16, b"t" * 16
+    >>> ours, theirs = authority.issue("lender"), authority.issue("bank", ["localhost"])
+    >>> transformer = OrderPreservingTransformer(epsilon=50.0, domain={"age": (0, 100)}).declare(["age"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with FeatureParty("bank", transformer, lambda: (ages, ids), f"{folder}/bank", key=key) as party:
+    ...         with FeatureServer(party, "grpc+tls://localhost:0", theirs, token) as server:
+    ...             client = FeatureClient(f"grpc+tls://localhost:{server.port}", identity=ours, token=token, rows=4,
+    ...                                    ids=id_digest(ids, key), state=Path(folder, "columns"))
+    ...             model = train_vertical(DecisionTreeClassifier(), y, [client], f"{folder}/lender")
+    ...             server.shutdown()
+    >>> model.predict(None, {"bank": [[25.0], [75.0]]}).tolist()
+    [0, 1]
     """
     folder = Path(state)
     with owned(folder):

@@ -42,7 +42,11 @@ def rounded_up(count: int, size: float, more: int = 0, other: float = 0.0) -> fl
 
 @dataclass(frozen=True)
 class ConstantClaim:
-    r""":math:`\varepsilon`-LDP: the same bound at every distance."""
+    r""":math:`\varepsilon`-LDP: the same bound at every distance.
+
+    >>> ConstantClaim(1.0).epsilon(1), ConstantClaim(1.0).epsilon(99)
+    (1.0, 1.0)
+    """
 
     size: float
 
@@ -144,6 +148,11 @@ class DistanceProfile:
 
     Independent releases of one value compose by adding profiles (the maxima may sit at different outputs, so
     this is an upper bound).
+
+    >>> from ledgerwood.mechanisms.local import Domain, GlobalMap
+    >>> profile = GlobalMap(Domain(0, 9), epsilon=1.0).profile
+    >>> f"{profile.epsilon(1):.3f} {profile.epsilon(9):.3f}"
+    '0.712 4.500'
     """
 
     gaps: tuple[float, ...]

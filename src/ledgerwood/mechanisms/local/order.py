@@ -21,7 +21,12 @@ from .ordered import OrderedMechanism
 
 
 def order_probabilities(mechanism: OrderedMechanism) -> Floats:
-    r"""``result[x1, x2]`` = :math:`\Pr[o_1 < o_2]` exactly, for all pairs of inputs: one matrix product."""
+    r"""``result[x1, x2]`` = :math:`\Pr[o_1 < o_2]` exactly, for all pairs of inputs: one matrix product.
+
+    >>> from ledgerwood.mechanisms.local import Domain, GlobalMap
+    >>> order_probabilities(GlobalMap(Domain(0, 2), epsilon=2.0)).round(2).tolist()
+    [[0.24, 0.58, 0.77], [0.12, 0.29, 0.58], [0.05, 0.12, 0.24]]
+    """
     p = mechanism.probabilities(mechanism.domain.values)
     below = np.cumsum(p, axis=1) - p
     return np.asarray(below @ p.T)
@@ -43,6 +48,11 @@ def global_map_bound(mechanism: GlobalMap, distance: int) -> float:
     r"""P1 Theorem 4.2, with :math:`q = e^{-\varepsilon/2}`:
 
     .. math:: \gamma(t) \ge 1 - \frac{(1-q^2)\,t + 1}{(1 + q - q^{t+1} - q^{|D|-t})(1+q)}\; q^t
+
+    >>> from ledgerwood.mechanisms.local import Domain, GlobalMap, order_preservation
+    >>> mechanism = GlobalMap(Domain(0, 99), epsilon=0.5)
+    >>> bool(global_map_bound(mechanism, 20) <= order_preservation(mechanism)[20])
+    True
     """
     t = within("distance", distance, at_least=1, at_most=mechanism.domain.size - 1)
     return _theorem_4_2(mechanism.epsilon / 2, mechanism.domain.size, t)
@@ -60,6 +70,11 @@ def randomised_response_order(mechanism: GeneralisedRandomisedResponse, distance
 
     .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right)
               + p_2 (p_1 - p_2)\, t
+
+    >>> from ledgerwood.mechanisms.local import Domain, GeneralisedRandomisedResponse
+    >>> mechanism = GeneralisedRandomisedResponse(Domain(0, 9), epsilon=2.0)
+    >>> f"{randomised_response_order(mechanism, 1):.3f} {randomised_response_order(mechanism, 9):.3f}"
+    '0.557 0.748'
     """
     n = mechanism.domain.size
     t = within("distance", distance, at_least=1, at_most=n - 1)
@@ -83,6 +98,11 @@ def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
     which is :math:`\mu` (a value at its end). P1's form fails when the parts are small or
     :math:`\varepsilon_{ner}` is large: :math:`|D| = 40, \theta = 2, \alpha = 20, \varepsilon = 3` has
     :math:`\gamma(1)` 0.17 below it.
+
+    >>> from ledgerwood.mechanisms.local import AdjMap, Domain, order_preservation
+    >>> mechanism = AdjMap.from_epsilon(Domain(0, 99), 10, epsilon=0.5, alpha=1.0)
+    >>> bool(adj_map_bound(mechanism, 50) <= order_preservation(mechanism)[50])
+    True
     """
     widths = mechanism.partition.widths
     if len(set(widths[:-1])) > 1 or widths[-1] > widths[0]:

@@ -276,7 +276,12 @@ def exact_epsilon(cost: Cost, delta: float, digits: int = 25) -> Real | None:
 
 
 def exact_rdp(cost: Cost, alpha: float, digits: int = 50) -> Real | None:
-    """The Rényi divergence at one order above 1 (bounded range: from 1), ``None`` where no formula is at hand."""
+    """The Rényi divergence at one order above 1 (bounded range: from 1), ``None`` where no formula is at hand.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> float(exact_rdp(Gaussian(sigma=2.0), 8.0))
+    1.0
+    """
     mp = _mpmath().mp
     total = mp.mpf(0)
     for part, n in cost.terms:

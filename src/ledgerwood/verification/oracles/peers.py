@@ -26,7 +26,11 @@ __all__ = ["PEERS", "Answer", "Peer"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a peer said: a number (with a lower end if it gives one), or why there is none."""
+    """What a peer said: a number (with a lower end if it gives one), or why there is none.
+
+    >>> Answer(failure="no such mechanism", offered=False).value is None
+    True
+    """
 
     value: float | None = None
     lower: float | None = None
@@ -36,7 +40,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One way of asking one library."""
+    """One way of asking one library.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> Peer("mine", "my-package", None, lambda cost, order: 0.125 * order).ask(Gaussian(sigma=2.0), order=8.0).value
+    1.0
+    """
 
     name: str
     package: str

@@ -14,7 +14,12 @@ __all__ = ["PRICES", "QUESTIONS", "RENYI", "Question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A cost with a δ (what is its ε?) or with an order (what is its Rényi divergence?)."""
+    """A cost with a δ (what is its ε?) or with an order (what is its Rényi divergence?).
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> Question("one Gaussian", Gaussian(sigma=2.0), delta=1e-6).order is None
+    True
+    """
 
     label: str
     cost: Cost

@@ -20,7 +20,11 @@ TOLERANCE = 1e-6
 
 
 class Verdict(StrEnum):
-    """What an answer is worth."""
+    """What an answer is worth.
+
+    >>> judge(Answer(value=0.5), lower=0.9, ours=1.0) is Verdict.TOO_SMALL
+    True
+    """
 
     AGREES = "agrees"
     LOOSE = "loose"
@@ -31,7 +35,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One question with every answer. ``lower`` and ``upper`` enclose the truth; equal digits where it is exact."""
+    """One question with every answer. ``lower`` and ``upper`` enclose the truth; equal digits where it is exact.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> [row] = answer_all([Question("one Gaussian", Gaussian(sigma=2.0), delta=1e-6)], peers=())
+    >>> row.exact, row.lower <= row.ours
+    (True, True)
+    """
 
     question: Question
     ours: float
@@ -79,7 +89,12 @@ def answer(question: Question, peers: Sequence[Peer] = PEERS) -> Row:
 
 
 def answer_all(questions: Iterable[Question] = QUESTIONS, peers: Sequence[Peer] = PEERS) -> list[Row]:
-    """Ask everyone everything."""
+    """Ask everyone everything.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> len(answer_all([Question("one Gaussian", Gaussian(sigma=2.0), order=8.0)], peers=()))
+    1
+    """
     return [answer(question, peers) for question in questions]
 
 
@@ -140,7 +155,14 @@ def _versions(rows: Sequence[Row]) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The documentation page, in Markdown."""
+    """The documentation page, in Markdown.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> cost = Gaussian(sigma=2.0)
+    >>> rows = answer_all([Question("a price", cost, delta=1e-6), Question("a curve", cost, order=8.0)], peers=())
+    >>> "## ε at δ" in page(rows)
+    True
+    """
     prices = [row for row in rows if row.question.delta is not None]
     curves = [row for row in rows if row.question.order is not None]
     excess = max(row.ours / row.lower - 1 for row in rows if row.exact and row.lower > 0)

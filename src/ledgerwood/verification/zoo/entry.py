@@ -47,6 +47,11 @@ class Entry:
         Epsilon at the pair and at the claimed delta, as published or derived, to five digits.
     law : callable or None
         ``law(data)``: the exact probabilities of the sampler's outputs, if they are finite.
+
+    >>> from ledgerwood.verification.zoo import ZOO
+    >>> entry = ZOO["svt_4"]
+    >>> entry.correct, entry.family
+    (False, 'svt')
     """
 
     name: str
