@@ -1,9 +1,10 @@
-"""Scale: what leaving memory, and leaving the machine, costs. ``python -m benchmarks.scale memory | ratio | cluster``.
+"""Scale: the cost of leaving memory, and the machine: ``python -m benchmarks.scale memory | ratio | cluster | units``.
 
 ``memory``   out of core on generated rows (28 columns), each size in a fresh process: seconds per tree, most memory.
 ``ratio``    the same training in memory and out of core, in one run: CPU and wall time.
 ``cluster``  a Dask cluster of two processes against the same sums here: milliseconds per round trip over the local
              kernel, and bytes of answers.
+``units``    one row of each unit is kept, where a unit's rows lie in any parts: seconds, most memory.
 
 Rows are generated when they are read, so nothing is stored but what the engine spills to the temporary folder.
 """
@@ -179,7 +180,32 @@ def cluster(count: int, recipe: str, trees: int, workers: int = 2) -> None:
     print(json.dumps(body))
 
 
-_TIMES: list[float] = []
+def units(count: int) -> None:
+    """Keep one row of each made-up id, of which one in a hundred comes twice."""
+    from ledgerwood.learners.engines.grouping import grouped
+
+    memory = Memory()
+    memory.start()
+    before, began, cpu = Memory.look(), time.monotonic(), time.process_time()
+    sizes = [min(PART, count - start) for start in range(0, count, PART)]
+
+    def identities() -> Any:
+        for seed, size in enumerate(sizes):
+            ids = np.arange(seed * PART, seed * PART + size, dtype=np.uint64)
+            ids[::100] //= np.uint64(2)
+            yield np.stack([ids * np.uint64(0x9E3779B97F4A7C15), ids], axis=1)  # spread over the buckets
+
+    found = grouped(identities(), sizes, 1, b"key")
+    body = {
+        "rows": count,
+        "kept": sum(rows.count(size) for rows, size in zip(found, sizes, strict=True)),
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+        "resident_mb_before": before[0],
+        "most_resident_mb": max(all_ for _, all_, _ in memory.curve),
+        "most_anonymous_mb": max(own for _, _, own in memory.curve),
+    }
+    print(json.dumps(body))
 
 
 def _time_answers() -> None:
@@ -204,7 +230,7 @@ def _answer_times() -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["memory", "ratio", "cluster", "one"])
+    parser.add_argument("what", choices=["memory", "ratio", "cluster", "units", "one"])
     parser.add_argument("--rows", type=int, nargs="+", default=None)
     parser.add_argument("--recipe", default=None)
     parser.add_argument("--trees", type=int, default=None)
@@ -213,6 +239,9 @@ def main() -> None:
         memory_sizes(given.rows or [10**6, 10**7, 10**8], given.recipe or "tr", given.trees or 5)
     elif given.what == "one":
         print(json.dumps(one_size(given.rows[0], given.recipe, given.trees)))
+    elif given.what == "units":
+        for count in given.rows or [10**6, 10**7, 10**8]:
+            units(count)
     elif given.what == "ratio":
         ratio((given.rows or [4_000_000])[0], given.recipe or "xgb", given.trees or 4)
     else:

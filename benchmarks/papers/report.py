@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from benchmarks.papers import p0, p2, p3
 from benchmarks.papers.run import Results
-from benchmarks.papers.tables import Numbers
+from benchmarks.papers.tables import Numbers, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "papers.md"
 HEAD = Path(__file__).with_name("head.md")
@@ -15,10 +16,24 @@ HEAD = Path(__file__).with_name("head.md")
 def page(done: Results, pictures: Path) -> str:
     """Return the page; its pictures go to a folder."""
     numbers = Numbers(done)
-    sections = [HEAD.read_text(encoding="utf-8")]
+    head, found = HEAD.read_text(encoding="utf-8"), []
     for paper in (p0, p2, p3):
-        sections += paper.sections(numbers, pictures)
+        found += paper.sections(numbers, pictures)
+    sections = [head, "## In short", _short("\n\n".join(found)), *found]
     return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def _short(text: str) -> str:
+    """Return a table of all claims with their verdicts, in the order of the page."""
+    rows, paper, place = [], "", ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            paper = line.removeprefix("## ").split(":")[0]
+        elif line.startswith("### "):
+            place = line.removeprefix("### ").split(":")[0]
+        elif told := re.match(r"\*\*(.+?)\*\* ([^.]+)", line):
+            rows.append([f"{paper}, {place}", *told.groups()])
+    return table(["where", "claim", "verdict"], rows)
 
 
 def write_report(done: Results) -> None:

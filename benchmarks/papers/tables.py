@@ -20,21 +20,16 @@ Scores = dict[tuple[int, int], float]
 
 
 class Gap(NamedTuple):
-    """A mean over splits, its standard error, and the half width of its 95 % interval; nan if there is only one."""
+    """A mean over splits, its standard error (nan if there is only one), and how many there are."""
 
     mean: float
     error: float = float("nan")
-    half: float = float("nan")
+    count: int = 1
 
     @property
     def known(self) -> bool:
         """Whether there is a number."""
         return not np.isnan(self.mean)
-
-    @property
-    def open(self) -> bool:
-        """Whether zero lies in the 95 % interval (Student's)."""
-        return abs(self.mean) <= self.half
 
     def plus(self, margin: float) -> Gap:
         """Return the gap with a margin in its favour."""
@@ -46,8 +41,7 @@ def averaged(values: Iterable[float]) -> Gap:
     known = np.array(list(values), dtype=float)
     if len(known) < 2:
         return Gap(float(known.mean()) if len(known) else float("nan"))
-    error = float(known.std(ddof=1) / len(known) ** 0.5)
-    return Gap(float(known.mean()), error, error * float(stdtrit(len(known) - 1, 0.975)))
+    return Gap(float(known.mean()), float(known.std(ddof=1) / len(known) ** 0.5), len(known))
 
 
 class Numbers:
@@ -78,9 +72,12 @@ class Numbers:
         """Return the mean score and its standard error for a table."""
         return cell(averaged(self.of(job, score).values()), digits)
 
-    def gap(self, one: Job, other: Job, score: str = "auc") -> Gap:
-        """Return by how much the first is higher, on the splits that both have."""
-        return pair(self.of(one, score), self.of(other, score))
+    def gap(self, one: Job, other: Job, score: str = "auc", *, relative: bool = False) -> Gap:
+        """Return by how much the first is higher, on the splits that both have; ``relative`` takes logarithms."""
+        first, second = self.of(one, score), self.of(other, score)
+        if relative:
+            first, second = ({at: float(np.log(value)) for at, value in found.items()} for found in (first, second))
+        return pair(first, second)
 
     def splits(self, jobs: Iterable[Job], score: str = "auc") -> str:
         """Say how many splits these fits have."""
@@ -110,32 +107,44 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in body)
 
 
-def verdict(claim: str, cases: Mapping[str, Gap | bool | None]) -> str:
-    """Say whether a claim holds, where it does not, and where the 95 % interval leaves it open.
+def verdict(claim: str, cases: Mapping[str, Gap | bool | None], *, ours: bool = False) -> str:
+    """Say in how many cases a claim holds, in which it does not, and which are open.
 
-    A gap holds if it is positive; None is a case that was not run.
+    A gap holds if it is positive and is open if zero lies in its 95 % interval; None is a case that was not run. A
+    paper's claim is reproduced, one of ``ours`` holds.
     """
+    yes, no = ("Holds", "Does not hold") if ours else ("Reproduced", "Not reproduced")
     known = {name: case for name, case in cases.items() if case is not None and (isinstance(case, bool) or case.known)}
     if not known:
         return f"**{claim}** Not run yet."
-    opened = [name for name, case in known.items() if isinstance(case, Gap) and case.open]
-    failed = [name for name, case in known.items() if name not in opened and not _holds(case)]
-    held = len(known) - len(opened) - len(failed)
-    found = "Reproduced" if held == len(known) else "Not reproduced" if len(failed) == len(known) else ""
-    if found:
-        words = f"{found} ({len(known)} of {len(known)})"
-    else:
-        parts = [f"Reproduced in {held} of {len(known)}"]
-        parts += [f"not: {', '.join(failed)}"] if failed else []
-        with_it = sum(_holds(known[name]) for name in opened)
-        parts += [f"open, {with_it} of {len(opened)} with the claim's sign: {', '.join(opened)}"] if opened else []
-        words = "; ".join(parts)
-    alone = any(isinstance(case, Gap) and np.isnan(case.error) for case in known.values())
-    return f"**{claim}** {words}{'; one split only, signs may be chance' if alone else ''}."
+    opened = _open({name: case for name, case in known.items() if isinstance(case, Gap)})
+    held = [name for name, case in known.items() if name not in opened and _holds(case)]
+    failed = [name for name in known if name not in opened and name not in held]
+    if len(held) == len(known):
+        return f"**{claim}** {yes} ({len(held)} of {len(held)})."
+    parts = [f"{yes} in {len(held)} of {len(known)}"] if held else []
+    parts += [f"{no if not parts else 'not'} in {len(failed)} of {len(known)}"] if failed else []
+    with_it = sum(_holds(known[name]) for name in opened)
+    parts += [f"open in {len(opened)} of {len(known)}, {with_it} with its sign"] if opened else []
+    words = ", ".join(parts)
+    named = [f"Not: {', '.join(failed)}."] if failed else []
+    named += [f"Open: {', '.join(opened)}."] if opened else []
+    return " ".join([f"**{claim}** {words[0].upper()}{words[1:]}.", *named])
 
 
 def _holds(case: Gap | bool) -> bool:
     return case if isinstance(case, bool) else case.mean > 0
+
+
+def _open(gaps: Mapping[str, Gap]) -> list[str]:
+    """Return the cases with zero in their 95 % interval, by the spread of one split pooled over all of them."""
+    several = [gap for gap in gaps.values() if gap.count > 1]
+    freedom = sum(gap.count - 1 for gap in several)
+    if not freedom:
+        return list(gaps)
+    spread = sum((gap.count - 1) * gap.count * gap.error**2 for gap in several) / freedom
+    reach = float(stdtrit(freedom, 0.975)) * spread**0.5
+    return [name for name, gap in gaps.items() if abs(gap.mean) <= reach / gap.count**0.5]
 
 
 def mean_ranks(scores: Mapping[str, Sequence[Scores]]) -> dict[str, Scores]:

@@ -18,7 +18,7 @@ import pytest
 
 import ledgerwood
 from ledgerwood.accounting import Ledger
-from ledgerwood.errors import EngineLost, ParameterError, ReleaseRefused
+from ledgerwood.errors import EngineLost, FormatError, ParameterError, ReleaseRefused
 from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
     BoostedAdaSSPRegressor,
@@ -385,6 +385,68 @@ def test_a_seed_a_lost_key_and_a_second_process_are_refused(tmp_path: Path) -> N
     os.unlink(tmp_path / "run" / "key")
     with pytest.raises(ParameterError, match="have its key"):
         model().fit(*given, checkpoint=tmp_path / "run")
+
+
+def test_a_place_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the folder could have put a file there for the key to be written into."""
+    data, run = frame(50), tmp_path / "run"
+    given = data[COLUMNS], data["y"]
+    run.mkdir()
+    for mode in (0o777, 0o770):
+        run.chmod(mode)
+        with pytest.raises(ParameterError, match="nobody else can write to"):
+            model().fit(*given, checkpoint=run)
+    run.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: run.stat().st_uid + 1)
+        with pytest.raises(ParameterError, match="nobody else can write to"):
+            model().fit(*given, checkpoint=run)
+    assert not list(run.iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(ParameterError, match="be a folder"):
+        model().fit(*given, checkpoint=tmp_path / "file")
+
+
+def test_files_of_somebody_else_stay_as_they_are(tmp_path: Path) -> None:
+    data = frame(50)
+    given = data[COLUMNS], data["y"]
+    (tmp_path / "key").write_text("mine")
+    (tmp_path / "model.json").write_text("mine")
+    with pytest.raises(ParameterError, match="be a new or empty folder"):
+        model().fit(*given, checkpoint=tmp_path)
+    assert (tmp_path / "key").read_text() == (tmp_path / "model.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"format":"ledgerwood.checkpoint","version":2}', "{", ""])
+def test_a_run_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
+    data, run = frame(50), tmp_path / "run"
+    given = data[COLUMNS], data["y"]
+    killed(model(), 2, *given, checkpoint=run)
+    (run / "run.json").write_text(content)
+    with pytest.raises((ParameterError, FormatError)):
+        model().fit(*given, checkpoint=run)
+    assert len((run / "key").read_bytes()) == 32
+
+
+def test_a_damaged_key_is_refused_and_lost_results_are_drawn_again(tmp_path: Path) -> None:
+    data, run, copy = frame(50), tmp_path / "run", tmp_path / "copy"
+    given = data[COLUMNS], data["y"]
+    killed(model(), 5, *given, checkpoint=run)
+    shutil.copytree(run, copy)
+    key = (run / "key").read_bytes()
+    for bad in (b"", key[:31], bytes(64)):
+        (run / "key").write_bytes(bad)
+        with pytest.raises(ParameterError, match="have its key"):
+            model().fit(*given, checkpoint=run)
+    (run / "key").write_bytes(bytes(32))
+    with pytest.raises(ParameterError, match="not the same data"):
+        model().fit(*given, checkpoint=run)
+    (run / "key").write_bytes(key)
+    for name in ("results.jsonl", "results.jsonl.anchor"):
+        (run / name).unlink()
+    model().fit(*given, checkpoint=run)
+    model().fit(*given, checkpoint=copy)
+    assert document(run) == document(copy)
 
 
 def test_a_learner_that_has_no_file_format_is_refused_before_anything_is_spent(tmp_path: Path) -> None:

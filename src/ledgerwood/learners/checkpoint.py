@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from ledgerwood.accounting import Cost, Ledger
 from ledgerwood.accounting.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.durable import owned, read_json, sync, write_durably, write_json
-from ledgerwood.mechanisms.keyed import KeyedSource, RecordedSource, derived, fresh_key
+from ledgerwood.mechanisms.keyed import KEY_BYTES, KeyedSource, RecordedSource, derived, fresh_key
 
 __all__ = ["Checkpoint", "digest_of", "fingerprint", "opened"]
 
@@ -155,12 +156,13 @@ def opened(
         yield None
         return
     folder = Path(path)
+    _check_place(folder)
     with owned(folder, "checkpoint"):
-        if (folder / "model.json").exists():
+        begun = _begun(folder)
+        if begun and (folder / "model.json").exists():
             _destroy(folder)
             hint = f"Read its model with load({str(folder / 'model.json')!r}), or choose a new folder for a new fit"
             raise ParameterError("checkpoint", "be of a run that is not finished", str(path), hint)
-        begun = read_json(folder / "run.json")
         key = _key(folder) if begun else fresh_key()
         found = {"facts": dict(facts()), "data": digest(derived(key, "ledgerwood data"))}
         if begun:
@@ -211,11 +213,35 @@ def digest_of(arrays: Sequence[NDArray[Any] | None], key: bytes) -> str:
     return state.hexdigest()
 
 
+def _check_place(folder: Path) -> None:
+    """Refuse a place where others could read or replace the key."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return  # it will be made for its owner alone
+    if not stat.S_ISDIR(found.st_mode):
+        raise ParameterError("checkpoint", "be a folder", str(folder))
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        hint = "Choose a new folder, or take the rights of others away: chmod go-w"
+        raise ParameterError("checkpoint", "be a folder that nobody else can write to", str(folder), hint)
+
+
+def _begun(folder: Path) -> Any:
+    """Return what a run in this folder was begun with; None if there is none and nothing else either."""
+    begun = read_json(folder / "run.json")
+    if begun is None:
+        foreign = sorted(set(os.listdir(folder)) - {"lock", "key", "key.new", "run.json.new"})
+        if foreign:
+            raise ParameterError("checkpoint", "be a new or empty folder, or hold a run", str(folder))
+    elif not isinstance(begun, dict) or (begun.get("format"), begun.get("version")) != (FORMAT, VERSION):
+        raise ParameterError("checkpoint", f"be one of version {VERSION}", str(folder))
+    return begun
+
+
 def _check(begun: Any, found: Mapping[str, Any], path: str) -> None:
-    if begun.get("format") != FORMAT or begun.get("version") != VERSION:
-        raise ParameterError("checkpoint", f"be one of version {VERSION}", path)
-    different = [name for name, value in found["facts"].items() if begun["facts"].get(name) != value]
-    if begun["data"] != found["data"]:
+    known = begun.get("facts")
+    different = [name for name, value in found["facts"].items() if not known or known.get(name) != value]
+    if begun.get("data") != found["data"]:
         different.append("data")
     if different:
         raise ParameterError(
@@ -227,9 +253,12 @@ def _check(begun: Any, found: Mapping[str, Any], path: str) -> None:
 
 def _key(folder: Path) -> bytes:
     try:
-        return (folder / "key").read_bytes()
+        key = (folder / "key").read_bytes()
     except FileNotFoundError:
-        raise ParameterError("checkpoint", "have its key", str(folder), "Restore it, or choose a new folder") from None
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ParameterError("checkpoint", "have its key", str(folder), "Restore it, or choose a new folder")
+    return key
 
 
 def _destroy(folder: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,9 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
 from ledgerwood.learners.engines import DaskEngine, Partitions
+from ledgerwood.learners.engines.grouping import Rows
+from ledgerwood.learners.engines.partitions import DelayedPart, FramePart, LazyPart
+from ledgerwood.learners.engines.sums import TreeRecords
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -143,6 +149,81 @@ def test_an_engine_survives_clone_and_pickling_drops_its_client() -> None:
     assert pickle.loads(pickle.dumps(engine)).client is None
 
 
+@pytest.mark.parametrize(("recipe", "options", "questions"), [("tr", {}, 3), ("tr", {"batch": 3}, 1)])
+def test_totally_random_trees_need_one_round_trip_for_a_tree_or_a_batch(
+    threads: Any, monkeypatch: pytest.MonkeyPatch, recipe: str, options: dict[str, Any], questions: int
+) -> None:
+    from ledgerwood.learners.engines import dask
+
+    asked, ask = [], dask.DaskSums.ask
+    monkeypatch.setattr(dask.DaskSums, "ask", lambda self, name, *rest: asked.append(name) or ask(self, name, *rest))
+    parts = Partitions.of_frames(pieces(frame(), [100]), target="y")
+    model(recipe, engine=DaskEngine(threads), max_depth=4, **options).fit(parts)
+    assert asked == ["open", *["leaf_sums"] * questions]  # whatever the depth
+
+
+def test_no_task_draws_a_random_word(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every source fails inside a task; outside of tasks the same ones make the noise."""
+    from ledgerwood.learners.engines import dask
+    from ledgerwood.mechanisms import keyed, randomness
+
+    inside, tasks, drawn = threading.local(), [], []
+
+    def answer(*arguments: Any) -> Any:
+        tasks.append(inside)
+        inside.task = True
+        try:
+            return asked(*arguments)
+        finally:
+            inside.task = False
+
+    def guarded(real: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            assert not getattr(inside, "task", False), "a task draws"
+            drawn.append(real)
+            return real(*arguments, **options)
+
+        return call
+
+    asked = dask.answer
+    answer.__module__, answer.__qualname__ = asked.__module__, asked.__qualname__
+    monkeypatch.setattr(dask, "answer", answer)
+    for source in (randomness.SystemSource, randomness.SeededSource, keyed.KeyedSource):
+        monkeypatch.setattr(source, "words", guarded(source.words))
+    monkeypatch.setattr(np.random, "default_rng", guarded(np.random.default_rng))
+    parts = Partitions.of_frames(pieces(frame(), [100]), target="y")
+    for recipe in ("xgb", "tr_ih_ebm"):
+        model(recipe, engine=DaskEngine(threads), random_state=None, rows=0.5).fit(parts)
+    assert len(tasks) > 8 and drawn
+
+
+SECRET = 0.7318264951
+"""A cell that no log may show."""
+
+
+def test_nothing_of_the_data_is_logged(threads: Any, caplog: pytest.LogCaptureFixture) -> None:
+    data = frame().assign(a=SECRET)
+    whole, bad = pieces(data, [100]), [data.iloc[:100], data.iloc[100:].drop(columns="b")]
+    first = Partitions.of_frames(whole, target="y")
+    with caplog.at_level(logging.DEBUG):
+        model("xgb", engine=DaskEngine(threads)).fit(first)
+        failing = Partitions(tuple(FramePart(one) for one in bad), "y", data.iloc[:2])
+        with pytest.raises(ParameterError, match="same columns"):
+            model("xgb", engine=DaskEngine(threads)).fit(failing)
+    told = caplog.text + repr(threads.get_worker_logs()) + repr(threads.get_scheduler_logs())
+    assert "Compute Failed" in told  # the failure is there, its data are not
+    assert str(SECRET)[:8] not in told
+    assert not [record for record in caplog.records if record.name.startswith("ledgerwood")]
+
+
+def test_a_part_does_not_show_its_rows() -> None:
+    """Clusters log and display the arguments of tasks."""
+    data = frame().assign(a=SECRET)
+    records = TreeRecords(FramePart(data), 0, (), "y", None, rows=Rows(np.ones(3, bool), np.arange(3, dtype=np.uint64)))  # type: ignore[arg-type]
+    for shown in (records, LazyPart(lambda: data, 400), DelayedPart(data, 400), Partitions.of_frames([data], "y")):
+        assert str(SECRET)[:8] not in repr(shown) and "array" not in repr(shown)
+
+
 class Gone:
     """A client whose scheduler is gone."""
 
@@ -192,6 +273,31 @@ def test_processes_give_the_bits_of_memory_for_every_recipe(processes: Any, reci
         check_bits(processes, recipe, cuts)
 
 
+@pytest.mark.slow
+def test_a_real_worker_without_the_package_is_refused_before_anything_is_spent() -> None:
+    """Its interpreter cannot import ledgerwood."""
+    bare = "import sys; sys.modules['ledgerwood'] = None; from distributed.cli.dask_worker import main; main()"
+    ledger = Ledger(10.0, 1e-4)
+    with (
+        separate_scheduler(worker=["-c", bare]) as (_, client),
+        pytest.raises(ParameterError, match="have ledgerwood installed"),
+    ):
+        model("tr", engine=DaskEngine(client)).fit(Partitions.of_frames([frame(50)], target="y"), ledger=ledger)
+    assert not ledger.journal()
+
+
+@pytest.mark.slow
+def test_worker_processes_log_nothing_of_the_data() -> None:
+    data = frame().assign(a=SECRET)
+    with local_cluster(2, processes=True) as client:
+        model("xgb", engine=DaskEngine(client)).fit(Partitions.of_frames(pieces(data, [100]), target="y"))
+        failing = Partitions((FramePart(data.drop(columns="b")),), "y", data.iloc[:2])
+        with pytest.raises(ParameterError, match="same columns"):
+            model("xgb", engine=DaskEngine(client)).fit(failing)
+        told = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
+    assert "Compute Failed" in told and str(SECRET)[:8] not in told
+
+
 def _process_number() -> int:
     return os.getpid()
 
@@ -219,7 +325,9 @@ def test_a_worker_killed_at_a_random_point_changes_no_bit(seed: int) -> None:
 
 
 @contextmanager
-def separate_scheduler() -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+def separate_scheduler(
+    worker: Sequence[str] = ("-m", "distributed.cli.dask_worker"),
+) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     """A scheduler and two workers, each a process of its own."""
     from distributed import Client
 
@@ -227,17 +335,25 @@ def separate_scheduler() -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
-    command = [sys.executable, "-m"]
     plain = ["--no-dashboard"]
     started = [
         subprocess.Popen(
-            [*command, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), *plain],
+            [
+                sys.executable,
+                "-m",
+                "distributed.cli.dask_scheduler",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                *plain,
+            ],
             stderr=subprocess.DEVNULL,
         )
     ]
     for _ in range(2):
-        worker = [*command, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *plain]
-        started.append(subprocess.Popen(worker, stderr=subprocess.DEVNULL))
+        command = [sys.executable, *worker, address, "--nthreads", "1", "--no-nanny", *plain]
+        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
     try:
         client = Client(address, timeout=200)
         client.wait_for_workers(2, timeout=200)
@@ -269,3 +385,32 @@ def test_after_the_scheduler_died_the_same_call_resumes_on_a_new_client(tmp_path
         with separate_scheduler() as (_, client):
             model("xgb", engine=DaskEngine(client), **options).fit(parts, ledger=ledger, checkpoint=run)
         assert len(ledger.journal()) == 18
+
+
+@pytest.mark.slow
+def test_a_driver_killed_again_and_again_resumes_on_the_cluster_and_spends_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    disturbed, undisturbed = tmp_path / "disturbed", tmp_path / "undisturbed"
+    disturbed.mkdir()
+    Ledger.open(disturbed / "budget.jsonl", 20.0, 1e-4).close()
+
+    def drive(address: str, folder: Path, tasks: int) -> int:
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "dask_driver.py")]
+        return subprocess.run([*command, address, str(folder), str(tasks)], timeout=550, check=False).returncode
+
+    with separate_scheduler() as (_, client):
+        address = client.scheduler.address
+        assert drive(address, disturbed, 8) == -signal.SIGKILL
+        shutil.copytree(disturbed, undisturbed)  # one key, two runs
+        deaths = 1
+        while (code := drive(address, disturbed, int(rng.integers(3, 24)))) != 0:
+            assert code == -signal.SIGKILL
+            deaths += 1
+            assert deaths < 100
+        assert drive(address, undisturbed, 0) == 0
+    assert deaths >= 3
+    left = []
+    for folder in (disturbed, undisturbed):
+        with Ledger.open(folder / "budget.jsonl") as ledger:
+            left.append((len(ledger.journal()), ledger.spent().amount, (folder / "run" / "model.json").read_text()))
+    assert left[0] == left[1] and left[0][0] == 18

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import IO
 
@@ -40,8 +40,8 @@ class Rows:
         does not); None if samples go by the place in the table.
     """
 
-    keep: NDArray[np.bool_] | None = None
-    numbers: NDArray[np.uint64] | None = None
+    keep: NDArray[np.bool_] | None = field(default=None, repr=False)
+    numbers: NDArray[np.uint64] | None = field(default=None, repr=False)
 
     @property
     def kept_numbers(self) -> NDArray[np.uint64] | None:

@@ -2,14 +2,14 @@
 
 Column names, types and row counts are read beforehand (public facts, as for a table in memory); values are read part
 by part, and again whenever a worker has to. A file that changes in between is an error: two answers would speak of
-two tables.
+two tables. A part never shows its rows when it is printed: clusters log and display the arguments of their tasks.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,7 +45,7 @@ class Part(Protocol):
 class FramePart:
     """Rows in memory."""
 
-    frame: Any
+    frame: Any = field(repr=False)
 
     @property
     def rows(self) -> int:
@@ -61,7 +61,7 @@ class FramePart:
 class LazyPart:
     """Rows that a function makes, the same ones every time: generated data."""
 
-    make: Callable[[], Any]
+    make: Callable[[], Any] = field(repr=False)
     rows: int
 
     def load(self) -> Any:
@@ -73,7 +73,7 @@ class LazyPart:
 class DelayedPart:
     """Rows that a Dask graph makes: a partition of a data frame, or blocks of arrays."""
 
-    piece: Any
+    piece: Any = field(repr=False)
     rows: int
 
     def load(self) -> Any:
@@ -125,7 +125,7 @@ class Partitions:
 
     parts: tuple[Any, ...]
     target: str | None
-    sample: Any
+    sample: Any = field(repr=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
