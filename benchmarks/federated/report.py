@@ -168,9 +168,9 @@ def _noise(found: Found) -> str:
 {table(["", "central: a trusted server", "shares of three parties", "local: every record"], rows)}
 
 Shares cost what accounting says, 7 to 9 % more noise than a trusted server, which the spread of splits hides. With
-local noise every record adds all of it to a vector that also hides its leaf: nothing is learned from so few records
-at these ε. P2's own local baseline (5.3.2, in its Figure 5), which noises only the gradients of a record and shows
-the server where it falls, is on [the papers' page](papers.md)."""
+local noise every record adds all of it to a vector that also hides its leaf: little or nothing is learned from so few
+records at these ε. P2's own local baseline (5.3.2, in its Figure 5), which noises only the gradients of a record and
+shows the server where it falls, is on [the papers' page](papers.md)."""
 
 
 def _parties(found: Found) -> str:

@@ -12,6 +12,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tables import adult
@@ -56,6 +57,19 @@ def test_every_command_has_help_with_an_example() -> None:
     for name in names:
         assert name in shown
     assert "$ ledgerwood account" in run("account", "-h")
+
+
+def test_every_command_can_answer_in_json() -> None:
+    import typer
+
+    def walk(command: Any, words: str) -> None:
+        inner = getattr(command, "commands", {})
+        if not inner:
+            assert "json" in {parameter.name for parameter in command.params}, words
+        for name, each in inner.items():
+            walk(each, f"{words} {name}")
+
+    walk(typer.main.get_command(build()), "ledgerwood")
 
 
 def _groups() -> dict[str, list[str]]:
@@ -269,6 +283,9 @@ BAD = [
     (["audit", "math:sin", "--claim", "PureDP epsilon=1", "--pair", "[1, 2]", "--samples", "0"], "samples must be"),
     (["serve", "--host", "300.1.1.1"], "address must be free to listen on"),
     (["serve", "--port", "70000"], "--port"),
+    (["serve", "--host", ""], "host must be an address"),
+    (["audit", "--zoo", "laplace", "--samples", "-3"], "samples must be at least 1"),
+    (["opboost", "demo", "--rows", "1"], "rows must be at least 2"),
     (["budget", "open", "b.jsonl"], "epsilon must be given"),
     (["budget", "open", "nowhere/b.jsonl", "-e", "1", "-d", "1e-6"], "cannot open"),
     (["audit"], "target"),
@@ -297,6 +314,73 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     out, err = capsys.readouterr()
     assert stop.value.code == 2 and out == ""
     assert message in err and err.count("\n") == 1
+
+
+ODD = {
+    "latin.csv": "name,y\ncaf\xe9,1\n".encode("latin-1"),
+    "bytes.csv": bytes(range(256)),
+    "empty.csv": b"",
+    "head.csv": b"a,y\n",
+    "ragged.csv": b"a,b,y\n1,2,0\n1,2,3,4,5\n",
+    "hole.csv": b"a,y\n1,\n2,1\n",
+    "one.csv": b"a,y\n1,0\n",
+    "alone.csv": b"y\n0\n1\n",
+    "fake.parquet": b"no parquet",
+    "latin.toml": 'classes = ["caf\xe9"]'.encode("latin-1"),
+    "broken.toml": b"classes = [",
+    "unknown.toml": b"colour = 3\n",
+    "deep.json": b"[" * 100_000,
+    "list.json": b"[1, 2]",
+    "crossed.json": b'{"bounds": {"a": [9, 1]}}',
+    "unicorn.toml": b'delta = 1e-6\n[[release]]\nmechanism = "Unicorn"\n',
+    "times.toml": b'delta = 1e-6\n[[release]]\nmechanism = "Gaussian"\nsigma = 3\ntimes = 2.5\n',
+}
+TRAIN = ["--target", "y", "--model", "m.json"]
+ODD_COMMANDS = [
+    (["train", "latin.csv", *TRAIN], "could not be read as csv"),
+    (["train", "bytes.csv", *TRAIN], "could not be read as csv"),
+    (["train", "empty.csv", *TRAIN], "could not be read as csv"),
+    (["train", "ragged.csv", *TRAIN], "could not be read as csv"),
+    (["train", "fake.parquet", *TRAIN], "could not be read as parquet"),
+    (["train", "head.csv", *TRAIN], "has no rows"),
+    (["train", "folder.csv", *TRAIN], "no file"),
+    (["train", "hole.csv", *TRAIN], "rows without a value"),
+    (["train", "one.csv", *TRAIN, "--task", "classification"], "needs two rows"),
+    (["train", "alone.csv", *TRAIN], "no column besides the target"),
+    (["train", "adult.csv", "--target", "income", "--model", "folder.csv"], "model must be a file"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "latin.toml"], "utf-8"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "broken.toml"], "broken.toml"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "unknown.toml"], "unknown fact"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "deep.json"], "deep.json"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "list.json"], "table of public"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "crossed.json"], "low < high"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--trees", "1e9"], "at most 100000"),
+    (["plan", "--schema", "unknown.toml"], "unknown fact"),
+    (["plan", "--schema", "folder.csv"], "Is a directory"),
+    (["account", "unicorn.toml"], "unknown mechanism 'Unicorn'"),
+    (["account", "times.toml"], "must be an integer"),
+    (["account", "deep.json"], "deep.json"),
+    (["predict", "bytes.csv", "adult.csv"], "not a model"),
+    (["report", "schema.json"], "not a model"),
+    (["budget", "show", "bytes.csv"], "does not begin as a journal"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), ODD_COMMANDS, ids=[" ".join(words) for words, _ in ODD_COMMANDS])
+def test_odd_files_are_one_clear_line_and_are_left_as_they_are(words: list[str], message: str, tmp_path: Path) -> None:
+    adult(tmp_path, rows=20)
+    (tmp_path / "folder.csv").mkdir()
+    for name, content in ODD.items():
+        (tmp_path / name).write_bytes(content)
+    assert message in here(*words, cwd=tmp_path, code=2)
+    for name, content in ODD.items():
+        assert (tmp_path / name).read_bytes() == content
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_a_target_that_always_fails_is_not_called_audited(tmp_path: Path) -> None:
+    words = ["audit", "os:getcwd", "--claim", "PureDP epsilon=1", "--pair", "[1, 2]", "--samples", "100"]
+    assert "not audited" in here(*words, cwd=tmp_path, code=3)
 
 
 def test_bad_input_of_a_real_process(tmp_path: Path) -> None:

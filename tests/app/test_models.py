@@ -211,6 +211,46 @@ def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
     assert result.verdict in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "options", "expected"),
+    [
+        ("PrivateClassifier", "two", {"epsilon": 2.0}, ["boosted AdaSSP, then boosted random grids", "linear_share"]),
+        ("PrivateClassifier", "two", {"epsilon": 0.05}, ["boosted AdaSSP, a linear model", "Coefficient"]),
+        ("PrivateClassifier", "four", {"epsilon": 2.0}, ["boosted random grids", "Importance"]),
+        ("PrivateRegressor", "number", {"epsilon": 2.0}, ["boosted AdaSSP, then boosted random grids", "Coefficient"]),
+        ("BoostedAdaSSPClassifier", "four", {"epsilon": 2.0}, ["Coefficient for 3"]),
+        ("AdaSSPRegressor", "number", {"epsilon": 2.0}, ["cross products"]),
+        ("PrivateBoostingRegressor", "number", {"recipe": "tr", "n_trees": 3, "max_depth": 2}, ["The first tree"]),
+        ("PrivateClassifier", "words", {"epsilon": 2.0, "schema": None}, ["categories", "bounds"]),
+    ],
+)
+def test_every_kind_of_model_has_a_report(
+    kind: str, target: str, options: dict[str, Any], expected: list[str], tmp_path: Path
+) -> None:
+    from ledgerwood import learners
+
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.uniform(size=(800, 5)), columns=list("abcde"))
+    score = X["a"] + X["b"]
+    X["colour"] = rng.choice(["red", "green"], 800)
+    targets = {
+        "two": (score > 1).astype(int), "four": (score * 2).astype(int).clip(0, 3), "number": score,
+        "words": np.where(score > 1, "yes", "no"),
+    }  # fmt: skip
+    public = {"two": {"classes": [0, 1]}, "four": {"classes": [0, 1, 2, 3]}, "number": {"target_bounds": (0, 2)}}
+    if target in public:
+        X = X.drop(columns="colour")
+        options = {"schema": Schema(bounds=dict.fromkeys("abcde", (0, 1)), **public[target]), **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivate)
+        model = getattr(learners, kind)(random_state=0, **options).fit(X, targets[target])
+    text = report(model, tmp_path / "r.html").read_text()
+    for words in expected:
+        assert words in text
+    for release in model.plan_.releases():
+        assert release.label in text
+
+
 def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="fitted"):
         report(PrivateBoostingClassifier(), tmp_path / "r.html")

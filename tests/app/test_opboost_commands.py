@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from terminal import run
+from terminal import ask
 
 from ledgerwood.app.cli import main
 from ledgerwood.app.opboost_config import column_names, read_table
@@ -18,7 +18,7 @@ from ledgerwood.learners.vertical import OrderPreservingTransformer
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation")
-    run("opboost", "certificates", str(folder), "bank", "lender")
+    assert ask("opboost", "certificates", str(folder), "bank", "lender")["parties"] == ["bank", "lender"]
     tables = make_tables(50)
     write_party(folder / "bank", "bank", tables["bank"])
     write_lender(folder / "lender", tables["lender"], [1])

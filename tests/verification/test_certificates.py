@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
-from scipy.stats import binom, multinomial
+from scipy.stats import binom, poisson
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import certificates
 from ledgerwood.verification.certificates import (
     Counts,
-    clopper_pearson,
     combined_bound,
     lower_bound,
     two_interval_bound,
 )
-from ledgerwood.verification.guessing import Guesses, split
+from ledgerwood.verification.counting import Binomial, Poisson
+from ledgerwood.verification.guessing import Guesses, sizes
 from ledgerwood.verification.nulls import GaussianNull, RatioNull
 
 GRID = np.concatenate([[1e-6, 1e-3, 0.01, 0.03], np.linspace(0.06, 0.94, 15), [0.97, 0.99, 0.999]])
@@ -124,9 +124,27 @@ def test_gaussian_bound_is_close_to_mu_on_large_samples():
 def test_clopper_pearson_covers():
     n = 40
     x = np.arange(n + 1)
-    intervals = np.array([clopper_pearson(int(k), n, 0.1) for k in x])
+    intervals = np.array([Binomial(n).interval(int(k), 0.1) for k in x])
     for p in GRID:
         assert float(binom.pmf(x, n, p) @ ((intervals[:, 0] > p) | (intervals[:, 1] < p))) <= 0.1
+
+
+def test_garwoods_interval_covers():
+    n, x = 40, np.arange(120)
+    intervals = np.array([Poisson(n).interval(int(k), 0.1) for k in x])
+    for p in GRID:
+        assert float(poisson.pmf(x, n * p) @ ((intervals[:, 0] > p) | (intervals[:, 1] < p))) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("law", "exact"), [(Binomial(12), lambda p: binom(12, p)), (Poisson(12), lambda p: poisson(12 * p))]
+)
+def test_the_tails_of_a_count_are_those_of_its_law(law, exact):
+    p, counts = np.array([1e-6, 0.2, 0.9]), np.array([0.0, 1.0, 5.0, 12.0, 13.0, 20.0])
+    tails = law.at_least(counts, p)
+    assert tails == pytest.approx(np.array([exact(q).sf(counts - 1) for q in p]), rel=1e-9, abs=1e-15)
+    inner = counts[1:4]
+    assert law.below(inner, p) == pytest.approx(np.array([exact(q).cdf(inner - 1) for q in p]), rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [(5, 1, 4), (-1, 0, 10), (0, 11, 10)])
@@ -148,7 +166,7 @@ def block_p_values(n, null, parameter, alpha):
     z = float(ndtri(1 - alpha))
     x = range(n + 1)
     return np.array(
-        [[certificates._Counted.of(Counts(a, b, n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
+        [[certificates._Counted.of(a, b, Binomial(n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
     )
 
 
@@ -157,19 +175,16 @@ def block_p_values(n, null, parameter, alpha):
 )
 def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_second_event(null, parameter):
     """The second block's probabilities, on the edge of the null, are chosen to do most harm given the first counts."""
-    n, alpha, a = 10, 0.1, certificates._FIRST_WEIGHT
+    n, alpha = 10, 0.1
     p = np.minimum(block_p_values(n, null, parameter, alpha), 1.0)
     x = np.arange(n + 1)
     laws = []
     for p2 in GRID:
         p1 = float(null.largest(parameter, np.array([p2]))[0])
         laws.append(np.outer(binom.pmf(x, n, min(p1, 1.0)), binom.pmf(x, n, p2)))
-    grid = np.geomspace(1e-6, 1, 4000)
-    f = (grid - a * grid ** (1 / a)) / (1 - a)
-    c = grid[f <= alpha].max()  # F(c) <= alpha
     harm = np.zeros_like(p)  # largest chance of an error given the first block's counts
     for i, j in np.ndindex(*p.shape):
-        wrong = p[i, j] ** a * p <= c
+        wrong = np.vectorize(certificates._together)(p[i, j], p) <= alpha
         harm[i, j] = max(float((law * wrong).sum()) for law in laws)
     worst = max(float((law * harm).sum()) for law in laws)
     assert worst <= alpha
@@ -192,7 +207,7 @@ def test_a_good_first_block_helps_and_a_useless_one_costs_little():
     alone = lower_bound(second.hits1, second.hits2, second.n)
     with_help = combined_bound([Counts(21_000, 17_400, 400_000), second])
     without = combined_bound([Counts(200, 210, 400_000), second])
-    assert with_help > alone > without > alone - 0.006
+    assert with_help > alone > without > alone - 0.008
     assert combined_bound([second]) == alone
 
 
@@ -206,47 +221,73 @@ def test_one_or_two_blocks_are_combined():
 # --- guesses --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.5])
-@pytest.mark.parametrize("spread", [(0.3, 0.3), (0.1, 0.6), (0.05, 0.0)])
-def test_guesses_err_at_most_alpha_by_enumeration_over_the_coin_and_the_outputs(epsilon, spread):
-    """Both events lie on the edge of the null; the counts on both inputs and the coin's split are enumerated."""
-    total, alpha = 10, 0.1
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "spread"),
+    [(e, 0.0, spread) for e in (0.0, 0.4, 1.5) for spread in ((0.3, 0.3), (0.1, 0.6), (0.08, 0.05))]
+    + [(0.4, 0.05, (0.3, 0.3)), (0.0, 0.02, (0.08, 0.05)), (1.5, 0.1, (0.1, 0.5))],
+)
+def test_guesses_err_at_most_alpha_by_enumeration(epsilon, delta, spread):
+    """Both guesses lie on the edge of the null; the right and the wrong ones are enumerated, input by input."""
+    n, alpha = 5, 0.1
     high, low = spread  # probability of the first guess on the first input, of the second guess on the second
-    p = np.array([[high, low * math.exp(-epsilon)], [high * math.exp(-epsilon), low]])  # [input, guess]
-    cell = np.append(p, 1.0 - p.sum(axis=1, keepdims=True), axis=1) / 2  # of one output with its coin
-    right, wrong = cell[0, 0] + cell[1, 1], cell[0, 1] + cell[1, 0]
-    error = 0.0
-    for r in range(total + 1):
-        for w in range(total + 1 - r):
-            if combined_bound([Guesses(r, w)], confidence=1 - alpha) > epsilon:
-                error += multinomial.pmf([r, w, total - r - w], total, [right, wrong, 1 - right - wrong])
-    assert error <= alpha
-    assert error > 0.1 * alpha or epsilon > 1 or sum(spread) < 0.5  # not valid by being useless
+    wrongly = [max(p - delta, 0.0) * math.exp(-epsilon) for p in spread]  # on the other input
+    x = np.arange(40)
+    right = np.convolve(poisson.pmf(x, n * high), poisson.pmf(x, n * low))[:40]
+    wrong = np.convolve(poisson.pmf(x, n * wrongly[0]), poisson.pmf(x, n * wrongly[1]))[:40]
+    error = sum(
+        right[r] * wrong[w]
+        for r in range(40)
+        for w in range(40)
+        if right[r] * wrong[w] > 1e-6
+        and combined_bound([Guesses(r, w, n)], null=RatioNull(delta), confidence=1 - alpha) > epsilon
+    )
+    assert error + 0.002 <= alpha  # what was left out is less
+    assert error > 0.1 * alpha or delta > 0 or epsilon > 1 or sum(spread) < 0.5  # not valid by being useless
 
 
-def test_a_split_is_a_fair_coins():
-    draws = [split(9, np.random.default_rng(seed)) for seed in range(400)]
-    assert all(a + b == 9 for a, b in draws)
-    assert 1550 < sum(a for a, _ in draws) < 2050  # 1800, standard deviation 30
+def test_outputs_of_either_input_vary_as_a_poisson_number_does():
+    drawn = np.array([sizes(50, np.random.default_rng(seed)) for seed in range(2000)])
+    assert np.all(np.abs(drawn.mean(axis=0) - 50) < 5 * math.sqrt(50 / 2000))
+    assert np.all(np.abs(drawn.var(axis=0) / 50 - 1) < 5 * math.sqrt(2 / 2000))
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 5 / math.sqrt(2000)
 
 
-def test_guesses_follow_the_binomial_and_need_a_pure_claim():
-    assert Guesses(40, 20).tail(0.3) == pytest.approx(float(binom.sf(39, 60, 1 / (1 + math.exp(-0.3)))), rel=1e-8)
-    assert Guesses(0, 20).tail(0.3) == 1.0
-    assert combined_bound([Guesses(0, 9)]) == -math.inf
+def test_two_blocks_are_put_together_as_the_theorem_says():
+    u = np.random.default_rng(3).random((2, 400_000))
+    w1, w2 = certificates._FIRST_WEIGHT, math.sqrt(1 - certificates._FIRST_WEIGHT**2)
+    drawn = w1 * np.maximum(-ndtri(u[0]), 0.0) - w2 * ndtri(u[1])
+    for first, second in ((0.01, 0.2), (0.3, 0.02), (0.9, 0.01), (1.0, 0.003), (0.5, 0.5)):
+        share = float(np.mean(drawn >= w1 * max(-ndtri(first), 0.0) - w2 * ndtri(second)))
+        assert certificates._together(first, second) == pytest.approx(share, abs=5 * math.sqrt(share / 400_000))
+    assert certificates._together(0.2, 1.0) == 1.0
+
+
+def test_guesses_follow_the_binomial_and_need_a_ratio():
+    guesses = Guesses(40, 20, 100)
+    assert guesses.tail(0.3) == pytest.approx(float(binom.sf(39, 60, 1 / (1 + math.exp(-0.3)))), rel=1e-8)
+    assert Guesses(0, 20, 100).tail(0.3) == 1.0
+    assert combined_bound([Guesses(0, 9, 100)]) == -math.inf
     with pytest.raises(ParameterError, match="null"):
-        combined_bound([Guesses(9, 1)], null=RatioNull(1e-5))
+        combined_bound([Guesses(9, 1, 100)], null=GaussianNull())
     with pytest.raises(ParameterError, match="guesses"):
-        Guesses(-1, 3)
+        Guesses(-1, 3, 100)
+
+
+def test_guesses_at_a_tiny_delta_bound_almost_as_much_as_at_none():
+    pure, tiny, more = (
+        combined_bound([Guesses(1000, 200, 10_000)], null=RatioNull(delta)) for delta in (0.0, 1e-9, 1e-3)
+    )
+    assert pure > tiny > pure - 0.003
+    assert tiny > more > tiny - 0.05
 
 
 def test_rare_events_of_both_directions_certify_more_than_either():
     n = 1_000_000
     one = lower_bound(n // 2, 23, n)
-    assert combined_bound([Guesses(n, 46)]) > one + 0.08
-    assert combined_bound([Guesses(n // 4, 11), Guesses(3 * n // 4, 35)]) > one + 0.05
+    assert combined_bound([Guesses(n, 46, n)]) > one + 0.08
+    assert combined_bound([Guesses(n // 4, 11, n // 4), Guesses(3 * n // 4, 35, 3 * n // 4)]) > one + 0.05
 
 
 def test_a_block_of_guesses_and_a_block_of_counts_make_one_bound():
     second = Counts(52_000, 43_000, 1_000_000)
-    assert combined_bound([Guesses(42_000, 34_800), second]) > combined_bound([second])
+    assert combined_bound([Guesses(42_000, 34_800, 400_000), second]) > combined_bound([second])

@@ -14,6 +14,7 @@ from ledgerwood.verification.events import (
     _at_or_below,
     _cells,
     choose,
+    choose_atoms,
     different,
     propose,
 )
@@ -31,7 +32,7 @@ counts = st.lists(st.integers(0, 2000), min_size=1, max_size=200)
 def test_smoothing_keeps_every_cell_and_stays_finite(ones, data):
     zeros = data.draw(st.lists(st.integers(0, 2000), min_size=len(ones), max_size=len(ones)))
     a, b = np.array(ones, float), np.array(zeros, float)
-    first, second = smooth(a, b)
+    first, second = smooth(a, b, np.arange(float(a.size)))
     assert first + second == pytest.approx(a + b)
     assert np.all(first >= 0) and np.all(second >= 0)
 
@@ -39,12 +40,24 @@ def test_smoothing_keeps_every_cell_and_stays_finite(ones, data):
 def test_smoothing_follows_a_jump_and_flattens_a_lucky_tail():
     a, b = np.full(100, 1000.0), np.full(100, 1000.0)
     a[50:], b[50:] = 4000.0, 400.0
-    first, second = smooth(a, b)
+    first, second = smooth(a, b, np.arange(float(a.size)))
     assert first[[10, 90]] / second[[10, 90]] == pytest.approx([1.0, 10.0], rel=0.05)
     lucky = np.full(100, 1000.0)
     lucky[-1] = 1120.0  # nearly four standard errors
-    first, second = smooth(lucky, np.full(100, 1000.0))
+    first, second = smooth(lucky, np.full(100, 1000.0), np.arange(100.0))
     assert first[-1] / second[-1] < 1.04
+
+
+def test_smoothing_takes_a_straight_line_for_what_it_is():
+    places = np.linspace(-4, 4, 120)
+    total, share = np.round(4000 * np.exp(-(places**2) / 2)) + 4, 1 / (1 + np.exp(-places / 2))
+    rng = np.random.default_rng(5)
+    ones = rng.binomial(total.astype(int), share).astype(float)
+    first, second = smooth(ones, total - ones, places)
+    odds = np.log(first / second)
+    assert odds == pytest.approx(places / 2, abs=0.1)  # in the tails too, where a cell holds five outputs
+    nowhere = np.where(places < 3.9, places, math.inf)
+    assert np.all(np.isfinite(smooth(ones, total - ones, nowhere)))
 
 
 @given(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30))
@@ -117,6 +130,32 @@ def test_an_event_that_cannot_stay_as_frequent_is_not_learned_again():
     assert relearn(event, first, second, {}, never=False) is event
 
 
+def test_a_law_of_few_outputs_is_cut_at_its_own_frequencies():
+    rng = np.random.default_rng(8)
+    p, q = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.5, 0.32, 0.17, 0.01])
+    first, second = (encoded(rng.choice([7.0, 1.0, 5.0, 3.0], 20_000, p=law)) for law in (p, q))
+    promise = read_claim(PureDP(1.0)).promise
+    best = choose_atoms(first, second, promise, fresh=20_000, forgiven=0.0)[0]
+    assert isinstance(best.rule, Event) and not best.rule.swapped
+    assert best.rule(encoded([7.0, 1.0, 5.0, 3.0])).tolist() == [False, False, False, True]
+    assert choose_atoms(encoded(rng.random(20_000)), second, promise, fresh=20_000, forgiven=0.0) is None
+    many = encoded(rng.integers(41, size=20_000))
+    assert choose_atoms(many, many, promise, fresh=20_000, forgiven=0.0) is None
+
+
+def test_a_guess_at_a_delta_is_cut_further_out():
+    rng = np.random.default_rng(9)
+    first, second = encoded(rng.normal(0, 3.7, 300_000)), encoded(rng.normal(1, 3.7, 300_000))
+    found = []
+    for delta in (1e-5, 1e-3):
+        claim = read_claim(ApproxDP(1.0, delta))
+        ranked = choose([Column(0, "y")], first, second, claim.promise, fresh=300_000, forgiven=claim.forgiven)
+        guess = next(c for c in ranked if isinstance(c.rule, Guess))
+        assert guess.rule.delta == delta and guess.rule.low < -2 and guess.rule.high > 3
+        found.append(guess.promise)
+    assert found[0] > found[1] > 0.1
+
+
 def test_a_guess_counts_right_and_wrong_on_either_input():
     guess = Guess(Column(0, "y"), 1.0, 3.0, rising=False)  # low: first input, high: second
     scores = np.array([0.0, 1.0, 2.0, 3.0, 3.0, 4.0])
@@ -129,7 +168,7 @@ def test_the_guess_chosen_for_a_laplace_leaves_out_the_middle():
     rng = np.random.default_rng(1)
     first, second = encoded(rng.laplace(0, 0.2, 90_000)), encoded(rng.laplace(1, 0.2, 90_000))
     promise = read_claim(PureDP(1.0)).promise
-    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, guesses=True)[0]
+    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, forgiven=0.0)[0]
     assert isinstance(best.rule, Guess) and not best.rule.rising
     assert -0.3 < best.rule.low < 0.25 and 0.75 < best.rule.high < 1.3
     assert all(isinstance(c.rule, Event) for c in choose([Column(0, "y")], first, second, promise, fresh=100_000))

@@ -138,11 +138,11 @@ class Cost(ABC):
 
         return delta(self, checks.non_negative("epsilon", epsilon), method)
 
-    def account(self, delta: float) -> Account:
-        """The price by every method, with the certified lower end."""
+    def account(self, delta: float, *, lower_end: bool = True) -> Account:
+        """The price by every method, with the certified lower end unless that is not wanted."""
         from ledgerwood.accounting.account import account
 
-        return account(self, checks.delta_value(delta))
+        return account(self, checks.delta_value(delta), lower_end=lower_end)
 
 
 class Atom(Cost):

@@ -179,7 +179,10 @@ def _range_profile(
 
     finest = _grid(steps, ordered, gamma_max)[0]
     chosen = finest if cells is None else min(cells, finest)
-    return bounded_range_profile(steps, ordered=ordered, gamma_max=gamma_max, cells=chosen, lower=lower)
+    upper = _range_profile(steps, ordered, gamma_max, False, cells) if lower else None
+    return bounded_range_profile(
+        steps, ordered=ordered, gamma_max=gamma_max, cells=chosen, lower=lower, upper=upper
+    )  # fmt: skip
 
 
 def _selections(cost: Cost, log_floor: float) -> tuple[tuple[tuple[float, int], ...], bool, float]:

@@ -139,9 +139,9 @@ class Plan:
         """Return what is executed, in order; a round of a parallel group is one run of the group."""
         return _runs(self)
 
-    def account(self) -> Account:
-        """Return the price by every method, at the plan's delta."""
-        return self.cost.account(self._target()[1])
+    def account(self, *, lower_end: bool = True) -> Account:
+        """Return the price by every method, at the plan's delta; with its certified lower end unless not wanted."""
+        return self.cost.account(self._target()[1], lower_end=lower_end)
 
     def is_within_target(self) -> bool:
         """Whether the noise really meets the epsilon and delta the plan states; a plan read from JSON may not."""

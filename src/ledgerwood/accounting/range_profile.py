@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -125,6 +125,13 @@ class RangeProfile:
         for row in (upper, lower, intercepts, slopes, masses):
             row.setflags(write=False)
         return cls(h, reach, upper, lower, intercepts, slopes, masses, float(upper[-1]))
+
+    def with_lower(self, state: Array) -> Self:
+        """Return this profile with the lower rows (1, 2, 3) of a state on the same grid."""
+        lower, intercepts, slopes = (np.array(row) for row in state[1:])
+        for row in (lower, intercepts, slopes):
+            row.setflags(write=False)
+        return replace(self, lower_values=lower, intercepts=intercepts, slopes=slopes)
 
     @property
     def gamma_max(self) -> float:

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting.range_profile import RangeProfile
 from ledgerwood.errors import LedgerwoodError, ParameterError
 
-__all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work"]
+__all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work", "load_kernels"]
 
 Array = NDArray[np.float64]
 
@@ -42,6 +44,11 @@ _MEMORY_LIMIT = 4e7  # numbers held by the lattice of an unknown order
 _COPIES, _CALL = 4, 1e4  # besides its cells, a step costs so many cells more, and so many evaluations
 _MOST_GROUPS = 6  # sizes kept apart in a lattice
 _HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
+
+
+#: Cell evaluations by numpy (2e8 per second) in one process before compiled kernels, which take half a second to load
+#: and seconds to compile, are worth it.
+_BY_NUMPY = 1.6e8
 
 
 class TooLarge(LedgerwoodError):
@@ -71,6 +78,7 @@ def bounded_range_profile(
     gamma_max: float,
     cells: int | None = None,
     lower: bool = True,
+    upper: RangeProfile | None = None,
 ) -> RangeProfile:
     """Price bounded-range steps by the optimal adaptive recursion.
 
@@ -90,6 +98,8 @@ def bounded_range_profile(
 
     lower
         Whether to compute the lower end too; without it the lower end is 0, at half the price.
+    upper
+        The profile of the same question without its lower end, if it is known: only that end is then computed.
 
     Raises
     ------
@@ -111,12 +121,14 @@ def bounded_range_profile(
             f"the optimal recursion would take {plan.work:.2g} cell evaluations, over {_WORK_LIMIT:.2g}: "
             f"use method='rdp', a smaller gamma_max, or fewer cells"
         )
+    if upper is not None:
+        return upper.with_lower(_Machine(plan, plan.groups if ordered else plan.ascending, lower=True).schedule())
     if ordered:
         state = _Machine(plan, plan.groups, upper=True, lower=lower).schedule()
     else:
-        state = _Machine(plan, plan.groups, upper=True, lower=False).lattice()
+        state = _Machine(plan, plan.groups, upper=True).lattice()
         if lower:
-            state[1:] = _Machine(plan, plan.ascending, upper=False, lower=True).schedule()[1:]
+            state[1:] = _Machine(plan, plan.ascending, lower=True).schedule()[1:]
     reach = _sum_up(plan.groups, [count for _, count in plan.groups])
     return RangeProfile.from_state(h=plan.h, reach=reach, state=state)
 
@@ -268,13 +280,35 @@ class _Step:
         self.lower = q, p, shift, stretch, slack
 
 
+_done_by_numpy = 0.0
+
+
+def load_kernels() -> Any:
+    """Return the compiled kernels; from now on all is computed by them."""
+    from ledgerwood.accounting._kernels import recursion
+
+    return recursion
+
+
+def _kernels(work: float) -> Any:
+    """Return the compiled kernels, or numpy's as long as these are done sooner: the numbers are the same bits."""
+    global _done_by_numpy
+    if "ledgerwood.accounting._kernels.recursion" not in sys.modules:
+        _done_by_numpy += work
+        if _done_by_numpy <= _BY_NUMPY:
+            from ledgerwood.accounting._kernels import vectors
+
+            return vectors
+    return load_kernels()
+
+
 class _Machine:
     """Applies steps to states; a state is a row each of upper values, lower values, intercepts and slopes."""
 
-    def __init__(self, plan: _Plan, groups: tuple[tuple[float, int], ...], *, upper: bool, lower: bool) -> None:
-        from ledgerwood.accounting._kernels import recursion
-
-        self._kernels = recursion
+    def __init__(
+        self, plan: _Plan, groups: tuple[tuple[float, int], ...], *, upper: bool = False, lower: bool = False
+    ) -> None:
+        self._kernels = _kernels(plan.work)
         self._plan, self._groups = plan, groups
         self._upper, self._lower = upper, lower
         self._steps = [_Step(size, plan.h) for size, _ in groups]

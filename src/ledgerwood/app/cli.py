@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 0
     except LedgerwoodError as error:
         code = _complain(str(error))
+    except ModuleNotFoundError as error:  # an extra that is not installed; a module of our own is a bug
+        if error.name is None or error.name.partition(".")[0] == "ledgerwood":
+            raise
+        code = _complain(f"this needs the package {error.name.partition('.')[0]!r}, which is not installed")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         code = _complain(f"{where}{error.strerror or error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,19 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from ledgerwood.app import opboost_config as config
-from ledgerwood.app.options import App, examples
-from ledgerwood.errors import ParameterError
+from ledgerwood.app.options import App, Json, examples
+from ledgerwood.app.show import Answer
+from ledgerwood.errors import FormatError, ParameterError
 
 app = App(
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
-    epilog=examples("ledgerwood opboost demo --rows 2000"),
+    epilog=examples("ledgerwood opboost demo --rows 2000 --json"),
     no_args_is_help=True,
 )
 Config = Annotated[Path, typer.Option("--config", "-c", help="The party's TOML file.", exists=True, dir_okay=False)]
 
 
 @app.command(epilog=examples("ledgerwood opboost serve --config bank/b.toml"))
-def serve(file: Config) -> None:
+def serve(file: Config, json: Json = False) -> None:
     """Party B: release the columns once, over mutual TLS, and answer for split values until interrupted."""
     from ledgerwood.learners.vertical import FeatureParty, FeatureServer
 
@@ -43,8 +45,9 @@ def serve(file: Config) -> None:
     _log_to_stderr()
     party = FeatureParty(settings.text("name"), transformer, table, settings.path("state"), key=key, budget=budget)
     with party, FeatureServer(party, settings.text("listen"), identity, token) as server:
-        print(party.statement())
-        print(f"listening on port {server.port}", flush=True)
+        answer = Answer({"statement": str(party.statement()), "port": server.port})
+        answer.say(f"{party.statement()}\nlistening on port {server.port}").print(as_json=json)
+        sys.stdout.flush()
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -54,7 +57,7 @@ def serve(file: Config) -> None:
 
 
 @app.command(epilog=examples("ledgerwood opboost train --config lender/a.toml"))
-def train(file: Config) -> None:
+def train(file: Config, json: Json = False) -> None:
     """Party A: fetch the columns, train, ask for the split values, write the model. Run it again after a crash."""
     from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
 
@@ -75,10 +78,12 @@ def train(file: Config) -> None:
     model = train_vertical(learner, y, clients, state, X=own if own.num_columns else None)
     if type(model.learner).__module__.startswith("xgboost"):
         model.to_xgboost().save_model(state / "model.json")
-    for known in model.parties:
-        splits = sum(len(values) for values in known.values)
-        print(f"{known.party}: {len(known.names)} columns, {splits} split values")
-    print(f"model written to {state / 'model.pkl'}")
+    counts = [
+        {"party": p.party, "columns": len(p.names), "split_values": sum(map(len, p.values))} for p in model.parties
+    ]
+    lines = [f"{row['party']}: {row['columns']} columns, {row['split_values']} split values" for row in counts]
+    answer = Answer({"model": str(state / "model.pkl"), "parties": counts})
+    answer.say("\n".join([*lines, f"model written to {state / 'model.pkl'}"])).print(as_json=json)
 
 
 @app.command(epilog=examples("ledgerwood opboost certificates federation bank lender"))
@@ -86,6 +91,7 @@ def certificates(
     folder: Annotated[Path, typer.Argument(help="Where to write one folder for each party.")],
     parties: Annotated[list[str], typer.Argument(help="The names of the parties.")],
     host: Annotated[list[str], typer.Option(help="A host under which the parties are reached.")] = ["localhost"],  # noqa: B006
+    json: Json = False,
 ) -> None:
     """Make an authority, and for each party a certificate, the shared token and the shared key of the ids."""
     from ledgerwood.learners.vertical import Authority
@@ -103,18 +109,29 @@ def certificates(
             path = folder / party / name
             path.touch(mode=0o600)
             path.write_text(text + "\n")
-    print(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept")
+    answer = Answer({"folder": str(folder), "parties": parties})
+    answer.say(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept").print(as_json=json)
 
 
-@app.command(epilog=examples("ledgerwood opboost demo --rows 2000"))
+@app.command(epilog=examples("ledgerwood opboost demo --rows 2000 --json"))
 def demo(
     rows: Annotated[int, typer.Option(help="Records to make up.")] = 20_000,
     folder: Annotated[Path | None, typer.Option(help="Where to work; a temporary folder unless given.")] = None,
+    json: Json = False,
 ) -> None:
     """Two feature parties and one label party as processes on this machine, with certificates made on the spot."""
     from ledgerwood.app.opboost_demo import run
+    from ledgerwood.learners.vertical import Authority
 
-    run(rows, folder)
+    Authority("opboost")  # fails at once, not in a process of a party, if a package is missing
+    if rows < 2:
+        raise ParameterError("rows", "be at least 2", rows)
+    try:
+        found = run(rows, folder, told=sys.stderr if json else sys.stdout)
+    except subprocess.CalledProcessError as error:
+        raise FormatError(f"{' '.join(error.cmd[3:])} ended with exit code {error.returncode}: see above") from None
+    if json:
+        Answer(found).print(as_json=True)
 
 
 def _log_to_stderr() -> None:

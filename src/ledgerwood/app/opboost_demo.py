@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -126,35 +126,35 @@ def wait_for_port(process: subprocess.Popen[str]) -> int:
     raise RuntimeError("the party did not start; its messages are above")
 
 
-def run(rows: int, folder: Path | None) -> None:
-    """Set everything up, train across processes, and say what happened."""
+def run(rows: int, folder: Path | None, *, told: TextIO) -> dict[str, Any]:
+    """Set everything up, train across processes, and say what happened on the stream ``told``."""
     with contextlib.ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if not (place / "lender" / "key.pem").exists():  # else a demonstration that was begun before goes on
-            subprocess.run(ledgerwood("certificates", str(place), "bank", "shop", "lender"), check=True)
+            subprocess.run(ledgerwood("certificates", str(place), "bank", "shop", "lender"), check=True, stdout=told)
         tables = make_tables(rows)
         configs = [write_party(place / name, name, tables[name]) for name in ("bank", "shop")]
         parties = [stack.enter_context(serving(config)) for config in configs]
         lender = write_lender(place / "lender", tables["lender"], [port for _, port in parties])
         started = time.perf_counter()
-        subprocess.run(ledgerwood("train", "-c", str(lender)), check=True)
-        print(f"trained on {rows} customers of three parties in {time.perf_counter() - started:.1f} s")
+        subprocess.run(ledgerwood("train", "-c", str(lender)), check=True, stdout=told)
+        print(f"trained on {rows} customers of three parties in {time.perf_counter() - started:.1f} s", file=told)
         for process, _ in parties:
             process.terminate()
-        print("bank and shop are offline; the lender predicts alone:")
-        _report(place / "lender" / "state", make_tables(5000, seed=1))
+        print("bank and shop are offline; the lender predicts alone:", file=told)
+        return _report(place / "lender" / "state", make_tables(5000, seed=1), told)
 
 
-def _report(state: Path, fresh: dict[str, Any]) -> None:
+def _report(state: Path, fresh: dict[str, Any], told: TextIO) -> dict[str, Any]:
     from ledgerwood.learners.vertical import VerticalModel
 
     model = VerticalModel.load(state / "model.pkl")
     theirs = {name: fresh[name].drop_columns(["customer"]) for name in ("bank", "shop")}
     predicted = model.predict(fresh["lender"].select(["age"]), theirs)
     truth = fresh["lender"]["target"].to_numpy()
-    print(
-        f"accuracy on 5000 new customers: {np.mean(predicted == truth):.3f} "
-        f"(the larger class: {max(truth.mean(), 1 - truth.mean()):.3f})"
-    )
-    for party in model.parties:
-        print(f"what {party.party} promised its customers:\n{party.transformer.privacy_statement()}")
+    accuracy, largest = float(np.mean(predicted == truth)), float(max(truth.mean(), 1 - truth.mean()))
+    promised = {party.party: str(party.transformer.privacy_statement()) for party in model.parties}
+    print(f"accuracy on 5000 new customers: {accuracy:.3f} (the larger class: {largest:.3f})", file=told)
+    for name, statement in promised.items():
+        print(f"what {name} promised its customers:\n{statement}", file=told)
+    return {"accuracy": accuracy, "largest_class": largest, "statements": promised}

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def plot_profile(
 ) -> Any:
     """Draw the privacy profile: delta at every epsilon; the point at ``delta`` is marked if one is given."""
     axes = _axes(axes)
-    target = cost.epsilon(delta if delta else 1e-6)
+    target = _finite_epsilon(cost, delta)
     points = curves.profile(cost, curves.grid(target, 13) if epsilons is None else epsilons, None)
     shown = [(e, d) for e, d in points if d > 1e-15]
     axes.plot(*zip(*shown), color=_COLOURS["optimal"], marker="o", markersize=3)
@@ -78,10 +79,13 @@ def plot_profile(
     return _finished(axes)
 
 
-def plot_tradeoff(cost: Cost, *, axes: Any = None) -> Any:
-    """Draw what any attacker must put up with: missed records against false accusations."""
+def plot_tradeoff(cost: Cost, *, delta: float | None = None, axes: Any = None) -> Any:
+    """Draw what any attacker must put up with: missed records against false accusations.
+
+    The curve is made of guarantees (epsilon, delta) for epsilons around that of ``delta``, 1e-6 by default.
+    """
     axes = _axes(axes)
-    target = cost.epsilon(1e-6)
+    target = _finite_epsilon(cost, delta)
     curve = curves.tradeoff(curves.profile(cost, curves.grid(target, 15), None), steps=100)
     alarms, missed = zip(*curve)
     axes.plot([0, 1], [1, 0], color="#777777", linestyle=":", label="blind guessing")
@@ -94,8 +98,8 @@ def plot_tradeoff(cost: Cost, *, axes: Any = None) -> Any:
 
 def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
     """Draw where the budget of a calibrated plan goes, with the noise of each kind of release."""
-    axes = _axes(axes)
     rows = list(plan.table())
+    axes = _axes(axes, height=1.2 + 0.55 * len(rows))
     places = range(len(rows))
     bars = axes.barh(places, [row["spend"] for row in rows], color=_COLOURS["optimal"], height=0.6)
     texts = [f"{100 * r['spend']:.0f} %: {r['times']} × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
@@ -117,7 +121,16 @@ def bars(names: Sequence[str], values: Sequence[float], label: str, *, axes: Any
     return _finished(axes)
 
 
-def _axes(axes: Any) -> Any:
+def _finite_epsilon(cost: Cost, delta: float | None) -> float:
+    """Return epsilon at delta, or at the least larger one at which a cost that may fail outright has one."""
+    for tried in (delta or 1e-6, 1e-4, 1e-2, 0.5):
+        found = cost.epsilon(tried)
+        if math.isfinite(found):
+            return found
+    raise ParameterError("cost", "have a finite epsilon at delta = 0.5", cost)
+
+
+def _axes(axes: Any, height: float = 4.0) -> Any:
     """Return the axes given, or new ones that no window will show by themselves."""
     if axes is not None:
         return axes
@@ -126,7 +139,7 @@ def _axes(axes: Any) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingDependency("matplotlib", "a plot", "cli") from None
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.4, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood._version import __version__
 from ledgerwood.app import plots
+from ledgerwood.app.show import shown
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ figure { margin: 1rem 0 0; } img { max-width: 100%; } figcaption { color: #56615
 """
 
 
+_READABLE = 16  # leaves of a tree that is drawn
+
+
 def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | None = None) -> Path:
     """Write a report of a fitted private model as one HTML file that loads nothing.
 
@@ -62,7 +66,7 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
 def page(model: Any, *, audit: AuditReport | None = None) -> str:
     """Return the report as HTML."""
     statement = model.privacy_statement()
-    name = type(model).__name__
+    name = _title(model)
     warning = "" if statement.private else '<p class="warn">This fit is not private: see the statement.</p>'
     body = [
         f"<h1>{_text(name)}</h1>",
@@ -86,6 +90,12 @@ def page(model: Any, *, audit: AuditReport | None = None) -> str:
     )
 
 
+def _title(model: Any) -> str:
+    choice = getattr(model, "choice_", None)
+    name = type(model).__name__
+    return name if choice is None else f"{name}: {choice.model}"
+
+
 def _plan_and_ledger(model: Any) -> str:
     """The plan's releases beside what the journal says was released."""
     counts = model.receipt_.counts()
@@ -104,21 +114,23 @@ def _guarantee(model: Any) -> str:
     account = plan.account()
     rows = []
     for method, value in account.table.items():
-        shown = f"{value:.5g}" if isinstance(value, float) else ""
-        rows.append((curves.NAMES[method], shown, "" if isinstance(value, float) else value))
+        epsilon = f"{value:.5g}" if isinstance(value, float) else ""
+        rows.append((curves.NAMES[method], epsilon, "" if isinstance(value, float) else value))
     pictures = _figure(
         lambda: plots.plot_profile(plan.cost, delta=plan.delta), "The privacy profile: every point holds"
     )
-    pictures += _figure(lambda: plots.plot_tradeoff(plan.cost), "What an attacker must put up with")
+    pictures += _figure(lambda: plots.plot_tradeoff(plan.cost, delta=plan.delta), "What an attacker must put up with")
     return _table(["Accountant", f"Epsilon at delta = {plan.delta:.3g}", "Remark"], rows) + pictures
 
 
 def _model(model: Any) -> str:
     parts = []
     if hasattr(model, "choice_"):
-        parts.append(_pre("Why this model", model.choice_))
+        rows = [(reason.name, shown(reason.value) or "none", reason.why) for reason in model.choice_.reasons]
+        parts.append(_table(["Chosen from public facts", "Value", "Why"], rows))
     if hasattr(model, "encoder_"):
-        parts.append(_coefficients(model.fitted_learner() if hasattr(model, "fitted_learner") else model))
+        learner = model.fitted_learner() if hasattr(model, "fitted_learner") else model
+        parts.append(_coefficients(getattr(learner, "linear", learner)))  # the first part of a linear start
     if hasattr(model, "forest_"):
         trees = len(model.forest_.trees)
         parts.append(f"<p>{trees} trees; everything shown here is made of released numbers.</p>")
@@ -130,10 +142,15 @@ def _model(model: Any) -> str:
         parts.append(_table(["Feature", "Importance"], [(column, f"{value:.3f}") for value, column in ranked]))
     for method, caption in (("plot_shapes", "What the model says of each feature"), ("plot_tree", "The first tree")):
         draw = getattr(model, method, None)
-        if callable(draw):
+        if callable(draw) and (method != "plot_tree" or _is_small(model)):
             with contextlib.suppress(ParameterError):  # shapes are for additive models
                 parts.append(_figure(draw, caption))
     return "".join(parts) or "<p>This model has no pictures of its own.</p>"
+
+
+def _is_small(model: Any) -> bool:
+    """Whether the first tree can be read when it is drawn."""
+    return hasattr(model, "forest_") and int(model.forest_.trees[0].weights.shape[-1]) <= _READABLE
 
 
 def _coefficients(model: Any) -> str:
@@ -162,7 +179,8 @@ def _reproduce(model: Any) -> str:
     code = f"from ledgerwood.learners import {type(model).__name__}\n\nmodel = {type(model).__name__}({arguments})"
     schema = getattr(model, "schema", None)
     to_json = getattr(schema, "to_json", None)
-    listed = f"<p>The declared schema:</p>{_pre('The schema', to_json())}" if callable(to_json) else ""
+    declared = json.dumps(json.loads(to_json())) if callable(to_json) else ""
+    listed = f"<p>The declared schema:</p>{_pre('The schema', declared)}" if declared else ""
     where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
     plan = json.dumps(json.loads(model.plan_.to_json()))

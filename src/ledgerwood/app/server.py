@@ -162,10 +162,13 @@ def warm_up() -> None:
     """Load what the first questions need, in the background."""
 
     def work() -> None:
+        from ledgerwood.accounting.recursion import load_kernels
+
         chart_library()
-        facts = Facts()
-        answers.quick(facts)
-        answers.exact(facts)
+        answers.quick(Facts())
+        answers.exact(Facts())
+        load_kernels()  # a page asks often: compiled kernels pay
+        answers.exact(Facts(recipe="xgb"))
 
     threading.Thread(target=work, name="warm-up", daemon=True).start()
 

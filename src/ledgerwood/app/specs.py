@@ -172,7 +172,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: {error}") from None
     if isinstance(content, list):
         content = {"release": content}

@@ -24,19 +24,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Release
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import Column, PublicFacts, UnitCost
 from ledgerwood.learners.schema import MOST_CATEGORIES, Atom
-from ledgerwood.learners.tables import Columns
 from ledgerwood.mechanisms import GaussianMechanism
-from ledgerwood.mechanisms.randomness import Rng
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.door import Door
+    from ledgerwood.learners.tables import Columns
+    from ledgerwood.mechanisms.randomness import Rng
 
 SLICE = 0.1
 """The part of the concentrated budget that learning public-looking facts may take, if any is learned."""

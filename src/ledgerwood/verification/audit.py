@@ -27,7 +27,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import Counts, combined_bound
 from ledgerwood.verification.features import Encoded, Encoder, Outputs
 from ledgerwood.verification.finalists import Finalist, Selection, picture_of, select
-from ledgerwood.verification.guessing import Guesses, split
+from ledgerwood.verification.guessing import Guesses, sizes
 from ledgerwood.verification.pilot import Pilot, run_pilot
 from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
 from ledgerwood.verification.rules import Guess, scores_of
@@ -80,7 +80,7 @@ def audit(
     confidence:
         Probability at least with which *all* bounds of the report hold.
     samples:
-        Outputs per input, selection and certificate together; where a coin chooses the input of each, on average.
+        Outputs per input, selection and certificate together; on average, where the input is to be guessed.
     seed:
         Reproduces the audit if ``f`` draws all its randomness from ``rng``.
     seconds:
@@ -199,7 +199,7 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
         best = [one for one in again.finalists(*seen.encoded, most=1) if one.kind == "values"]
         # The share of a kind is fixed by the first choice.
         second = [replace(one, share=first.finalists[0].share) for one in best]
-        # A guess has its fresh outputs split by a coin; events want as many on either input.
+        # Guesses want a Poisson number of fresh outputs, events as many on either input.
         if not any(isinstance(one.rule, Guess) for one in second):
             second += [one for one in first.finalists if one.kind != "values"]
         blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
@@ -261,9 +261,9 @@ class _Block:
             self.count_side(side, outputs[side])
 
     def sizes(self, entropy: int, stream: int) -> tuple[int, int]:
-        """Fresh outputs on either input: ``n``, or what a coin gives if the input is to be guessed."""
+        """Fresh outputs on either input: ``n``, or ``n`` on average if the input is to be guessed."""
         if any(isinstance(finalist.rule, Guess) for finalist in self.finalists):
-            return split(2 * self.n, default_rng(SeedSequence(entropy, spawn_key=(stream,))))
+            return sizes(self.n, default_rng(SeedSequence(entropy, spawn_key=(stream,))))
         return self.n, self.n
 
     def count_side(self, side: int, outputs: Outputs) -> None:
@@ -328,7 +328,7 @@ def _certificate(chain: Sequence[tuple[Finalist, Block]], confidence: float) -> 
     statement = finalist.statement
     level = 1.0 - (1.0 - confidence) * finalist.share
     counts = [
-        Guesses(block.hits1, block.hits2) if block.guess else Counts(block.hits1, block.hits2, block.n)
+        Guesses(block.hits1, block.hits2, block.n) if block.guess else Counts(block.hits1, block.hits2, block.n)
         for _, block in reversed(chain)
     ]
     return Certificate(

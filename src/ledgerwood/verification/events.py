@@ -32,7 +32,7 @@ from ledgerwood.verification.scores import (
 )
 from ledgerwood.verification.smoothing import smooth
 
-__all__ = ["Candidate", "choose", "different", "low_bit_scores", "propose"]
+__all__ = ["Candidate", "choose", "choose_atoms", "different", "low_bit_scores", "propose"]
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +49,7 @@ _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
+_OUTRIGHT = 1.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
 _LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
@@ -127,13 +128,19 @@ def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
 
 
 def choose(
-    scores: Sequence[Score], first: Encoded, second: Encoded, promise: Promise, *, fresh: int, guesses: bool = False
+    scores: Sequence[Score],
+    first: Encoded,
+    second: Encoded,
+    promise: Promise,
+    *,
+    fresh: int,
+    forgiven: float | None = None,
 ) -> list[Candidate]:
     """The most promising rules, best first: cut on one third of the rows, compared on the others.
 
     Among thousands of cuts the best looking one is often the luckiest, above all in the tails. So each score proposes
-    a bold cut and careful ones, and fresh rows decide between them; ``guesses`` as well as events if the claim is
-    pure. ``fresh`` outputs per input await the rule.
+    a bold cut and careful ones, and fresh rows decide between them; guesses as well as events if the claim is one
+    point, with a delta of ``forgiven``. ``fresh`` outputs per input await the rule.
     """
     third = len(first) // 3
     cut1, cut2 = first.part(0, third), second.part(0, third)
@@ -150,10 +157,35 @@ def choose(
         margin = _margin(third, fresh)
         s1, s2 = scores_of(score, rank1), scores_of(score, rank2)
         for caution in _CAUTIONS if third >= _FEW_ROWS else (0.0, *_CAUTIONS):
-            rules = cuts.rules(score, promise, margin + caution, guesses=guesses)
+            rules = cuts.rules(score, promise, margin + caution, forgiven)
             ranked += [_measure(rule, s1, s2, promise, fresh, caution) for rule in rules]
     ranked.sort(key=lambda candidate: candidate.promise, reverse=True)
     return [_cut_again(ranked[0], first, second, promise, fresh), *ranked[1:]]
+
+
+def choose_atoms(
+    first: Encoded, second: Encoded, promise: Promise, *, fresh: int, forgiven: float
+) -> list[Candidate] | None:
+    """The most promising rules on a small law, from the frequencies of its few outputs in all rows; None if not small.
+
+    Every event is a set of outputs, so no other score can do better, and so few leave little to luck: no row is set
+    aside to teach, to cut or to compare.
+    """
+    if first.distinct is None or second.distinct is None:
+        return None
+    keys = np.concatenate([rows.distinct[0].keys for rows in (first, second) if rows.distinct is not None])
+    score = Atoms.fit(None, first, second) if np.unique(keys).size <= _FEW_VALUES else None
+    if score is None:
+        return None
+    caution = _margin(len(first), fresh) + _OUTRIGHT
+    s1, s2 = (scores_of(score, rows) for rows in (first, second))
+    rules = _Cuts.of(score, first, second).rules(score, promise, caution, forgiven)
+    found = []
+    for rule in rules:
+        hits = _hits(rule, s1, s2)
+        value = rule.promise(promise, hits, len(first), caution)
+        found.append(Candidate(rule, value, 0.0, *hits, len(first), _OUTRIGHT))
+    return sorted(found, key=lambda candidate: candidate.promise, reverse=True)
 
 
 def _margin(rows: int, fresh: int) -> float:
@@ -165,9 +197,9 @@ def _cut_again(candidate: Candidate, first: Encoded, second: Encoded, promise: P
     """The chosen kind of rule, cut with the same caution on all rows; an event of one input only stays as it is."""
     if not candidate.hits2:
         return candidate
-    score, guesses = candidate.rule.score, isinstance(candidate.rule, Guess)
+    score, forgiven = candidate.rule.score, getattr(candidate.rule, "delta", None)
     caution = _margin(len(first), fresh) + candidate.caution
-    rules = _Cuts.of(score, first, second).rules(score, promise, caution, guesses=guesses)
+    rules = _Cuts.of(score, first, second).rules(score, promise, caution, forgiven)
     s1, s2 = (scores_of(score, rows) for rows in (first, second))
     return _measure(rules[-1], s1, s2, promise, fresh, candidate.caution)
 
@@ -197,11 +229,15 @@ def _correlation(a: Floats, b: Floats) -> float:
 
 
 def _measure(rule: Rule, s1: Floats, s2: Floats, promise: Promise, fresh: int, caution: float) -> Candidate:
-    counts = [rule.tally(s, side) for side, s in enumerate((s1, s2))]
-    hits = counts[0][0] + counts[1][0], counts[0][1] + counts[1][1]
+    hits = _hits(rule, s1, s2)
     errors = _margin(len(s1), fresh) + _LUCK + _LEARNED * (not isinstance(rule.score, Fixed))
     value, bolder = (rule.promise(promise, hits, len(s1), e) for e in (errors, errors - 1.0))
     return Candidate(rule, value, bolder - value if math.isfinite(value) else 0.0, *hits, len(s1), caution)
+
+
+def _hits(rule: Rule, s1: Floats, s2: Floats) -> tuple[int, int]:
+    counts = [rule.tally(s, side) for side, s in enumerate((s1, s2))]
+    return counts[0][0] + counts[1][0], counts[0][1] + counts[1][1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,7 +253,7 @@ class _Cuts:
     def of(cls, score: Score, first: Encoded, second: Encoded) -> _Cuts:
         s1, s2 = scores_of(score, first), scores_of(score, second)
         cuts = _cuts(s1, s2)
-        cells = smooth(_cells(s1, cuts), _cells(s2, cuts))
+        cells = smooth(_cells(s1, cuts), _cells(s2, cuts), _places(cuts))
         sides: list[tuple[bool, bool, Floats, Floats]] = []
         for rising in (True, False):  # does a large score favour the first input?
             for above in (True, False):
@@ -230,10 +266,12 @@ class _Cuts:
     def promise(self, promise: Promise, caution: float) -> float:
         return max(float(np.max(promise(a, b, self.rows, caution))) for _, _, a, b in self.sides)
 
-    def rules(self, score: Score, promise: Promise, caution: float, *, guesses: bool) -> list[Rule]:
-        """The most promising event and, if asked, the most promising guess."""
+    def rules(self, score: Score, promise: Promise, caution: float, forgiven: float | None) -> list[Rule]:
+        """The most promising event and, for a claim at one delta, the most promising guess."""
         found: list[Rule] = [Event(score, *self.event(promise, caution))]
-        return found + [Guess(score, *guess) for guess in self.guess(caution) if guesses]
+        if forgiven is not None:
+            found += [Guess(score, *guess, forgiven) for guess in self.guess(forgiven, caution)]
+        return found
 
     def event(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:
         """The cut, whether the event lies above it, and whether the second input makes it likely."""
@@ -244,7 +282,7 @@ class _Cuts:
             options.append((float(values[i]), (float(self.cuts[i]), above, swapped)))
         return max(options)[1]
 
-    def guess(self, caution: float) -> list[tuple[float, float, bool]]:
+    def guess(self, delta: float, caution: float) -> list[tuple[float, float, bool]]:
         """The low cut, the high cut, and whether a high score speaks for the first input; none if there is one cut.
 
         A good rule guesses wherever the likelihood ratio is beyond some value, in either direction: each high cut goes
@@ -256,7 +294,7 @@ class _Cuts:
             ratio = more / np.maximum(less, 0.5)
             gain = np.where(self.cuts < self.cuts[:, None], c - ratio[:, None] * d, -np.inf)
             low = np.argmax(gain, axis=1)
-            values = promise_of_guesses(a + c[low], b + d[low], caution)
+            values = promise_of_guesses(a + c[low], b + d[low], self.rows, delta, caution)
             values[self.cuts[low] >= self.cuts] = -np.inf
             i = int(np.argmax(values))
             options.append((float(values[i]), (float(self.cuts[low[i]]), float(self.cuts[i]), not swapped)))
@@ -281,6 +319,15 @@ def _cells(scores: Floats, cuts: Floats) -> Floats:
     right = np.searchsorted(cuts, scores, side="right")
     at = cuts[np.maximum(right - 1, 0)] == scores
     return np.bincount(2 * right - at, minlength=2 * cuts.size + 1).astype(np.float64)
+
+
+def _places(cuts: Floats) -> Floats:
+    """Where the cells of :func:`_cells` lie."""
+    places = np.empty(2 * cuts.size + 1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        places[1::2], places[2:-1:2] = cuts, cuts[:-1] + 0.5 * np.diff(cuts)
+    places[0], places[-1] = cuts[0], cuts[-1]
+    return places
 
 
 def _at_or_above(cells: Floats) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledgerwood.verification.events import Candidate, choose, different, low_bit_scores, propose
+from ledgerwood.verification.events import Candidate, choose, choose_atoms, different, low_bit_scores, propose
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
@@ -90,13 +90,18 @@ def select(
     An event on floating-point patterns joins those on values if it promises a violation that they do not show; an event
     for mu if the claim is Gaussian. ``fresh`` outputs per input await the events.
     """
+    if claim.forgiven == 0.0:
+        # with a delta, or a profile, tails of rare outputs are at stake
+        ranked = choose_atoms(first, second, claim.promise, fresh=fresh, forgiven=0.0)
+        if ranked is not None:
+            return Selection([(ranked[0], claim.points[0])], None)
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
     cut1, cut2 = first.part(quarter, len(first)), second.part(quarter, len(second))
     scores = propose(learn1, learn2, plain=plain, classifiers=classifiers)
     if not scores:
         return Selection([], None)
-    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, guesses=claim.is_pure)
+    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):

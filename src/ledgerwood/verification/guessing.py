@@ -1,22 +1,30 @@
-r"""Guessing the input behind an output: a certificate for pure epsilon that reads both directions at once.
+r"""Guessing the input behind an output: a certificate that reads both directions at once.
 
-``total`` fresh outputs are drawn, each on the first or the second input as a fair coin :math:`B_i` says. A rule fixed
-beforehand looks at each output and guesses the first input, the second, or passes.
+A rule fixed beforehand looks at each fresh output and guesses the first input, the second, or passes. The numbers of
+fresh outputs on either input are drawn first, independently, from a Poisson law of mean ``n``.
 
-**Theorem.** If the mechanism is :math:`\varepsilon`-DP on the pair then, given all the outputs, the number of right
-guesses among ``r`` guesses is stochastically at most :math:`\mathrm{Bin}(r, \sigma(\varepsilon))`,
-:math:`\sigma(\varepsilon) = e^\varepsilon / (1 + e^\varepsilon)`. So :math:`P(\lambda) = P(\mathrm{Bin}(r,
-\sigma(\lambda)) \ge \text{right})` grows with :math:`\lambda`, and :math:`P(P(\lambda) \le u) \le u` whenever
-:math:`\lambda`-DP is true.
+**Lemma.** Let the rule guess the first input with probability :math:`a_i` on input ``i`` and the second with
+:math:`b_i`. Then the numbers of right and wrong guesses are independent and Poisson, with means :math:`2 n r` and
+:math:`2 n w`, where :math:`r = (a_1 + b_2)/2` and :math:`w = (a_2 + b_1)/2`. If the mechanism is :math:`(\varepsilon,
+\delta)`-DP on the pair, :math:`r \le e^\varepsilon w + \delta`.
 
-*Proof.* The pairs :math:`(B_i, Y_i)` are independent. With the densities :math:`f_1, f_2` of the outputs, Bayes' rule
-gives :math:`P(B_i = 1 \mid Y_i = y) = f_1(y) / (f_1(y) + f_2(y))`, which lies between :math:`\sigma(-\varepsilon)` and
-:math:`\sigma(\varepsilon)` because :math:`f_1 \le e^\varepsilon f_2` and :math:`f_2 \le e^\varepsilon f_1` almost
-everywhere. Given the outputs the guesses are fixed, and each is right, independently, with probability at most
-:math:`\sigma(\varepsilon)`. The rest is the survival function at its own variable. ∎
+*Proof.* A Poisson number of independent outputs, sorted by what the rule says of them, gives independent Poisson counts
+of means :math:`n a_i`, :math:`n b_i`; the right guesses add :math:`a_1` and :math:`b_2`, the wrong ones the other two.
+And :math:`a_1 \le e^\varepsilon a_2 + \delta`, :math:`b_2 \le e^\varepsilon b_1 + \delta`. ∎
 
-No probability is left unknown, so nothing is lost to a nuisance. Where one event in each direction is as telling as the
-other (most noise is symmetric), the rare hits of both are pooled: twice as many as any single event has.
+So guesses are counts of an event of probabilities ``r`` and ``w`` in ``2 n`` outputs, Poisson instead of binomial, and
+the theorem of ``certificates`` holds for them as it stands. For a pure claim nothing unknown is left:
+
+**Theorem.** If :math:`\delta = 0` then, given the number of guesses :math:`m`, the right ones are stochastically at
+most :math:`\mathrm{Bin}(m, \sigma(\varepsilon))`, :math:`\sigma(\varepsilon) = e^\varepsilon / (1 + e^\varepsilon)`. So
+:math:`P(\lambda) = P(\mathrm{Bin}(m, \sigma(\lambda)) \ge \text{right})` grows with :math:`\lambda`, and
+:math:`P(P(\lambda) \le u) \le u` whenever :math:`\lambda`-DP is true.
+
+*Proof.* Given the sum, the first of two independent Poisson counts is binomial with probability :math:`r / (r + w) \le
+\sigma(\varepsilon)`. The rest is the survival function at its own variable. ∎
+
+Where one event in each direction is as telling as the other (most noise is symmetric), the rare hits of both are
+pooled: twice as many as any single event has.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["Guesses", "promise", "split"]
+__all__ = ["Guesses", "promise", "sizes"]
 
 Floats = NDArray[np.float64]
 
@@ -38,18 +46,19 @@ _ROUNDING = 1e-9  # relative slack for the incomplete beta function
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """How many guesses were right and how many wrong, each output's input chosen by a fair coin (see :func:`split`).
+    """How many guesses were right and how many wrong, on a Poisson number of outputs of each input, ``n`` on average.
 
-    >>> f"{Guesses(600, 400).tail(0.3):.4f}"
+    >>> f"{Guesses(600, 400, 10_000).tail(0.3):.4f}"
     '0.0542'
     """
 
     right: int
     wrong: int
+    n: int
 
     def __post_init__(self) -> None:
-        if self.right < 0 or self.wrong < 0:
-            raise ParameterError("guesses", "be numbers of guesses", (self.right, self.wrong))
+        if self.right < 0 or self.wrong < 0 or self.n < 1:
+            raise ParameterError("guesses", "be numbers of guesses and of outputs", (self.right, self.wrong, self.n))
 
     @property
     def statistic(self) -> float:
@@ -66,14 +75,15 @@ class Guesses:
         return min(1.0, float(betainc(self.right, self.wrong + 1.0, odds / (1.0 + odds))) * (1.0 + _ROUNDING) + 1e-13)
 
 
-def promise(right: Floats, wrong: Floats, caution: float) -> Floats:
+def promise(right: Floats, wrong: Floats, n: int, delta: float, caution: float) -> Floats:
     """The bound that these guesses promise, less ``caution`` standard errors; to choose rules only."""
+    excess = right - 2.0 * n * delta
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.log(right / (wrong + 1.0)) - caution * np.sqrt(1.0 / right + 1.0 / (wrong + 1.0))
-    return np.where(right > 0.0, bound, -math.inf)
+        bound = np.log(excess / (wrong + 1.0)) - caution * np.sqrt(right / excess**2 + 1.0 / (wrong + 1.0))
+    return np.where(excess > 0.0, bound, -math.inf)
 
 
-def split(total: int, rng: np.random.Generator) -> tuple[int, int]:
-    """How many of ``total`` outputs a fair coin gives to either input; their order does not matter."""
-    first = int(rng.binomial(total, 0.5))
-    return first, total - first
+def sizes(n: int, rng: np.random.Generator) -> tuple[int, int]:
+    """How many outputs to draw on either input: ``n`` on average."""
+    first, second = rng.poisson(n, size=2)
+    return int(first), int(second)

@@ -18,8 +18,8 @@ _FORMAT = "ledgerwood-audit-1"
 class Block:
     """An event that happened ``hits1`` times in ``n`` fresh outputs on one input, ``hits2`` in ``n`` on the other.
 
-    If ``guess``, the event is a rule that guesses the input: ``hits1`` right and ``hits2`` wrong guesses on ``2 n``
-    fresh outputs, whose inputs were chosen by a fair coin.
+    If ``guess``, the event is a rule that guesses the input: ``hits1`` right and ``hits2`` wrong guesses on
+    fresh outputs of both inputs, a Poisson number of each with mean ``n``.
     """
 
     event: str
@@ -33,7 +33,7 @@ class Block:
         if self.guess:
             return (
                 f"{{{self.event}}} guessed the input right {self.hits1:,} times and wrong {self.hits2:,} times, "
-                f"out of {2 * self.n:,} fresh outputs"
+                f"out of about {2 * self.n:,} fresh outputs"
             )
         return (
             f"{{{self.event}}} happened {self.hits1:,} times on {self.on}, {self.hits2:,} times on its neighbour, "
@@ -46,7 +46,7 @@ class Certificate:
     """One bound: ``quantity`` ("epsilon" at ``delta``, or "mu") is at least ``bound``, claimed ``claimed``.
 
     The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other; if
-    ``guess``, it guessed the input right and wrong so many times in ``2 n`` (see ``Block``). ``earlier`` holds the
+    ``guess``, it guessed the input right and wrong so many times (see ``Block``). ``earlier`` holds the
     counts of a block before it, with the event chosen then, where both make one bound.
 
     >>> Certificate("epsilon", 1.2, 1.0, 0.0, "output > 0", "first", 900, 100, 1000, 0.99).contradicts
@@ -118,7 +118,7 @@ class AuditReport:
     flagged: bool
     #: the event behind ``epsilon_lower``
     event: str
-    #: outputs drawn per input (on average, where a coin chose the input), selection and certificate together
+    #: outputs drawn per input (on average, where the input was guessed), selection and certificate together
     samples: int
     confidence: float
     #: lower bound on mu, for GDP claims

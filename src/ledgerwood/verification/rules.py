@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,13 +74,14 @@ class Event:
 class Guess:
     """One input where ``score >= high``, the other where ``score <= low``, else none.
 
-    ``rising`` if a high score speaks for the first input.
+    ``rising`` if a high score speaks for the first input; ``delta`` is what the claim forgives.
     """
 
     score: Score
     low: float
     high: float
     rising: bool
+    delta: float = 0.0
 
     def tally(self, scores: Floats, side: int) -> tuple[int, int]:
         """How many guesses are right and how many wrong on outputs of one input."""
@@ -90,7 +91,7 @@ class Guess:
     def promise(self, promise: Promise, hits: tuple[int, int], rows: int, caution: float) -> float:
         """The bound that such counts promise."""
         right, wrong = (np.asarray([float(count)]) for count in hits)
-        return float(promise_of_guesses(right, wrong, caution)[0])
+        return float(promise_of_guesses(right, wrong, rows, self.delta, caution)[0])
 
     @property
     def on(self) -> str:
@@ -103,7 +104,7 @@ class Guess:
         low = _same_share(self.score, score, self.low, False, first, second)
         if high is None or low is None or low >= high:
             return self
-        rule = Guess(score, low, high, self.rising)
+        rule = replace(self, score=score, low=low, high=high)
         wrong = sum(rule.tally(scores_of(score, rows), side)[1] for side, rows in enumerate((first, second)))
         return self if never and wrong else rule
 

@@ -9,8 +9,9 @@ log-odds :math:`\theta_k` that change gently along it, so they are fitted by pen
 
 with :math:`\lambda` chosen by a price on the degrees of freedom (P-splines; Eilers and Marx 1996). Where there is
 little to see, the log-odds stay level: the worst event of most mechanisms is a tail on which the privacy loss is
-constant. A score of few values has few cuts to be lucky with and is left alone. Smoothing decides which event is
-certified, never whether a certificate holds.
+constant. One other shape competes, at the same price: a straight line, the log-odds of Gaussian noise and of every
+score that is itself a log-likelihood ratio. A score of few values has few cuts to be lucky with and is left alone.
+Smoothing decides which event is certified, never whether a certificate holds.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _PRICE = 6.0  # of a degree of freedom, in units of log-likelihood (Akaike's is 
 _STEEP = 30.0  # log-odds beyond which nothing is to be learned
 
 
-def smooth(cells1: Floats, cells2: Floats) -> tuple[Floats, Floats]:
-    """The counts of both samples in cells ordered by a score, smoothed; each cell keeps its total.
+def smooth(cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floats]:
+    """The counts of both samples in cells at ``places`` of a score, smoothed; each cell keeps its total.
 
     >>> rng = np.random.default_rng(1)
     >>> first, second = rng.poisson(110, 100), rng.poisson(100, 100)  # the truth: 11 to 10 everywhere
-    >>> raw, smoothed = first / second, np.divide(*smooth(first, second))
+    >>> raw, smoothed = first / second, np.divide(*smooth(first, second, np.arange(100.0)))
     >>> bool(raw.max() > 1.3), bool(smoothed.max() < 1.15)
     (True, True)
     """
@@ -47,7 +48,9 @@ def smooth(cells1: Floats, cells2: Floats) -> tuple[Floats, Floats]:
         return cells1, cells2
     group = _groups(total[filled])
     c1, c2 = (np.bincount(group, cells[filled]).astype(np.float64) for cells in (cells1, cells2))
-    theta = _fit(c1, c2)
+    with np.errstate(invalid="ignore", over="ignore"):
+        along = np.bincount(group, (total * places)[filled]) / (c1 + c2)
+        theta = _fit(c1, c2, along)
     # between the middles of the groups the log-odds run straight
     middles = np.bincount(group, np.arange(filled.size)) / np.bincount(group)
     at = np.interp(np.arange(total.size), filled, np.interp(np.arange(filled.size), middles, theta))
@@ -66,14 +69,14 @@ def _groups(total: Floats) -> NDArray[np.int64]:
     return np.unique(np.floor((scale - scale[0]) / step), return_inverse=True)[1].astype(np.int64)
 
 
-def _fit(c1: Floats, c2: Floats) -> Floats:
-    """Log-odds of the groups."""
-    count = c1.size
+def _fit(c1: Floats, c2: Floats, places: Floats) -> Floats:
+    """Log-odds of the groups: a straight line along the score, or the best of the level fits."""
+    count, total = c1.size, c1 + c2
     steps = np.diff(np.eye(count), axis=0)
     penalty = steps.T @ steps
-    total = c1 + c2
+    fitted = _line(c1, c2, places)
+    best = 2.0 * _PRICE - _likelihood(c1, c2, fitted)
     theta = np.full(count, math.log((c1.sum() + 0.5) / (c2.sum() + 0.5)))
-    best, fitted = math.inf, theta
     for roughness in _ROUGHNESS:
         for _ in range(_STEPS):
             share = 1.0 / (1.0 + np.exp(-theta))
@@ -85,7 +88,27 @@ def _fit(c1: Floats, c2: Floats) -> Floats:
             if np.max(np.abs(step)) < 1e-3:
                 break
         freedom = float(np.trace(np.linalg.solve(curvature, np.diag(weight))))
-        likelihood = float(np.sum(c1 * -np.logaddexp(0.0, -theta) + c2 * -np.logaddexp(0.0, theta)))
+        likelihood = _likelihood(c1, c2, theta)
         if _PRICE * freedom - likelihood < best:
             best, fitted = _PRICE * freedom - likelihood, theta
     return fitted
+
+
+def _line(c1: Floats, c2: Floats, places: Floats) -> Floats:
+    """The straight line of largest likelihood, level if the places are not all finite or not two."""
+    total = c1 + c2
+    centre = float(np.average(places, weights=total))
+    spread = math.sqrt(float(np.average((places - centre) ** 2, weights=total)))
+    slope = (places - centre) / spread if math.isfinite(spread) and spread > 0.0 else np.zeros(places.size)
+    design = np.stack([np.ones(places.size), slope])
+    weights = np.zeros(2)
+    for _ in range(2 * _STEPS):
+        share = 1.0 / (1.0 + np.exp(-np.clip(weights @ design, -_STEEP, _STEEP)))
+        curvature = (design * (total * share * (1.0 - share))) @ design.T + 1e-9 * np.eye(2)
+        step = np.linalg.solve(curvature, design @ (c1 - total * share))
+        weights += step * min(1.0, 1.0 / max(float(np.max(np.abs(step))), 1e-300))
+    return np.clip(weights @ design, -_STEEP, _STEEP)
+
+
+def _likelihood(c1: Floats, c2: Floats, theta: Floats) -> float:
+    return float(np.sum(c1 * -np.logaddexp(0.0, -theta) + c2 * -np.logaddexp(0.0, theta)))

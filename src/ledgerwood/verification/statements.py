@@ -66,9 +66,9 @@ class Claim:
         return len(self.points) > 1
 
     @property
-    def is_pure(self) -> bool:
-        """Whether it is one epsilon at delta 0."""
-        return not self.is_profile and self.points[0].delta == 0.0
+    def forgiven(self) -> float | None:
+        """The delta of a claim at one point; None for a profile."""
+        return None if self.is_profile else self.points[0].delta
 
     def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
         """How promising events with these counts are: for a profile, the largest violation in standard errors."""

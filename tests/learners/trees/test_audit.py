@@ -63,6 +63,13 @@ def test_the_auditor_passes_a_recipe_and_flags_it_with_half_its_noise(name: str)
     assert broken.flagged, str(broken)
 
 
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_a_short_audit_passes_every_recipe(name: str) -> None:
+    settings, plan, pair = set_up(name)
+    report = audit(Trained(settings, plan, pair), plan.cost, pair=(0, 1), samples=120, seed=2)
+    assert report.passed and report.samples == 120, str(report)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_the_auditor_never_flags_a_recipe(name: str) -> None:

@@ -18,7 +18,7 @@ from ledgerwood.errors import FormatError, ParameterError
 if TYPE_CHECKING:
     from ledgerwood.verification import AuditReport
 
-VIOLATION = 1
+VIOLATION, NOT_AUDITED = 1, 3
 _OUTPUTS, _TRAININGS = 200_000, 2000
 
 
@@ -69,9 +69,14 @@ def audit(
     neighbours: Relation = "add_remove",
     json: Json = False,
 ) -> None:
-    """Is the claim broken? Certify a lower bound on epsilon; exit code 1 if a violation is found."""
+    """Is the claim broken? Certify a lower bound on epsilon.
+
+    The exit code is 1 if a violation is found, 3 if the target could not be audited.
+    """
     if zoo:
         drawn = _OUTPUTS if samples is None else samples
+        if drawn < 1:
+            raise ParameterError("samples", "be at least 1", drawn)
         raise typer.Exit(_judge_zoo(targets or [], sample, drawn, confidence, seed or 0, json))
     options: dict[str, Any] = {"seconds": seconds, "confidence": confidence, "seed": seed}
     if recipe is not None:
@@ -99,7 +104,7 @@ def audit(
 
 def _told(report: AuditReport, json: bool) -> int:
     Answer(json_module.loads(report.to_json())).say(str(report)).print(as_json=json)
-    return VIOLATION if report.flagged else 0
+    return VIOLATION if report.flagged else NOT_AUDITED if report.problems else 0
 
 
 def _audit_recipe(recipe: str, epsilon: float, options: dict[str, Any], json: bool) -> int:

@@ -96,6 +96,8 @@ def train(
     X, y = rows.drop(columns=[target]), rows[target]
     if not X.shape[1]:
         raise FormatError(f"{table} has no column besides the target")
+    if y.isna().any():
+        raise FormatError(f"the target {target!r} has rows without a value: leave such rows out")
     task = _task(task, facts, y)
     estimator = _estimator(task, recipe, trees, depth)
     estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))

@@ -30,6 +30,8 @@ def serve(
     json: Json = False,
 ) -> None:
     """Show the planner page. It receives public facts only, never data, and asks nothing of the network."""
+    if not host.strip():  # an empty address would listen to every machine
+        raise ParameterError("host", "be an address such as 127.0.0.1", host)
     try:
         from ledgerwood.app import server
     except ModuleNotFoundError as error:

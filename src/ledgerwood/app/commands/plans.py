@@ -87,12 +87,12 @@ def plan(
     found = facts.plan()
     if save is not None:
         write_plan(found, save)
-    account = found.account()
+    account = found.account(lower_end=False)
     data: dict[str, Any] = {
         "facts": facts.to_dict(),
         "model": facts.what(),
         "releases": list(found.table()),
-        "account": account.to_dict(),
+        "account": {name: value for name, value in account.to_dict().items() if name != "lower"},
         "leaf": None,
         "statement": facts.statement(found),
         "command": facts.command(),
