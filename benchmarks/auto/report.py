@@ -31,8 +31,8 @@ def _values(done: Results, of: Iterable[Job]) -> list[float]:
     return [line["score"] for line in found if "score" in line]
 
 
-def _cell(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.4f}" if values else "–"
+def _cell(values: Sequence[float] | np.ndarray) -> str:
+    return f"{np.mean(values):.4f}" if len(values) else "–"
 
 
 def _is_number(cell: str) -> bool:
@@ -102,29 +102,32 @@ def _auto_table(done: Results, first: int) -> str:
 
 
 def _against(done: Results, of: Iterable[Job], others: Sequence[str] | None = None) -> str:
-    """The front door and the best other learner, paired by split."""
-    groups: dict[tuple[str, float], dict[str, list[Job]]] = defaultdict(lambda: defaultdict(list))
+    """The front door and the best other learner, paired by split; of learners with the most splits in common."""
+    groups: dict[tuple[str, float], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for job in of:
-        groups[job.problem, job.epsilon][job.learner].append(job)
+        if values := _values(done, [job]):
+            groups[job.problem, job.epsilon][job.learner][job.split] = values[0]
     rows = []
     for (problem, epsilon), learners in groups.items():
-        own = _values(done, learners.pop("front door"))
-        found = {
-            name: values
+        own = learners.pop("front door", {})
+        common = {
+            name: sorted(own.keys() & its.keys())
             for name, its in learners.items()
-            if (others is None or name in others) and len(values := _values(done, its)) == len(own) > 0
-        }
-        if not found:
+            if others is None or name in others
+        }  # fmt: skip
+        most = max(map(len, common.values()), default=0)
+        found = {name: np.array([learners[name][s] for s in its]) for name, its in common.items() if len(its) == most}
+        if not most:
             continue
-        best = max(found, key=lambda name: float(np.mean(found[name])))
-        gap = np.array(own) - np.array(found[best])
+        best = max(found, key=lambda name: float(found[name].mean()))
+        mine = np.array([own[split] for split in common[best]])
+        gap = mine - found[best]
         error = _error_of(gap.tolist())
-        verdict = "yes" if gap.mean() >= -error else "no"
         rows.append([
-            f"{problem}, ε = {epsilon:g}", _cell(own), f"{best} {np.mean(found[best]):.4f}", f"{gap.mean():+.4f}",
-            f"{error:.4f}", verdict, str(len(own)),
+            f"{problem}, ε = {epsilon:g}", _cell(mine), f"{best} {found[best].mean():.4f}", f"{gap.mean():+.4f}",
+            f"{error:.4f}", "yes" if gap.mean() >= -error else "no", str(len(found)), str(most),
         ])  # fmt: skip
-    head = ["", "front door", "best other", "difference", "standard error", "at least as good", "splits"]
+    head = ["", "front door", "best other", "difference", "standard error", "at least as good", "others", "splits"]
     return _table(head, rows)
 
 
@@ -150,8 +153,9 @@ def _strangers(done: Results, first: int) -> str:
         for epsilon in BUDGETS:
             own = [job for job in jobs("strangers", first) if (job.problem, job.epsilon) == (problem, epsilon)]
             values = {name: _values(done, [job for job in own if job.learner == name]) for name in shown}
-            rows.append([f"{problem}, ε = {epsilon:g}", *(_cell(values[name]) for name in shown)])
-    return _table(["", *shown], rows)
+            seeds = str(len(values["front door"]))
+            rows.append([f"{problem}, ε = {epsilon:g}", *(_cell(values[name]) for name in shown), seeds])
+    return _table(["", *shown, "seeds"], rows)
 
 
 def _curves(done: Results, first: int) -> str:
@@ -174,6 +178,8 @@ def _gap(done: Results, first: int) -> str:
         theirs = [job for job in jobs("xgboost", first) if job.problem == problem]
         without = _values(done, theirs)
         ours = _values(done, (Job(problem, "front door", 1.0, job.split, 0) for job in theirs))
+        if len(ours) != len(without):
+            continue
         gap = f"{np.mean(without) - np.mean(ours):.4f}" if without and len(ours) == len(without) else "–"
         rows.append([problem, _cell(without), _cell(ours), gap])
     return _table(["", "XGBoost", "front door, ε = 1", "gap"], rows)
@@ -185,20 +191,30 @@ def _splits(part: str, first: int) -> str:
 
 
 def report(done: Results, first: int = FIRST) -> str:
-    """Return all tables."""
+    """Return all tables; those of single learners only if all of their jobs are done."""
+
+    def if_complete(part: str, made: dict[str, str]) -> dict[str, str]:
+        return made if all(job.key in done for job in jobs(part, first)) else {}
+
+    def by_budget(title: str, part: str) -> dict[str, str]:
+        tables = _by_budget(done, part, first).items()
+        return if_complete(part, {f"{title}, {_splits(part, first)}, {name}": table for name, table in tables})
+
     simulated = list(dict.fromkeys(job.learner for job in jobs("simulated", first)))
-    papers, regression, strangers = (f"{_splits(part, first)}" for part in ("papers", "regression", "strangers"))
     parts = {
         f"Front door, {_splits('main', first)}, three runs each": _main_table(done, first),
         f"Trees alone, {_splits('auto', first)}": _auto_table(done, first),
         "Front door against the recipes of the papers at their defaults": _against(done, jobs("papers", first), PAPERS),
-        **{f"All recipes, {papers}, {name}": table for name, table in _by_budget(done, "papers", first).items()},
+        **by_budget("All recipes", "papers"),
         "Regression, test R²: front door against all others": _against(done, jobs("regression", first)),
-        **{f"Regression, {regression}, {name}": table for name, table in _by_budget(done, "regression", first).items()},
+        **by_budget("Regression", "regression"),
         f"P0's simulated problems, {_splits('simulated', first)}": _grid(done, jobs("simulated", first), simulated),
-        f"Tables that the rule was not made on, {strangers}": _strangers(done, first),
-        f"Ablation, {_splits('ablation', first)}": _grid(done, jobs("ablation", first), ABLATION),
-        f"Learning curves, {_splits('curves', first)}": _curves(done, first),
-        f"The gap to XGBoost without privacy, 300 trees, {_splits('xgboost', first)}": _gap(done, first),
+        "Tables that the rule was not made on": _strangers(done, first),
+        **if_complete(
+            "ablation",
+            {f"Ablation, {_splits('ablation', first)}": _grid(done, jobs("ablation", first), ABLATION)},
+        ),
+        **if_complete("curves", {f"Learning curves, {_splits('curves', first)}": _curves(done, first)}),
+        "The gap to XGBoost without privacy, 300 trees": _gap(done, first),
     }
     return "\n\n".join(f"### {title}\n\n{body}" for title, body in parts.items() if body.count("\n") > 1)

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -384,3 +385,32 @@ def test_after_the_scheduler_died_the_same_call_resumes_on_a_new_client(tmp_path
         with separate_scheduler() as (_, client):
             model("xgb", engine=DaskEngine(client), **options).fit(parts, ledger=ledger, checkpoint=run)
         assert len(ledger.journal()) == 18
+
+
+@pytest.mark.slow
+def test_a_driver_killed_again_and_again_resumes_on_the_cluster_and_spends_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    disturbed, undisturbed = tmp_path / "disturbed", tmp_path / "undisturbed"
+    disturbed.mkdir()
+    Ledger.open(disturbed / "budget.jsonl", 20.0, 1e-4).close()
+
+    def drive(address: str, folder: Path, tasks: int) -> int:
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "dask_driver.py")]
+        return subprocess.run([*command, address, str(folder), str(tasks)], timeout=550, check=False).returncode
+
+    with separate_scheduler() as (_, client):
+        address = client.scheduler.address
+        assert drive(address, disturbed, 8) == -signal.SIGKILL
+        shutil.copytree(disturbed, undisturbed)  # one key, two runs
+        deaths = 1
+        while (code := drive(address, disturbed, int(rng.integers(3, 24)))) != 0:
+            assert code == -signal.SIGKILL
+            deaths += 1
+            assert deaths < 100
+        assert drive(address, undisturbed, 0) == 0
+    assert deaths >= 3
+    left = []
+    for folder in (disturbed, undisturbed):
+        with Ledger.open(folder / "budget.jsonl") as ledger:
+            left.append((len(ledger.journal()), ledger.spent().amount, (folder / "run" / "model.json").read_text()))
+    assert left[0] == left[1] and left[0][0] == 18

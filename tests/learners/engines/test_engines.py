@@ -24,6 +24,7 @@ from ledgerwood.learners import (
 )
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.engines.partitions import LazyPart
+from ledgerwood.learners.trees import threads
 from ledgerwood.learners.trees.forest import Forest
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
@@ -80,6 +81,14 @@ def test_out_of_core_gives_the_bits_of_memory_for_every_recipe_and_partition(rec
     for cuts in ([150], [1, 2, 399]):
         parts = Partitions.of_frames(pieces(data, cuts), target="y")
         assert same(model(recipe, engine="out_of_core").fit(parts).forest_, local.forest_)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_two_threads_give_the_bits_of_one_for_every_recipe(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_LEAST_ROWS", 16)  # so that 400 rows are shared out
+    data = frame()
+    one, two = (model(recipe, n_threads=n).fit(data[["a", "b", "c"]], data["y"]) for n in (1, 2))
+    assert same(two.forest_, one.forest_)
 
 
 FEATURES = ["a", "b", "c"]
