@@ -161,8 +161,9 @@ def _simulated(numbers: Numbers, pictures: Path) -> str:
         "![simulated problems](papers/p0-simulated.svg)",
         table(["", *(f"{problems[p]}, {size}" for p, size in best)], rows),
         verdict("With few trees greedy boosting beats random boosting.", greedy)
-        + " Best of three greedy models against the best of four random ones: refined candidates close the gap.",
-        verdict("With few trees and even candidates greedy beats random (xgb over tr).", plain),
+        + " Best of three greedy models against the best of four random ones, chosen on the same splits.",
+        verdict("With few trees and even candidates greedy beats random (xgb over tr).", plain)
+        + " A comparison of ours, added after the one above was seen.",
         verdict("One feature per tree fails where features interact.", cyclic),
         verdict("Candidates refined by curvature help both.", sketch),
     ])  # fmt: skip

@@ -190,7 +190,7 @@ def _candidate_tables(numbers: Numbers, pictures: Path) -> str:
         verdict("IH is at least as good as Log on Credit 1 (Figure 3b).", {
             f"{t} trees": numbers.gap(*(_candidate_job("credit1", kind, trees=t) for kind in ("hessian", "log")))
             for t in (100, 200, 300)
-        }) + " Refining is paid for; logarithmic candidates cost nothing.",
+        }) + " Refining is paid for and logarithmic candidates are not; whether that is why was not tested.",
         verdict("More even candidates do not help (128 against 32, Figure 3c).", {
             "Credit 1": numbers.gap(fine[1], fine[0])
         }),
@@ -231,7 +231,7 @@ def _batches(numbers: Numbers, pictures: Path) -> str:
         table(["", *P2_REAL], rows),
         verdict("At ε = 0.1 batches of 20 beat single trees (the paper: on three of the four).", beats(True)),
         verdict("The same with tight accounting and noise-aware leaves.", beats(False), ours=True)
-        + " The ridge damps the noise of single trees, which is what averaging does.",
+        + " A guess, not tested: the ridge damps the noise of single trees as averaging does.",
         "![batches](papers/p2-batches.svg)",
     ])  # fmt: skip
 

@@ -72,7 +72,7 @@ def _bins(numbers: Numbers) -> str:
         table(["", *map(str, P3_BINS)], rows),
         verdict("The private sketch adds little error to xgboost (below one point).", {
             name: gap.plus(1.0) for name, gap in added.items()
-        }) + " Noise of scale 6 on counts of thousands is not what hurts with 10 bins: even bins are too coarse there.",
+        }) + " A guess, not tested: with 10 bins it is the even bins that are too coarse, not the noise of scale 6.",
     ])  # fmt: skip
 
 

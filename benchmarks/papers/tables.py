@@ -187,7 +187,7 @@ def lines(
     for axis in axes:
         names = axis.get_legend_handles_labels()[1]
         if names and (axis is axes[-1] or names != shared):
-            axis.legend(fontsize=7)
+            axis.legend(fontsize=6, framealpha=0.6)
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})

@@ -249,8 +249,13 @@ def test_workers_without_the_package_or_of_another_version_are_refused() -> None
         def run(self, function: Any) -> dict[str, Any]:
             raise ModuleNotFoundError("No module named 'ledgerwood'")
 
+    class Handed(Gone):  # as a scheduler hands it on
+        def run(self, function: Any) -> dict[str, Any]:
+            raise Exception("ModuleNotFoundError(\"No module named 'ledgerwood'\")")
+
     parts = Partitions.of_frames([frame(50)], target="y")
-    for client, text in ((Old(), "have ledgerwood [0-9]"), (Bare(), "have ledgerwood installed")):
+    installed = "have ledgerwood installed"
+    for client, text in ((Old(), "have ledgerwood [0-9]"), (Bare(), installed), (Handed(), installed)):
         ledger = Ledger(10.0, 1e-4)
         with pytest.raises(ParameterError, match=text):
             model("tr", engine=DaskEngine(client)).fit(parts, ledger=ledger)

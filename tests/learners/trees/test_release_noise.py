@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from test_neighbours import DOMAIN, RUNS, SMALL, data, plan_with_noise, records
 from transcripts import Recording, both, seeded, train
 
-from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip
+from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
 from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled, Selections
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
@@ -80,6 +81,27 @@ def test_a_sampled_release_draws_rows_at_the_rate_of_its_price(name: str) -> Non
     assert {one.numerator for one in seen} == {2**30} and {one.cost.rate for one in seen} == {0.25}
     assert len({one.round for one in seen}) == len(seen)  # every release has a sample of its own
     assert all(one.mechanism.cost == one.cost.cost for one in seen)
+
+
+def test_a_sample_has_a_fresh_secret_key_and_is_forgotten_once_asked() -> None:
+    told: list[Any] = []
+
+    class Records:
+        def sample(self, sample) -> None:
+            told.append(sample)
+
+    whole = PoissonSubsampled(Gaussian(sigma=2.0), rate=0.25)
+
+    def asked(number: int, rng=None):
+        return Sampled(whole, None, Records(), 2**30, number).ask(lambda: told[-1], rng)
+
+    samples = [asked(number) for number in (7, 8, 8)]
+    assert told == [samples[0], None, samples[1], None, samples[2], None]
+    assert [(one.numerator, one.round) for one in samples] == [(2**30, 7), (2**30, 8), (2**30, 8)]
+    words = [word for one in samples for word in one.key]
+    assert len(set(words)) == 6 and max(words) >= 2**32  # 64 random bits each, from the operating system
+    first, same, other = (asked(1, seeded(seed)).key for seed in (1, 1, 2))
+    assert first == same != other
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "laplace leaves", "permute and flip"])

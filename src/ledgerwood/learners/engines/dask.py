@@ -250,9 +250,10 @@ def _check_workers(client: Any) -> None:
     """Refuse a cluster whose workers lack this package or have another version of it."""
     try:
         found = client.run(_version)
-    except ImportError as error:
-        raise ParameterError("workers", "have ledgerwood installed", str(error)) from None
     except Exception as error:
+        told = repr(error)  # a scheduler hands a worker's error on as text
+        if "ModuleNotFoundError" in told or "ImportError" in told:
+            raise ParameterError("workers", "have ledgerwood installed", told) from None
         raise EngineLost(_GONE) from error
     other = {worker: v for worker, v in found.items() if v != __version__}
     if other:
