@@ -290,12 +290,17 @@ def load_kernels() -> Any:
     return recursion
 
 
+def _compiler_is_loaded() -> bool:
+    """Whether numba is: its import takes most of the time that numpy's kernels save."""
+    return "numba" in sys.modules
+
+
 def _kernels(work: float) -> Any:
     """Return the compiled kernels, or numpy's as long as these are done sooner: the numbers are the same bits."""
     global _done_by_numpy
-    if "ledgerwood.accounting._kernels.recursion" not in sys.modules:
+    if not _compiler_is_loaded():
         _done_by_numpy += work
-        if _done_by_numpy <= _BY_NUMPY:
+        if work <= _BY_NUMPY / 3 and _done_by_numpy <= _BY_NUMPY:  # a calibration asks for two or three such prices
             from ledgerwood.accounting._kernels import vectors
 
             return vectors
