@@ -251,7 +251,26 @@ def test_an_audit_fails_the_test_unless_it_is_complete_and_flags_nothing(monkeyp
             verify(noisy)
     else:
         verify(noisy)
-    assert asked == [(noisy, PureDP(0.5), (0, 1), {"samples": 1000, "seed": 3})]
+    assert asked == [(noisy, PureDP(0.5), (0, 1), {"samples": 1000, "seed": 3, "confidence": 0.99})]
+
+
+@pytest.mark.parametrize(("options", "each"), [({}, 0.9975), ({"confidence": 0.8}, 0.95)])
+def test_the_pairs_of_an_audit_share_the_error(monkeypatch, options, each):
+    """One false alarm on any of them fails the test."""
+    asked = []
+
+    def audit(f, claim, pair=None, **options):
+        asked.append(options["confidence"])
+        return Report(False)
+
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", types.SimpleNamespace(audit=audit))
+
+    @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1), (1, 0), (1, 2), (2, 1)], method="audit", **options)
+    def noisy(data, rng):
+        return data + rng.laplace()
+
+    verify(noisy)
+    assert asked == pytest.approx([each] * 4)
 
 
 def test_the_decorator_refuses_what_it_cannot_use():

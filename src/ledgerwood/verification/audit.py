@@ -114,6 +114,9 @@ def audit(
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, Progress(2 * samples)) as draws:
         pilot = run_pilot(draws, pairs[0], samples)
+        if draws.vectorised and draws.raised:
+            draws.one_by_one()
+            pilot = run_pilot(draws, pairs[0], samples)
         facts = _Facts(claim, reading, confidence, seed, started, pairs=1, stop_early=stop_early)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
@@ -191,7 +194,7 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
             looks = tuple(_certificate(chain, look) for chain in _chains([first]))
             if any(one.contradicts for one in looks) or all(_hopeless(one) for one in looks):
                 picture = picture_of(first.finalists[0].rule, *seen.encoded) if first.finalists else None
-                return facts.finished(looks, pilot, draws.raised, pair, early + n + spent, picture)
+                return facts.finished(looks, pilot, draws, pair, early + n + spent, picture)
             confidence = 1.0 - (1.0 - _LOOK) * (1.0 - confidence)
         seen = seen.joined(outputs)
         rest = total - early - n
@@ -212,7 +215,7 @@ def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, 
         for outputs_of_side in draws.batches(2 * which + side, sizes[side], stream):
             last.count_side(side, outputs_of_side)
     certificates = tuple(_certificate(chain, confidence) for chain in _chains(blocks))
-    return facts.finished(certificates, pilot, draws.raised, pair, total + spent, picture)
+    return facts.finished(certificates, pilot, draws, pair, total + spent, picture)
 
 
 @dataclass(slots=True)
@@ -399,15 +402,19 @@ class _Facts:
         self,
         certificates: tuple[Certificate, ...],
         pilot: Pilot,
-        raised: Mapping[str, int],
+        draws: Draws,
         pair: Pair,
         samples: int,
         picture: Picture | None,
     ) -> AuditReport:
         """A report of a complete audit; problems of the pilot and of the run stay in it."""
         problems = list(pilot.problems)
-        if raised:
-            problems.append("calls raised: " + ", ".join(f"{kind} ({count:,})" for kind, count in raised.items()))
+        if draws.raised:
+            kinds = ", ".join(f"{kind} ({count:,})" for kind, count in draws.raised.items())
+            problems.append(f"calls raised: {kinds}")
+            if draws.vectorised:  # one exception became a batch of equal outputs: no counts of independent draws
+                problems.append("sample raised and left whole batches without outputs: audit f(data, rng) instead")
+                return self.unfinished(tuple(problems), pair)
         content: dict[str, Any] = {
             "certificates": certificates,
             "problems": tuple(problems),

@@ -1,7 +1,8 @@
 """Draw outputs of a black box: in seeded batches, on all cores if it is slow, with a bar if it takes long.
 
 A batch's generator depends on the seed, the stream and the batch's number only, so that a run is reproduced by its seed
-whatever the number of processes. An exception is an output (``Raised``), never a crash of the audit.
+whatever the number of processes. An exception is an output (``Raised``), never a crash of the audit. If ``sample``
+raises, so many equal outputs are no independent draws: nothing can be certified from them (``Draws.one_by_one``).
 """
 
 from __future__ import annotations
@@ -80,6 +81,11 @@ class Draws:
             self._pool = None
         self.progress.close()
 
+    def one_by_one(self) -> None:
+        """Ask for one output per call from now on: an exception then stands for one output, not for a whole batch."""
+        self.mechanism = _OneByOne(self.mechanism)
+        self.raised.clear()
+
     def use_all_cores(self, expected_seconds: float) -> None:
         """Start worker processes if the rest of the run is long enough to pay for them."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
@@ -115,6 +121,16 @@ class Draws:
                     self.raised[output.kind] = self.raised.get(output.kind, 0) + 1
             self.progress.advance(len(outputs))
             yield outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _OneByOne:
+    """A vectorised mechanism, called for single outputs."""
+
+    mechanism: Mechanism
+
+    def __call__(self, data: Any, rng: Generator) -> Any:
+        return draw_outputs(self.mechanism, data, 1, rng)[0]
 
 
 Key = tuple[int, ...]
