@@ -310,7 +310,7 @@ def test_two_copies_of_a_checkpoint_with_one_record_changed_share_no_noise(
 
 
 def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No address of an object may be part of a seal: a resumed run would not be known again."""
+    """No address of an object, nor anything fresh, may be part of a seal: a resumed run would not be known again."""
     seen: list[bytes] = []
     pieces = keyed._pieces
 
@@ -320,6 +320,7 @@ def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeyp
             yield piece
 
     monkeypatch.setattr(keyed, "_pieces", watched)
+    monkeypatch.setattr(keyed, "fresh_key", lambda: pytest.fail("a part of a mechanism cannot be sealed"))
     data = frame(200)
     given = data[COLUMNS], data["y"]
     for number, recipe in enumerate(["xgb", "sarus", "feverless", "tr_ih_ebm", "pr"]):

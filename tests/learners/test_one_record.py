@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from toy_learners import ToyClassifier, ToyRegressor
 
@@ -55,6 +56,23 @@ def test_a_null_unit_does_not_merge_other_units(kind: str) -> None:
         return len(keep_rows(units, 1, b"key"))
 
     assert kept(7) == kept(None) == N
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "masked"])
+def test_large_ids_are_not_rounded_whatever_holds_them(kind: str) -> None:
+    """Rounded ids merge units: then removing one of them brings rows of another in."""
+    large = [2**60 + i for i in range(N)]
+    X: Any
+    if kind == "masked":
+        X = np.ma.masked_array(np.stack([large, range(N)], axis=1), np.arange(2 * N).reshape(N, 2) == 1)
+    elif kind == "arrow":
+        X = pa.table({"who": pa.array([Decimal(i) for i in large], pa.decimal128(38, 0)), "x": SPREAD})
+    else:
+        X = pl.DataFrame({"who": pl.Series([Decimal(i) for i in large], dtype=pl.Decimal(38, 0)), "x": SPREAD})
+    unit, x = (0, 1) if kind == "masked" else ("who", "x")
+    units = read_columns(X, Schema(unit=unit, bounds={x: (0, 1)})).units
+    assert units is not None
+    assert unit_names(units) == [str(i) for i in large]
 
 
 def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:

@@ -26,7 +26,7 @@ def raw_columns(X: Any, unit: Key | None = None) -> tuple[list[Key], list[Values
 
     try:
         _refuse_what_is_no_table(X)
-        return _from_frame(X, unit) if is_frame(X) else _from_array(X)
+        return _from_frame(X, unit) if is_frame(X) else _from_array(X, unit)
     except DuplicateError:
         raise ParameterError("X", "have distinct column names", "repeated names", "Rename them") from None
 
@@ -144,9 +144,9 @@ def _name(name: Any) -> Key:
 
 def _exact(series: Any, name: Any) -> Values:
     """The column that names the unit. One null must not make floats of large integers: units would merge by rounding,
-    and a single record would decide which rows of all the others are kept.
+    and a single record would decide which rows of all the others are kept. Nor may decimals become floats.
     """
-    if series.dtype.is_integer() and series.null_count():
+    if series.dtype.is_decimal() or (series.dtype.is_integer() and series.null_count()):
         return objects(series.to_list())
     return _from_series(series, name)
 
@@ -190,7 +190,7 @@ def _native_numbers(series: Any) -> Values:
 # ---- arrays
 
 
-def _from_array(X: Any) -> tuple[list[Key], list[Values]]:
+def _from_array(X: Any, unit: Key | None = None) -> tuple[list[Key], list[Values]]:
     mask = np.ma.getmaskarray(X) if np.ma.isMaskedArray(X) else None
     array = _as_array(np.ma.getdata(X) if mask is not None else X)
     if array.dtype.kind == "c":
@@ -208,7 +208,7 @@ def _from_array(X: Any) -> tuple[list[Key], list[Values]]:
     columns = []
     for j in range(array.shape[1]):
         column = array[:, j]
-        if mask is not None and array.dtype.kind in "biuf":
+        if mask is not None and array.dtype.kind in "biuf" and j != unit:
             column = np.where(mask[:, j], np.nan, column.astype(np.float64))
         elif mask is not None:
             column = column.astype(object)

@@ -15,6 +15,9 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,10 @@ from ledgerwood.mechanisms.randomness import Words
 __all__ = ["KEY_BYTES", "KeyedSource", "RecordedSource", "derived", "fresh_key"]
 
 KEY_BYTES = 32
+_ARRAYS = (np.ndarray, np.memmap)
+"""Arrays that are their numbers and nothing else: a masked one is not."""
+_SHOWN = (type(None), bytes, complex, Fraction, Decimal)
+"""Types whose values print all of themselves."""
 
 
 def fresh_key() -> bytes:
@@ -83,7 +90,10 @@ class KeyedSource:
         self._stream = _keystream(derived(key, "ledgerwood noise", name))
 
     def bound(self, mechanism: Any, value: Any) -> KeyedSource:
-        """Return the source whose words are for this value by this mechanism alone."""
+        """Return the source whose words are for this value by this mechanism alone.
+
+        A value that is to be known again is made of numbers, text and arrays, in lists, mappings and dataclasses.
+        """
         while getattr(mechanism, "passes_on", False):  # it prices, stores or charges; the one inside draws
             mechanism = mechanism.mechanism
         state = hashlib.blake2b(key=derived(self._key, "ledgerwood seal", self._release), digest_size=16)
@@ -119,14 +129,18 @@ def _keystream(key: bytes) -> Any:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """Yield bytes that tell a value from every other of plain types; total on values of any type."""
+    """Yield bytes that tell a value from every other; total on values of any type.
+
+    What a type outside this list shows of itself may be a part of it (a long series prints its ends), so its bytes are
+    fresh ones: no other value shares them, and a repetition is not known again.
+    """
     kind = type(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _framed(kind, [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)])
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+    elif kind in _ARRAYS and value.dtype.kind in "biufc":
         yield from _text(f"array {value.dtype.str} {value.shape}")
         yield np.ascontiguousarray(value).view(np.uint8).data
-    elif isinstance(value, np.ndarray):
+    elif kind in _ARRAYS:
         yield from _framed(kind, [str(value.dtype), value.shape, value.tolist()])
     elif isinstance(value, np.generic):
         yield from _text(f"scalar {value.dtype.str}")
@@ -142,8 +156,12 @@ def _pieces(value: Any) -> Iterator[Any]:
         yield from _text(f"{kind.__name__} {value:x}")
     elif isinstance(value, str):
         yield from _text("str" + value)
+    elif kind in _SHOWN or isinstance(value, Enum):
+        yield from _text(f"{kind.__module__}.{kind.__qualname__} {value!r}")
+    elif isinstance(value, type):
+        yield from _text(f"type {value.__module__}.{value.__qualname__}")
     else:
-        yield from _text(f"{kind.__module__}.{kind.__qualname__} {_shown(value)}")
+        yield fresh_key()
 
 
 def _framed(kind: type, items: Any) -> Iterator[Any]:
@@ -156,10 +174,3 @@ def _text(text: str) -> Iterator[bytes]:
     data = text.encode("utf-8", "surrogatepass")
     yield struct.pack("<Q", len(data))
     yield data
-
-
-def _shown(value: Any) -> str:
-    try:
-        return repr(value)
-    except Exception:
-        return ""

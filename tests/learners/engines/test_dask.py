@@ -30,6 +30,7 @@ from ledgerwood.learners.engines import DaskEngine, Partitions
 from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.partitions import DelayedPart, FramePart, LazyPart
 from ledgerwood.learners.engines.sums import TreeRecords
+from ledgerwood.learners.trees.seam import Sample
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -222,6 +223,11 @@ def test_a_part_does_not_show_its_rows() -> None:
     records = TreeRecords(FramePart(data), 0, (), "y", None, rows=Rows(np.ones(3, bool), np.arange(3, dtype=np.uint64)))  # type: ignore[arg-type]
     for shown in (records, LazyPart(lambda: data, 400), DelayedPart(data, 400), Partitions.of_frames([data], "y")):
         assert str(SECRET)[:8] not in repr(shown) and "array" not in repr(shown)
+
+
+def test_a_sample_does_not_show_its_key() -> None:
+    """Whoever knows which rows were drawn gets no privacy from the drawing."""
+    assert "1234567" not in repr(("sample", Sample(5, (1234567, 12345678), 0)))
 
 
 class Gone:

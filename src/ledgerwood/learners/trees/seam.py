@@ -169,11 +169,12 @@ class Task:
 class Sample:
     """A Poisson sample of the records: record r is in if siphash(key, round, r) mod 2**32 < numerator.
 
-    ``numerator`` is the rate in steps of 2**-32. The key comes from the run's source of randomness and is secret.
+    ``numerator`` is the rate in steps of 2**-32. The key comes from the run's source of randomness and is secret:
+    clusters log and display the arguments of their tasks, so it is not shown.
     """
 
     numerator: int
-    key: tuple[int, int]
+    key: tuple[int, int] = field(repr=False)
     round: int
 
 
