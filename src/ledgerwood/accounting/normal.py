@@ -42,7 +42,7 @@ def erfcx(x: ArrayLike) -> Array:
     x = np.asarray(x, dtype=np.float64)
     size = np.abs(x)
     t = 1.0 - 2 * _CENTRE / (size + _CENTRE)
-    total = np.full_like(t, _POWERS[-1])
+    total: Array = np.full_like(t, _POWERS[-1])
     for power in _POWERS[-2::-1]:
         total *= t
         total += power
@@ -50,7 +50,7 @@ def erfcx(x: ArrayLike) -> Array:
     if (x >= 0).all():
         return total
     with np.errstate(over="ignore"):
-        return np.where(x < 0, 2.0 * np.exp(np.where(x < 0, x, 0.0) ** 2) - total, total)
+        return np.asarray(np.where(x < 0, 2.0 * np.exp(np.where(x < 0, x, 0.0) ** 2) - total, total))
 
 
 def mills(x: ArrayLike) -> Array:
@@ -71,7 +71,7 @@ def ndtr(x: ArrayLike) -> Array:
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(over="ignore"):
         tail = np.exp(-0.5 * x * x) * erfcx(np.abs(x) / math.sqrt(2)) / 2
-    return np.where(x > 0, 1.0 - tail, tail)
+    return np.asarray(np.where(x > 0, 1.0 - tail, tail))
 
 
 def log_ndtr(x: ArrayLike) -> Array:
