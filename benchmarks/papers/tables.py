@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from benchmarks.papers.jobs import Job
 from benchmarks.papers.run import Results
 
-__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "mean_ranks", "pair", "table", "verdict"]
+__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "logarithms", "mean_ranks", "pair", "table", "verdict"]
 
 Scores = dict[tuple[int, int], float]
 
@@ -76,7 +76,7 @@ class Numbers:
         """Return by how much the first is higher, on the splits that both have; ``relative`` takes logarithms."""
         first, second = self.of(one, score), self.of(other, score)
         if relative:
-            first, second = ({at: float(np.log(value)) for at, value in found.items()} for found in (first, second))
+            first, second = logarithms(first), logarithms(second)
         return pair(first, second)
 
     def splits(self, jobs: Iterable[Job], score: str = "auc") -> str:
@@ -86,6 +86,11 @@ class Numbers:
             return "Not run yet."
         least, most = min(counts), max(counts)
         return f"Splits: {least}." if least == most else f"Splits: {least} to {most}."
+
+
+def logarithms(scores: Scores) -> Scores:
+    """Return the logarithm of each score."""
+    return {at: float(np.log(value)) for at, value in scores.items()}
 
 
 def pair(one: Scores, other: Scores) -> Gap:
