@@ -104,7 +104,7 @@ def guarantee(plan: Plan, unit_rows: int = 1) -> str:
         if isinstance(value, float)
     ]
     others = [curves.NAMES[name] for name, value in account.table.items() if not isinstance(value, float)]
-    listed = pieces.table("Epsilon by every accountant", ["Accountant", "Epsilon", ""], rows, numbers=("Epsilon",))
+    listed = pieces.table("Epsilon by every accountant", ["Accountant", "Epsilon", "Note"], rows, numbers=("Epsilon",))
     listed = pieces.paragraph(f"Epsilon at delta = {price(delta)}, by every accountant that can price it:") + listed
     if others:
         listed += pieces.paragraph(f"Not for these releases: {'; '.join(others)}.")
