@@ -1,4 +1,4 @@
-"""Write a packaged table for the command line: ``python -m ledgerwood.datasets adult`` makes a CSV file and its schema."""
+"""Write a packaged table as a CSV file, with its schema: ``python -m ledgerwood.datasets adult``."""
 
 from __future__ import annotations
 
