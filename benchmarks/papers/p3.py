@@ -62,7 +62,7 @@ def _errors(numbers: Numbers) -> str:
         "the paper's predecessor (Figures 5 and 6) was not rerun. "
         f"{numbers.splits(STUDIES['p3-figure-4'].fits(False), 'error')}",
         table(["table", "", *(f"ε = {e:g}" for e in P3_BUDGETS), "not private"], rows),
-        verdict("The method, repaired, with the paper's calibration: no more error than the paper's.", stated["recipe"]),
+        verdict("The method, repaired, at the paper's calibration: no more error than it has.", stated["recipe"]),
         verdict("The same with leaves of 50 rows.", stated["floor"])
         + " The paper counts the rows of a leaf for nothing and looks at exact sums; the repair pays for both. Our "
         "covertype is a sample, class 2 against the others; the paper does not say which classes it took.",
