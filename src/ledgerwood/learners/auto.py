@@ -297,8 +297,11 @@ def _trees_by_turns(strength: float, n_features: int, interactions: float) -> Re
     """An additive model is done when each feature had its turns; interactions beside it, in numbers, want theirs."""
     turns = 3 * (strength / n_features) ** (1 / 3)
     times, more = (1, "") if interactions < 0.5 else (2, ", twice") if interactions < 1 else (3, ", three times")
-    why = f"{turns:.1f} turns of each feature{more}, between 60 and 1000: three cube roots of the strength per feature"
-    return Reason("n_trees", round(min(max(times * turns * n_features, 60), 1000)), why)
+    most = 1000 if times == 1 else 400  # grids of three features would fit the rows, whatever the noise
+    why = (
+        f"{turns:.1f} turns of each feature{more}, between 60 and {most}: three cube roots of the strength per feature"
+    )
+    return Reason("n_trees", round(min(max(times * turns * n_features, 60), most)), why)
 
 
 def _several_classes(strength: float, n_features: int) -> list[Reason]:
