@@ -119,9 +119,12 @@ def _rest(facts: Facts) -> dict[str, Any]:
     account = plan.account()
     methods = []
     for name, value in account.table.items():
-        known = isinstance(value, float)
-        row = {"method": name, "name": curves.NAMES[name], "epsilon": value if known else None}
-        methods.append({**row, "note": "tightest" if name == account.method else "" if known else value})
+        row: dict[str, Any] = {"method": name, "name": curves.NAMES[name], "epsilon": None}
+        if isinstance(value, str):  # why not, without what to use instead: that stands in the same table
+            row["note"] = value.partition("; use ")[0]
+        else:
+            row |= {"epsilon": value, "note": "tightest" if name == account.method else ""}
+        methods.append(row)
     alone = [row for row in plan.explain() if row["part"] != "whole plan"]
     parts = [{"part": row["part"], "alone": row["epsilon"], "rest": row["epsilon_of_the_rest"]} for row in alone]
     found = {"methods": methods, "tightest": account.method, "lower": account.lower, "parts": parts}

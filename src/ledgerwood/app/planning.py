@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Plan
@@ -120,7 +120,9 @@ class Facts:
     def __post_init__(self) -> None:
         known = {row["name"]: row for row in recipe_table()}
         if not isinstance(self.recipe, str) or self.recipe not in known:
-            raise ParameterError("recipe", f"be one of {', '.join(known)}", self.recipe)
+            raise ParameterError(
+                "recipe", f"be one of {', '.join(known)}", self.recipe, did_you_mean(self.recipe, known)
+            )
         for name in ("trees", "depth"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, known[self.recipe][name])
