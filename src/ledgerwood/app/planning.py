@@ -6,7 +6,7 @@
 >>> [release.label for release in facts.plan().releases()]
 ['split', 'leaf']
 >>> Facts(rows=32561, features=14).what()
-'boosted AdaSSP, then boosted random grids: 300 trees of depth 3'
+'boosted AdaSSP, then boosted random grids: 367 trees of depth 3'
 """
 
 from __future__ import annotations
