@@ -51,11 +51,11 @@ dist: $(STAMP)  ## wheel and sdist, installed in a clean environment
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.accounting
 
-papers-quick: $(STAMP)  ## one split of the papers' experiments, thinned: make papers-quick DATA=DIR
-	$(BIN)/python -m benchmarks.papers --quick $(if $(DATA),--data $(DATA))
+papers-quick: $(STAMP)  ## one split of the papers' experiments, thinned, run anew: make papers-quick DATA=DIR
+	$(BIN)/python -m benchmarks.papers --quick --results build/papers.jsonl $(if $(DATA),--data $(DATA))
 
-papers: $(STAMP)  ## the papers' experiments as published; resumable, days on two cores
-	$(BIN)/python -m benchmarks.papers $(if $(DATA),--data $(DATA))
+papers: $(STAMP)  ## the papers' experiments as published, run anew; resumable, days on two cores
+	$(BIN)/python -m benchmarks.papers --results build/papers.jsonl $(if $(DATA),--data $(DATA))
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,6 +16,7 @@ PACKAGES = (
     "ledgerwood.datasets",
     "ledgerwood.learners",
     "ledgerwood.learners.engines",
+    "ledgerwood.learners.federated",
     "ledgerwood.learners.linear",
     "ledgerwood.learners.vertical",
     "ledgerwood.mechanisms",

@@ -106,21 +106,22 @@ def _learner(job: Job, problem: Problem, regression: bool, rows: int) -> Any:
     return made(recipe=job.recipe, **common, **dict(job.options))
 
 
-def known() -> Results:
+def known(results: Path = RESULTS) -> Results:
     """Return the results so far, by job."""
-    if not RESULTS.exists():
+    if not results.exists():
         return {}
-    return {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+    return {line["key"]: line for line in map(json.loads, results.read_text().splitlines())}
 
 
-def run(jobs: Iterable[Job], folder: str, workers: int) -> None:
+def run(jobs: Iterable[Job], folder: str, workers: int, results: Path = RESULTS) -> None:
     """Run what is missing, with a progress bar; each result is on disk before the next begins."""
     from rich.progress import Progress
 
-    done = known()
+    done = known(results)
+    results.parent.mkdir(parents=True, exist_ok=True)
     missing = list({job.key: job for job in jobs if job.key not in done}.values())
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    with Progress() as progress, ProcessPoolExecutor(workers) as pool, RESULTS.open("a") as file:
+    with Progress() as progress, ProcessPoolExecutor(workers) as pool, results.open("a") as file:
         bar = progress.add_task("fits", total=len(missing))
         for future in as_completed([pool.submit(_safely, job, folder) for job in missing]):
             file.write(json.dumps({**future.result(), "commit": commit}) + "\n")

@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 from benchmarks.papers.jobs import Job
 from benchmarks.papers.run import Results
 
-__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "mean_ranks", "pair", "table", "verdict"]
+__all__ = ["Gap", "Numbers", "averaged", "cell", "lines", "logarithms", "mean_ranks", "pair", "table", "verdict"]
 
-Scores = dict[tuple[int, int], float]
+Scores = dict[int, float]
 
 
 class Gap(NamedTuple):
@@ -48,21 +48,26 @@ class Numbers:
     """Results, averaged over splits and repeats."""
 
     def __init__(self, done: Results) -> None:
-        self._lines: dict[str, dict[tuple[int, int], dict[str, Any]]] = defaultdict(dict)
+        self._lines: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
         for key, line in done.items():
-            problem, recipe, options, epsilon, split, run = json.loads(key)
+            problem, recipe, options, epsilon, split, _ = json.loads(key)
             if "failed" not in line:
-                self._lines[json.dumps([problem, recipe, options, epsilon])][split, run] = line
+                self._lines[json.dumps([problem, recipe, options, epsilon])][split].append(line)
 
     @property
     def fits(self) -> int:
         """How many fits there are."""
-        return sum(map(len, self._lines.values()))
+        return sum(len(repeats) for found in self._lines.values() for repeats in found.values())
 
     def of(self, job: Job, score: str = "auc") -> Scores:
-        """Return all scores of a fit, by split and repeat."""
+        """Return the score of a fit on each split, its mean over repeats: these share the test rows."""
         key = json.dumps([job.problem, job.recipe, dict(job.options), job.epsilon])
-        return {at: line[score] for at, line in self._lines.get(key, {}).items() if score in line}
+        found = self._lines.get(key, {})
+        return {
+            split: sum(line[score] for line in repeats) / len(repeats)
+            for split, repeats in found.items()
+            if all(score in line for line in repeats)
+        }
 
     def mean(self, job: Job, score: str = "auc") -> float:
         """Return the mean score, nan if it was not run."""
@@ -76,7 +81,7 @@ class Numbers:
         """Return by how much the first is higher, on the splits that both have; ``relative`` takes logarithms."""
         first, second = self.of(one, score), self.of(other, score)
         if relative:
-            first, second = ({at: float(np.log(value)) for at, value in found.items()} for found in (first, second))
+            first, second = logarithms(first), logarithms(second)
         return pair(first, second)
 
     def splits(self, jobs: Iterable[Job], score: str = "auc") -> str:
@@ -86,6 +91,11 @@ class Numbers:
             return "Not run yet."
         least, most = min(counts), max(counts)
         return f"Splits: {least}." if least == most else f"Splits: {least} to {most}."
+
+
+def logarithms(scores: Scores) -> Scores:
+    """Return the logarithm of each score."""
+    return {at: float(np.log(value)) for at, value in scores.items()}
 
 
 def pair(one: Scores, other: Scores) -> Gap:

@@ -128,7 +128,7 @@ def test_a_prediction_that_is_off_is_only_a_slower_start(monkeypatch) -> None:
     cost = lambda s: sequence([(BoundedRange(s), 300), (Gaussian(mu=s), 60)])  # noqa: E731
     right = calibrate(cost, epsilon=1.0, delta=1e-5)
     for beyond in (-3.0, 3.0):  # far too much noise (accepted as it is only if within the price), far too little
-        monkeypatch.setattr(calibration, "_BEYOND_EIGHT", {16: beyond, 32: beyond, 64: beyond})
+        monkeypatch.setattr(calibration, "_BEYOND_SIXTEEN", {16: beyond, 32: beyond, 64: beyond})
         monkeypatch.setattr(calibration, "_LONG", math.inf)  # so that the search goes on to its end
         found = calibrate(cost, epsilon=1.0, delta=1e-5)
         assert cost(found).epsilon(1e-5) <= 1.0

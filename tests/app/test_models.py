@@ -19,7 +19,7 @@ from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
 from ledgerwood.app.planning import Facts
 from ledgerwood.errors import FormatError, NotPrivate, ParameterError
-from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
+from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
 from ledgerwood.verification import AuditReport
 
 TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
@@ -191,6 +191,7 @@ def test_a_report_is_one_page_that_loads_nothing(model: PrivateBoostingClassifie
     for label, count in model.receipt_.counts().items():
         assert f"{label}" in words and f" {count} {count} yes" in words
     assert "Optimal adaptive composition" in words
+    assert "will recognise at most" in words and "random_state" not in words
     assert "recipe=&#x27;xgb&#x27;" in words and "max_depth=2" in words
 
 
@@ -218,7 +219,7 @@ def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
         ("PrivateClassifier", "two", {"epsilon": 0.05}, ["boosted AdaSSP, a linear model", "Coefficient"]),
         ("PrivateClassifier", "four", {"epsilon": 2.0}, ["boosted random grids", "Importance"]),
         ("PrivateRegressor", "number", {"epsilon": 2.0}, ["boosted AdaSSP, then boosted random grids", "Coefficient"]),
-        ("BoostedAdaSSPClassifier", "four", {"epsilon": 2.0}, ["Coefficient for 3"]),
+        ("BoostedAdaSSPClassifier", "four", {"epsilon": 2.0}, ["for 3", "(intercept)"]),
         ("AdaSSPRegressor", "number", {"epsilon": 2.0}, ["cross products"]),
         ("PrivateBoostingRegressor", "number", {"recipe": "tr", "n_trees": 3, "max_depth": 2}, ["The first tree"]),
         ("PrivateClassifier", "words", {"epsilon": 2.0, "schema": None}, ["categories", "bounds"]),
@@ -249,6 +250,21 @@ def test_every_kind_of_model_has_a_report(
         assert words in text
     for release in model.plan_.releases():
         assert release.label in text
+
+
+def test_coefficients_stand_beside_the_columns_they_belong_to(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, size=(4000, 3)), columns=["first", "second", "third"])
+    schema = Schema(bounds=dict.fromkeys(X, (-1, 1)), target_bounds=(-3, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivate)
+        fitted = AdaSSPRegressor(epsilon=50.0, schema=schema, random_state=0).fit(X, 2 * X["third"] - X["first"])
+    text = report(fitted, tmp_path / "r.html").read_text().partition("Column of the design")[2]
+    cells = re.findall(r'<td>([^<]+)</td><td class="number">(-?[\d.e-]+)</td>', text)
+    found = {name: float(value) for name, value in cells}
+    assert [name for name, _ in cells] == ["(intercept)", "third", "first", "second"]
+    assert abs(found["third"] - 2) < 0.1 and abs(found["first"] + 1) < 0.1 and abs(found["second"]) < 0.1
+    assert abs(found["(intercept)"]) < 0.1
 
 
 def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailab
 #: says where to look.
 _TOLERANCE, _ROUGH = 1e-7, 1e-4
 #: How far on the safe side of the boundary the answer on a slow grid is aimed at, and may lie.
-_AIM, _ALLOWED = 1e-5, 5e-5
+_AIM, _ALLOWED = 1e-5, 8e-5
 #: How far from the start a search goes, in powers of e: by Theorem 1 (1e100) and by the exact methods (1e15).
 _FAR, _NEAR = 230.0, 35.0
 #: Cell evaluations (1e9 a second) of a price that is searched for on coarser grids first; and of one not asked twice.
 _QUICK, _LONG = 5e6, 1e8
-#: By how much more than from 4 to 8 cells the answer moves from 8 to so many: measured, at the lower end.
-_BEYOND_EIGHT = {16: 0.28, 32: 0.365, 64: 0.39}
+#: By how much more the answer moves from 8 to 16 cells than from 4 to 8, and from 16 to so many than from 8 to 16:
+#: measured, the latter at the lower end.
+_TO_SIXTEEN, _BEYOND_SIXTEEN = 0.28, {16: 0.0, 32: 0.265, 64: 0.315}
 #: How far the start of a recalibration is off, as a part of the move in log ε.
 _WARM = 5e-3
 
@@ -53,7 +54,7 @@ def calibrate(
     -------
     float
         A scale ``s`` with ``cost(s).epsilon(delta) <= epsilon``, tested with the very call a user would make, and
-        within a relative 1e-7 of the least noise (within 5e-5 if one price takes over 5 ms, as for hundreds of
+        within a relative 1e-7 of the least noise (within 8e-5 if one price takes over 5 ms, as for hundreds of
         selections; within 1e-3 if it takes over 0.1 s).
 
     >>> from ledgerwood.accounting import Gaussian
@@ -91,15 +92,15 @@ def calibrate(
 def _from_coarse_grids(
     cost: Callable[[float], Cost], epsilon: float, delta: float, start: float, sign: float
 ) -> tuple[float, float, float, bool] | None:
-    """Where the search on the fine grid will end, as seen from two coarse ones; None if there is no slow grid.
+    """Where the search on the fine grid will end, as seen from coarser ones; None if there is no slow grid.
 
-    Every grid gives an upper bound, and on c cells per ε the bound is off by nearly a constant / c^1.8. So
-    the answers for 4 and for 8 cells tell the one for 16, 32 or 64; each costs a fraction of it.
+    Every grid gives an upper bound, and on c cells per ε the bound is off by nearly a constant / c^1.8. So the answers
+    for 4, 8 and 16 cells tell the one for 32 or 64; each costs a fraction of it.
 
     Returns
     -------
     float
-        Log scale, on the safe side of what is expected by up to 5 % of the way from 4 to 8 cells (5e-4 of the scale).
+        Log scale, on the safe side of what is expected by a few per cent of the way from 8 to 16 cells.
     float
         How far around it to look first.
     float
@@ -107,7 +108,8 @@ def _from_coarse_grids(
     bool
         Whether the fine grid takes so long that an answer there is taken as it is.
     """
-    theorem, four, eight = (_Prices(cost, epsilon, delta, *how) for how in (("rdp", None), (None, 4), (None, 8)))
+    theorem = _Prices(cost, epsilon, delta, "rdp")
+    four, eight, sixteen = (_Prices(cost, epsilon, delta, None, cells) for cells in (4, 8, 16))
     try:
         grid = grid_of(cost(math.exp(start)), epsilon)
         if grid is None or grid.work < _QUICK or grid.cells < 16:
@@ -117,17 +119,19 @@ def _from_coarse_grids(
         slope = (theorem(start) - theorem(at_four)) / (start - at_four)
         for _ in range(8):
             before, at_four = at_four, at_four - four(at_four) / slope
-            if abs(at_four - before) < 2e-4:
+            if abs(at_four - before) < 1e-3:  # what is left of it does not reach the answer for 8 cells
                 break
             slope = (four(at_four) - four(before)) / (at_four - before)
         first = at_four - eight(at_four) / slope
         at_eight = first - eight(first) / slope
+        second = at_eight - _TO_SIXTEEN * (at_four - at_eight)
+        at_sixteen = second if grid.cells == 16 else second - sixteen(second) / slope
     except (MethodUnavailable, CalibrationError, ZeroDivisionError):
         return None
-    way = sign * (at_four - at_eight)
-    if not 0 < way < 0.05:
+    way = sign * (at_eight - at_sixteen)
+    if not 0 < way < 0.02:
         return None
-    there = at_four - sign * way * (1 + _BEYOND_EIGHT.get(grid.cells, 0.39))
+    there = at_sixteen - sign * way * _BEYOND_SIXTEEN[grid.cells]
     return there, 0.05 * way, slope, grid.work > _LONG
 
 

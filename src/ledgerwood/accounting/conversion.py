@@ -31,10 +31,17 @@ Curve = Callable[[Array], Array]
 _SLACK = 1e-12
 
 
+def _geometric(low: float | Array, high: float | Array, points: int) -> Array:
+    """Evenly spaced logarithms from low to high, both ends exact: ``np.geomspace`` for ends that are positive."""
+    found = low * np.exp(np.log(high / low) * np.linspace(0.0, 1.0, points))
+    found[..., :1], found[..., -1:] = low, high
+    return found
+
+
 def _best(curve: Curve, objective: Callable[[Array, Array], Array], largest: float) -> tuple[float, float]:
     """Minimise ``objective(alpha, curve(alpha))`` over 1 < alpha <= largest; returns (value, alpha)."""
     top = min(largest, 1e13)
-    grid = 1.0 + np.geomspace(min(1e-5, (top - 1) / 2), top - 1.0, 121)
+    grid = 1.0 + _geometric(min(1e-5, (top - 1) / 2), top - 1.0, 121)
     grid[-1] = top
     value, alpha = math.inf, math.nan
     for points in (25, 25, 25, 0):
@@ -47,7 +54,7 @@ def _best(curve: Curve, objective: Callable[[Array, Array], Array], largest: flo
         if points == 0 or value == math.inf:
             break
         low, high = grid[max(i - 1, 0)] - 1.0, grid[min(i + 1, grid.size - 1)] - 1.0
-        grid = 1.0 + np.geomspace(low, high, points)
+        grid = 1.0 + _geometric(low, high, points)
     if alpha >= top and largest < 1e13:
         warnings.warn(
             f"the best Rényi order is the largest that the curve offers (alpha={alpha:g}); a curve with larger "
@@ -63,52 +70,61 @@ _KEEP_BOTH_ABOVE = 1e-4
 
 
 def _keep_both(
-    curve: Curve, alpha: float, value: float, largest: float, bound: Callable[[float, float], float]
+    curve: Curve, alpha: float, value: float, largest: float, bound: Callable[[Array, Array], Array]
 ) -> tuple[float, float]:
     """Improve on the conversion at the best order and its neighbours by keeping both terms."""
     for ratio, points in ((2.0, 13), (1.12, 9), (1.03, 9)):
-        orders = 1.0 + (alpha - 1.0) * np.geomspace(1 / ratio, ratio, points)
+        orders = 1.0 + (alpha - 1.0) * _geometric(1 / ratio, ratio, points)
         orders = orders[orders <= largest]
-        for order, moment in zip(orders.tolist(), ((orders - 1.0) * curve(orders)).tolist()):
-            if moment < 500 and (found := bound(order, moment)) < value:
-                value, alpha = found, order
+        moments = (orders - 1.0) * curve(orders)
+        orders, moments = orders[moments < 500], moments[moments < 500]
+        if orders.size == 0:
+            continue
+        found = bound(orders, moments)
+        i = int(np.argmin(found))
+        if found[i] < value:
+            value, alpha = float(found[i]), float(orders[i])
     return value, alpha
 
 
-def _largest_over_events(objective: Callable[[Array], Array], delta: float) -> float:
-    """The supremum of a smooth function of the event's probability p in (delta, 1], rounded upwards."""
-    offsets = np.geomspace(max(delta * 1e-4, 1e-12), 1.0 - delta, 200)
-    best = -math.inf
+def _largest_over_events(objective: Callable[[Array], Array], delta: float, orders: int) -> Array:
+    """The supremum, at each order, of a smooth function of the event's probability p in (delta, 1], rounded upwards.
+
+    ``objective`` takes a row of probabilities for each order.
+    """
+    offsets = np.tile(_geometric(max(delta * 1e-4, 1e-12), 1.0 - delta, 200), (orders, 1))
+    best, row = np.full(orders, -math.inf), np.arange(orders)
     for _ in range(6):  # each round narrows the grid 20-fold: in the end its curvature is far below the slack
         with np.errstate(invalid="ignore", divide="ignore"):
             values = objective(np.minimum(delta + offsets, 1.0))
         values = np.where(np.isnan(values), -math.inf, values)
-        i = int(np.argmax(values))
-        best = max(best, float(values[i]))
-        offsets = np.geomspace(offsets[max(i - 1, 0)], offsets[min(i + 1, offsets.size - 1)], 41)
-    return best + 1e-9 * abs(best)
+        i = np.argmax(values, axis=1)
+        best = np.maximum(best, values[row, i])
+        ends = offsets[row, np.maximum(i - 1, 0)], offsets[row, np.minimum(i + 1, offsets.shape[1] - 1)]
+        offsets = _geometric(ends[0][:, None], ends[1][:, None], 41)
+    return np.asarray(best + 1e-9 * np.abs(best))
 
 
-def _epsilon_of_event(alpha: float, log_moment: float, delta: float) -> float:
-    """Sup over p of [log(R − (1−p)^α) − α log p]/(α−1) + log(p − δ), with R = e^{(α−1)D}."""
-    moment = math.exp(log_moment)
+def _epsilon_of_event(orders: Array, log_moments: Array, delta: float) -> Array:
+    """Sup over p of [log(R − (1−p)^α) − α log p]/(α−1) + log(p − δ), with R = e^{(α−1)D}, at each order."""
+    alpha, moment = orders[:, None], np.exp(log_moments)[:, None]
 
     def objective(p: Array) -> Array:
         return np.asarray((np.log(moment - (1 - p) ** alpha) - alpha * np.log(p)) / (alpha - 1) + np.log(p - delta))
 
-    return _largest_over_events(objective, delta)
+    return _largest_over_events(objective, delta, orders.size)
 
 
-def _log_delta_of_event(alpha: float, log_moment: float, epsilon: float) -> float:
-    """Log of sup over p of p − e^ε·[p^α/(R − (1−p)^α)]^{1/(α−1)}."""
-    moment = math.exp(log_moment)
+def _log_delta_of_event(orders: Array, log_moments: Array, epsilon: float) -> Array:
+    """Log of sup over p of p − e^ε·[p^α/(R − (1−p)^α)]^{1/(α−1)}, at each order."""
+    alpha, moment = orders[:, None], np.exp(log_moments)[:, None]
 
     def objective(p: Array) -> Array:
         log_q = (alpha * np.log(p) - np.log(moment - (1 - p) ** alpha)) / (alpha - 1)
         return np.asarray(p - np.exp(epsilon + log_q))
 
-    value = _largest_over_events(objective, 0.0)
-    return math.log(value) if value > 0 else -math.inf
+    value = _largest_over_events(objective, 0.0, orders.size)
+    return np.log(value, where=value > 0, out=np.full(orders.size, -math.inf))
 
 
 def epsilon_from_rdp(curve: Curve, delta: float, largest: float = math.inf) -> tuple[float, float]:

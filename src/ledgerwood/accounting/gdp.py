@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from ledgerwood.accounting.checks import Array
+from ledgerwood.accounting.normal import mills, ndtr
 from ledgerwood.accounting.search import least
 
 #: Relative error bound of exp(log_delta) for δ ≥ 1e-300, used to round δ upwards.
@@ -28,18 +29,12 @@ def _legendre() -> tuple[Array, Array]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _mills(x: Array) -> Array:
-    from scipy.special import erfcx
-
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
-
-
 def _mills_slope(x: Array) -> Array:
     """1 − x·m(x) = −m'(x) > 0; its asymptotic series where the difference would cancel."""
     y = 1.0 / np.maximum(x, 50.0) ** 2
     far = y * (1 - y * (3 - y * (15 - y * (105 - y * (945 - y * 10395)))))
     near = np.minimum(x, 50.0)
-    return np.where(x > 50.0, far, 1.0 - near * _mills(near))
+    return np.where(x > 50.0, far, 1.0 - near * mills(near))
 
 
 def log_delta(mu: float, epsilon: float) -> float:
@@ -50,19 +45,17 @@ def log_delta(mu: float, epsilon: float) -> float:
     """
     if mu == 0.0:
         return math.log(-math.expm1(epsilon)) if epsilon < 0 else -math.inf
-    from scipy.special import ndtr
-
     z = epsilon / mu
     a, b = z - mu / 2, z + mu / 2
     if (a >= 0 and mu <= 4) or (a < 0 and mu <= 1 and a > -4):
         nodes, weights = _legendre()
         bracket = mu * float(np.sum(weights * _mills_slope(a + mu * nodes)))
     elif a >= 0:
-        bracket = float(_mills(np.array(a))) - float(_mills(np.array(b)))
+        bracket = float(mills(a)) - float(mills(b))
     else:
         value = float(ndtr(-a))
         if b > -30:
-            value -= math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * float(_mills(np.array(b)))
+            value -= math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * float(mills(b))
         else:
             value -= math.exp(epsilon) * float(ndtr(-b))
         return math.log(min(max(value, 5e-324), 1.0))

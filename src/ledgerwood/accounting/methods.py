@@ -17,6 +17,7 @@ import numpy as np
 from ledgerwood.accounting import gdp as gaussian
 from ledgerwood.accounting.algebra import Cost
 from ledgerwood.accounting.conversion import epsilon_from_rdp, log_delta_from_rdp
+from ledgerwood.accounting.normal import log_factorial
 from ledgerwood.accounting.search import least
 from ledgerwood.errors import MethodUnavailable
 
@@ -132,10 +133,8 @@ def equal_steps(cost: Cost, method: str = "kov") -> tuple[float, int]:
 
 @lru_cache(maxsize=64)
 def _kov_terms(size: float, k: int) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.special import gammaln
-
     i = np.arange(k // 2 + 1, dtype=np.float64)  # outcomes with loss (k-2i)ε >= 0
-    logs = gammaln(k + 1) - gammaln(i + 1) - gammaln(k - i + 1) - i * size - k * math.log1p(math.exp(-size))
+    logs = log_factorial(k) - log_factorial(i) - log_factorial(k - i) - i * size - k * math.log1p(math.exp(-size))
     return (k - 2 * i) * size, logs
 
 

@@ -9,7 +9,7 @@ The smallest profile that holds for every :math:`\varepsilon`-bounded-range mech
 :class:`RangeProfile` holds the profile of a composition computed by :mod:`ledgerwood.accounting.recursion`:
 an upper end (chords of upper values, linear in :math:`e^\gamma`) and a lower end (lines below the profile).
 Every number it returns is rounded outwards. Elementary functions are taken to be right to 8 ulp,
-``scipy.special.erfcx`` and ``ndtr`` to 32 ulp.
+Mills' ratio (of x ≥ −2) and ``ndtr`` (of x ≥ 0) to 32 ulp.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood.accounting.normal import mills, ndtr
 from ledgerwood.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -276,15 +277,13 @@ def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
     The difference cancels for small mu; :math:`-m'(x) = 1 - x m(x)` is convex and decreasing, so that the
     difference also lies between mu times -m' at the midpoint and mu times the mean of -m' at the ends.
     """
-    from scipy.special import ndtr
-
     distance = np.abs(gamma)
     sign = 1.0 if upper else -1.0
     b0 = distance / mu + mu / 2
     a = distance / mu - mu / 2 - sign * 4 * _ULP * b0
     b = np.maximum(a + mu, 0.0)
     density, error = _density(a)
-    near, far = _mills(np.maximum(a, -2.0)), _mills(b)
+    near, far = mills(np.maximum(a, -2.0)), mills(b)
     up, down = (_UP, _DOWN) if upper else (_DOWN, _UP)
     difference = near * up - far * down
     if upper:
@@ -294,8 +293,8 @@ def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
         value = np.where(a > -1.0, small, ndtr(-a) * up - density * far * (1 - error)) * (1 + error)
     else:
         middle = (a + b) / 2
-        mills = _mills(np.maximum(middle, -2.0))
-        midpoint = 1.0 - middle * mills - 32 * _ULP * np.abs(middle) * mills
+        ratio = mills(np.maximum(middle, -2.0))
+        midpoint = 1.0 - middle * ratio - 32 * _ULP * np.abs(middle) * ratio
         midpoint = np.where(middle > -2.0, midpoint, 0.0)
         small = density * np.maximum(difference, mu * midpoint * _DOWN)
         value = np.where(a > -1.0, small, ndtr(-a) * up - density * far * (1 + error)) * (1 - error)
@@ -306,8 +305,6 @@ def _gaussian_profile(mu: float, gamma: Array, *, upper: bool) -> Array:
 
 def _gaussian_tail(mu: float, gamma: Array, margin: float) -> tuple[Array, Array]:
     r"""Bracket :math:`e^\gamma \Phi(-\gamma/\mu - \mu/2)`, gamma being known to ``margin``."""
-    from scipy.special import ndtr
-
     b = gamma / mu + mu / 2
     slip = 4 * _ULP * (np.abs(gamma) / mu + mu / 2) + margin / mu
     density, error = _density(b - mu)
@@ -315,7 +312,7 @@ def _gaussian_tail(mu: float, gamma: Array, margin: float) -> tuple[Array, Array
     error = error + slip * (np.abs(b - mu) + 2.0)
     value = np.where(
         b > -1.0,
-        density * _mills(np.maximum(b, -2.0)),
+        density * mills(np.maximum(b, -2.0)),
         np.exp(np.minimum(gamma, 0.0)) * ndtr(-b),
     )
     return value * np.maximum(1 - 2 * error, 0.0), value * (1 + 2 * error) + _SMALLEST
@@ -324,12 +321,6 @@ def _gaussian_tail(mu: float, gamma: Array, margin: float) -> tuple[Array, Array
 def _density(a: Array) -> tuple[Array, Array]:
     """Normal density and a bound on its relative error."""
     return np.exp(-0.5 * a * a) / math.sqrt(2 * math.pi), _ULP * (32 + a * a)
-
-
-def _mills(x: Array) -> Array:
-    from scipy.special import erfcx
-
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2.0)))
 
 
 def _pmf(losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float) -> tuple[Array, Array]:

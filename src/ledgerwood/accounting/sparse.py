@@ -13,6 +13,7 @@ from ledgerwood.accounting.algebra import Atom, Cost
 from ledgerwood.accounting.checks import Array
 from ledgerwood.accounting.costs import RDP, PureDP, group_curve, set_fields
 from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.accounting.normal import log_ndtr
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -151,7 +152,6 @@ def _log_stopping_moment(alpha: float, shift: float, queries: int) -> float:
     """
     if shift == 0.0:
         return 0.0
-    from scipy.special import log_ndtr
 
     def logs(u: Array) -> tuple[Array, Array]:
         tail = log_ndtr(-u)

@@ -15,6 +15,7 @@ from ledgerwood.accounting.algebra import Atom, Composition, Cost
 from ledgerwood.accounting.checks import Array
 from ledgerwood.accounting.costs import RDP, BoundedRange, PureDP, group_curve, set_fields
 from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.accounting.normal import log_factorial
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -178,15 +179,14 @@ def _from_curve(curve: Any, rate: float, alpha: Array) -> Array:
     .. math:: e^{(\alpha-1)D'}\le(1-q)^{\alpha-1}(\alpha q-q+1)+\binom\alpha2 q^2(1-q)^{\alpha-2}e^{D_2}
               +3\sum_{l=3}^{\alpha}\binom\alpha l(1-q)^{\alpha-l}q^l e^{(l-1)D_l}
     """
-    from scipy.special import gammaln
 
     def at_integer(a: int) -> float:
         orders = np.arange(2, a + 1, dtype=np.float64)
         values = curve(orders)
         logs = (
-            gammaln(a + 1)
-            - gammaln(orders + 1)
-            - gammaln(a - orders + 1)
+            log_factorial(a)
+            - log_factorial(orders)
+            - log_factorial(a - orders)
             + (a - orders) * math.log1p(-rate)
             + orders * math.log(rate)
             + (orders - 1) * values

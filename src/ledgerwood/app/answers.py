@@ -23,7 +23,6 @@ from ledgerwood.errors import FormatError, ParameterError
 if TYPE_CHECKING:
     from ledgerwood.accounting import Cost, Plan
 
-_FALSE_ALARM = 0.05
 _LARGE = 5000  # more releases than this are calibrated, and drawn, by Rényi accounting
 
 
@@ -148,7 +147,6 @@ def _by_noise(plan: Plan) -> list[dict[str, float]]:
 def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]) -> dict[str, Any]:
     leaf = LeafNoise.of(facts, plan)
     points = curves.profile(plan.cost, epsilons, method)
-    caught = 1 - curves.missed(points, _FALSE_ALARM)
     return plain(  # type: ignore[no-any-return]
         {
             "facts": facts.to_dict(),
@@ -161,7 +159,7 @@ def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]
             "leaf": [{"rows": n, "error": leaf.error(n)} for n in curves.leaf_sizes(facts.rows)] if leaf else [],
             "profile": [{"epsilon": e, "delta": d} for e, d in points],
             "tradeoff": [{"alarm": a, "missed": b} for a, b in curves.tradeoff(points)],
-            "words": _words(facts, caught),
+            "words": _words(facts, points),
         }
     )
 
@@ -181,18 +179,9 @@ def _why(facts: Facts) -> list[dict[str, str]]:
     return [] if choice is None else [{"name": r.name, "value": shown(r.value), "why": r.why} for r in choice.reasons]
 
 
-def _words(facts: Facts, caught: float) -> dict[str, str]:
-    records, was = ("record", "was") if facts.unit_rows == 1 else (f"records, {facts.unit_rows} at most,", "were")
-    relation = (
-        f"{was} in the data" if facts.neighbours == "add_remove" else "was as they suspect or replaced by another"
-    )
+def _words(facts: Facts, points: list[tuple[float, float]]) -> dict[str, str]:
     return {
-        "attack": (
-            f"Suppose someone who knows everything else tries to tell from the published model whether one person's "
-            f"{records} {relation}. If they accept to be wrong about {100 * _FALSE_ALARM:.0f} in 100 people whose data "
-            f"were not used, they will recognise at most {100 * caught:.1f} in 100 people whose data were. Blind "
-            f"guessing recognises {100 * _FALSE_ALARM:.0f}."
-        ),
+        "attack": curves.attack_sentence(points, facts.neighbours, facts.unit_rows),
         "epsilon": price(facts.epsilon),
         "delta": price(facts.target_delta),
     }

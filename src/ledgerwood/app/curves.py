@@ -99,6 +99,25 @@ def missed(points: Sequence[tuple[float, float]], false_alarm: float) -> float:
     return min(max(bounds), 1.0)
 
 
+def attack_sentence(
+    points: Sequence[tuple[float, float]], neighbours: str, unit_rows: int = 1, false_alarm: float = 0.05
+) -> str:
+    """Return in words what the best attacker can tell, given a valid profile.
+
+    >>> print(attack_sentence([(0.0, 0.0)], "add_remove")[-81:])
+    recognise at most 5.0 in 100 people whose data were. Blind guessing recognises 5.
+    """
+    records, was = ("record", "was") if unit_rows == 1 else (f"records, {unit_rows} at most,", "were")
+    relation = f"{was} in the data" if neighbours == "add_remove" else "was as they suspect or replaced by another"
+    caught = math.ceil(1000 * (1 - missed(points, false_alarm)) - 1e-9) / 10  # "at most": rounded up
+    return (
+        f"Suppose someone who knows everything else tries to tell from the published model whether one person's "
+        f"{records} {relation}. If they accept to be wrong about {100 * false_alarm:.0f} in 100 people whose data were "
+        f"not used, they will recognise at most {caught:.1f} in 100 people whose data were. Blind guessing recognises "
+        f"{100 * false_alarm:.0f}."
+    )
+
+
 def tradeoff(points: Sequence[tuple[float, float]], steps: int = 40) -> list[tuple[float, float]]:
     """Return the trade-off curve: (false alarms, missed detections)."""
     rates = sorted({*(i / steps for i in range(steps + 1)), 0.01, 0.05})

@@ -16,6 +16,7 @@ import typer
 from ledgerwood.app import opboost_config as config
 from ledgerwood.app.options import App, Json, examples
 from ledgerwood.app.show import Answer
+from ledgerwood.app.tables import check_output
 from ledgerwood.errors import FormatError, ParameterError
 
 app = App(
@@ -57,10 +58,15 @@ def serve(file: Config, json: Json = False) -> None:
 
 
 @app.command(epilog=examples("ledgerwood opboost train --config lender/a.toml"))
-def train(file: Config, json: Json = False) -> None:
+def train(
+    file: Config,
+    report: Annotated[str | None, typer.Option(metavar="FILE", help="Also write a report.")] = None,
+    json: Json = False,
+) -> None:
     """Party A: fetch the columns, train, ask for the split values, write the model. Run it again after a crash."""
     from ledgerwood.learners.vertical import FeatureClient, id_digest, train_vertical
 
+    check_output("report", report)
     settings = config.Settings.read(file, {"data", "id", "label", "state", "tls", "secrets", "learner", "party"})
     table, ids = config.read_table(settings.path("data"), settings.text("id"), guess_types=True)
     label = settings.text("label")
@@ -78,11 +84,15 @@ def train(file: Config, json: Json = False) -> None:
     model = train_vertical(learner, y, clients, state, X=own if own.num_columns else None)
     if type(model.learner).__module__.startswith("xgboost"):
         model.to_xgboost().save_model(state / "model.json")
+    if report is not None:
+        from ledgerwood.app import report as write
+
+        write(model, report)
     counts = [
         {"party": p.party, "columns": len(p.names), "split_values": sum(map(len, p.values))} for p in model.parties
     ]
     lines = [f"{row['party']}: {row['columns']} columns, {row['split_values']} split values" for row in counts]
-    answer = Answer({"model": str(state / "model.pkl"), "parties": counts})
+    answer = Answer({"model": str(state / "model.pkl"), "report": report, "parties": counts})
     answer.say("\n".join([*lines, f"model written to {state / 'model.pkl'}"])).print(as_json=json)
 
 

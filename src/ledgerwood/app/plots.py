@@ -46,7 +46,7 @@ def plot_composition(
     methods
         Accounting methods, in the order of the legend.
     """
-    axes = _axes(axes)
+    axes = axes if axes is not None else new_axes()
     counts = sorted(set(times))
     drawn = 0
     for method in methods:
@@ -68,13 +68,15 @@ def plot_profile(
     cost: Cost, *, delta: float | None = None, epsilons: Sequence[float] | None = None, axes: Any = None
 ) -> Any:
     """Draw the privacy profile: delta at every epsilon; the point at ``delta`` is marked if one is given."""
-    axes = _axes(axes)
+    axes = axes if axes is not None else new_axes()
     target = _finite_epsilon(cost, delta)
     points = curves.profile(cost, curves.grid(target, 13) if epsilons is None else epsilons, None)
     shown = [(e, d) for e, d in points if d > 1e-15]
     axes.plot(*zip(*shown), color=_COLOURS["optimal"], marker="o", markersize=3)
     if delta:
-        axes.plot([target], [delta], marker="D", color=_COLOURS["rdp"], markersize=8, fillstyle="none", linestyle="")
+        style = {"color": _COLOURS["rdp"], "markersize": 8, "fillstyle": "none", "linestyle": ""}
+        axes.plot([target], [delta], marker="D", label=f"epsilon = {target:.4g} at {delta:.3g}", **style)
+        axes.legend(frameon=False)
     axes.set(xlabel="epsilon", ylabel="delta", yscale="log")
     return _finished(axes)
 
@@ -84,7 +86,7 @@ def plot_tradeoff(cost: Cost, *, delta: float | None = None, axes: Any = None) -
 
     The curve is made of guarantees (epsilon, delta) for epsilons around that of ``delta``, 1e-6 by default.
     """
-    axes = _axes(axes)
+    axes = axes if axes is not None else new_axes()
     target = _finite_epsilon(cost, delta)
     curve = curves.tradeoff(curves.profile(cost, curves.grid(target, 15), None), steps=100)
     alarms, missed = zip(*curve)
@@ -99,26 +101,28 @@ def plot_tradeoff(cost: Cost, *, delta: float | None = None, axes: Any = None) -
 def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
     """Draw where the budget of a calibrated plan goes, with the noise of each kind of release."""
     rows = list(plan.table())
-    axes = _axes(axes, height=1.2 + 0.55 * len(rows))
+    axes = axes if axes is not None else new_axes(height=1.2 + 0.55 * len(rows))
     places = range(len(rows))
     bars = axes.barh(places, [row["spend"] for row in rows], color=_COLOURS["optimal"], height=0.6)
     texts = [f"{100 * r['spend']:.0f} %: {r['times']} × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
     axes.bar_label(bars, texts, padding=4, fontsize=9)
     axes.set_yticks(places, [row["label"] for row in rows])
     axes.invert_yaxis()
-    axes.set(xlabel="part of the budget", xlim=(0, 1.45))
+    axes.set(xlabel="part of the budget", xlim=(0, 1.6))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-    return _finished(axes)
+    axes.spines["bottom"].set_bounds(0, 1)
+    return _finished(axes, grid="x")
 
 
 def bars(names: Sequence[str], values: Sequence[float], label: str, *, axes: Any = None) -> Any:
     """Draw named numbers as horizontal bars, the first on top."""
-    axes = _axes(axes)
+    axes = axes if axes is not None else new_axes(height=1.0 + 0.3 * len(names))
     axes.barh(range(len(names)), values, color=_COLOURS["optimal"], height=0.6)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
+    axes.axvline(0, color="#777777", linewidth=0.8)
     axes.set(xlabel=label)
-    return _finished(axes)
+    return _finished(axes, grid="x")
 
 
 def _finite_epsilon(cost: Cost, delta: float | None) -> float:
@@ -130,21 +134,20 @@ def _finite_epsilon(cost: Cost, delta: float | None) -> float:
     raise ParameterError("cost", "have a finite epsilon at delta = 0.5", cost)
 
 
-def _axes(axes: Any, height: float = 4.0) -> Any:
-    """Return the axes given, or new ones that no window will show by themselves."""
-    if axes is not None:
-        return axes
+def new_axes(width: float = 6.4, height: float = 4.0) -> Any:
+    """Return axes of a new figure that no window will show by itself; sizes are in inches."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingDependency("matplotlib", "a plot", "cli") from None
-    figure = Figure(figsize=(6.4, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
 
 
-def _finished(axes: Any) -> Any:
-    axes.grid(alpha=0.25)
+def _finished(axes: Any, grid: str = "both") -> Any:
+    axes.set_axisbelow(True)
+    axes.grid(alpha=0.25, axis=grid)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

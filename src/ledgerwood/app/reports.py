@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import html
-import io
+import inspect
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledgerwood._version import __version__
-from ledgerwood.app import plots
-from ledgerwood.app.show import shown
+from ledgerwood.app import curves, pieces, plots
+from ledgerwood.app.show import price, shown
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
+    from ledgerwood.accounting import Plan
     from ledgerwood.verification import AuditReport
 
-_STYLE = """
-body { font: 16px/1.55 system-ui, "Segoe UI", Arial, sans-serif; color: #1d2421; background: #f6f4ee; margin: 0; }
-main { max-width: 900px; margin: 0 auto; padding: 1.5rem; }
-h1, h2 { font-family: Georgia, serif; line-height: 1.25; } h2 { margin-top: 2rem; }
-section, blockquote { background: #fffefb; border: 1px solid #d9d6cb; border-radius: 12px; padding: .4rem 1.2rem 1rem; }
-blockquote { border-left: 5px solid #17624a; margin: 0; padding: .9rem 1.2rem; white-space: pre-line; }
-.warn { border-color: #9a3412; background: #fdeee4; color: #7c2d12; font-weight: 600; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #e8e5dc; vertical-align: top; }
-pre { background: #f6f4ee; border: 1px solid #d9d6cb; border-radius: 8px; padding: .7rem; overflow-x: auto; }
-figure { margin: 1rem 0 0; } img { max-width: 100%; } figcaption { color: #56615b; font-size: .9rem; }
-@media (prefers-color-scheme: dark) {
-  body { background: #12171a; color: #e9ece8; } section, blockquote { background: #1a2125; border-color: #323c40; }
-  pre { background: #12171a; border-color: #323c40; } th, td { border-color: #323c40; }
-  img { background: #fff; border-radius: 8px; } figcaption { color: #a9b5ae; }
-  .warn { background: #3a231a; color: #ffb088; }
-}
-"""
-
-
 _READABLE = 16  # leaves of a tree that is drawn
+_LISTED = 12  # features or coefficients that are listed
 
 
 def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | None = None) -> Path:
@@ -50,14 +30,12 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
     Parameters
     ----------
     model
-        A fitted estimator of :mod:`ledgerwood.learners`.
+        A fitted estimator of :mod:`ledgerwood.learners`, a ``VerticalModel`` or a ``Federation``.
     path
         The file to write.
     audit
         The result of an audit of this kind of training, if one was run.
     """
-    if not hasattr(model, "receipt_"):
-        raise ParameterError("model", "be a fitted private estimator", type(model).__name__)
     file = Path(path)
     file.write_text(page(model, audit=audit), encoding="utf-8")
     return file
@@ -65,29 +43,16 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
 
 def page(model: Any, *, audit: AuditReport | None = None) -> str:
     """Return the report as HTML."""
-    statement = model.privacy_statement()
-    name = _title(model)
-    warning = "" if statement.private else '<p class="warn">This fit is not private: see the statement.</p>'
-    body = [
-        f"<h1>{_text(name)}</h1>",
-        warning,
-        f"<h2>What may be published</h2><blockquote>{_text(_joined(str(statement)))}</blockquote>",
-        _section(
-            "Plan and ledger", _plan_and_ledger(model) + _figure(lambda: plots.plot_plan(model.plan_), "The plan")
-        ),
-        _section("The guarantee", _guarantee(model)),
-        _section("The model", _model(model)),
-        _section("Audit", _audit(audit)),
-        _section("Reproduce", _reproduce(model)),
-    ]
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{_text(name)}: privacy report</title><style>{_STYLE}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
+    kind = type(model).__name__
+    if hasattr(model, "receipt_"):
+        name, body = _title(model), _of_estimator(model)
+    elif kind in ("VerticalModel", "Federation"):
+        from ledgerwood.app import party_reports
+
+        name, body = party_reports.TITLES[kind], party_reports.PAGES[kind](model)
+    else:
+        raise ParameterError("model", "be a fitted private estimator", kind)
+    return pieces.document(name, [*body, pieces.section("Audit", _audit(audit))])
 
 
 def _title(model: Any) -> str:
@@ -96,56 +61,108 @@ def _title(model: Any) -> str:
     return name if choice is None else f"{name}: {choice.model}"
 
 
-def _plan_and_ledger(model: Any) -> str:
-    """The plan's releases beside what the journal says was released."""
-    counts = model.receipt_.counts()
-    rows = []
-    for row in model.plan_.table():
-        done = counts.get(row["label"], 0)
-        noise = f"{row['noise'] or 'scale'} = {row['scale']:.6g}" if row["scale"] else ""
-        rows.append((row["label"], row["cost"], noise, row["times"], done, "yes" if done == row["times"] else "no"))
-    return _table(["Release", "Cost", "Noise", "Planned", "Released", "As planned"], rows)
-
-
-def _guarantee(model: Any) -> str:
-    from ledgerwood.app import curves
-
-    plan = model.plan_
-    account = plan.account()
-    rows = []
-    for method, value in account.table.items():
-        epsilon = f"{value:.5g}" if isinstance(value, float) else ""
-        rows.append((curves.NAMES[method], epsilon, "" if isinstance(value, float) else value))
-    pictures = _figure(
-        lambda: plots.plot_profile(plan.cost, delta=plan.delta), "The privacy profile: every point holds"
+def _of_estimator(model: Any) -> Iterator[str]:
+    statement = model.privacy_statement()
+    if not statement.private:
+        yield '<p class="warn">This fit is not private: see the statement.</p>'
+    done, planned = len(model.receipt_), statement.planned
+    yield pieces.facts(
+        [
+            ("Epsilon", price(statement.epsilon)),
+            ("Delta", price(statement.delta)),
+            ("Protected", statement.unit),
+            ("Releases", f"{done}, as planned" if done == planned else f"{done} of {planned} planned"),
+        ]
     )
-    pictures += _figure(lambda: plots.plot_tradeoff(plan.cost, delta=plan.delta), "What an attacker must put up with")
-    return _table(["Accountant", f"Epsilon at delta = {plan.delta:.3g}", "Remark"], rows) + pictures
+    yield pieces.statement(statement.paragraphs())
+    yield pieces.section("Plan and ledger", plan_table(model.plan_, model.receipt_.counts()))
+    yield pieces.section("The guarantee", guarantee(model.plan_, _rows_of_a_unit(model)))
+    yield pieces.section("The model", _model(model))
+    yield pieces.section("Reproduce", _reproduce(model))
+
+
+def plan_table(plan: Plan, counts: dict[str, int] | None = None) -> str:
+    """Return the plan's releases, beside what a journal says was released, and where the budget goes."""
+    rows = []
+    for row in plan.table():
+        noise = f"{row['noise'] or 'scale'} = {row['scale']:.6g}" if row["scale"] else ""
+        planned = [row["label"], row["cost"], noise, row["times"]]
+        done = [] if counts is None else [counts.get(row["label"], 0)]
+        rows.append([*planned, *done, *("yes" if done[0] == row["times"] else "no" for _ in done)])
+    columns = ["Release", "Cost", "Noise", "Planned", *(["Released", "As planned"] if counts is not None else [])]
+    listed = pieces.table("The plan and what was released", columns, rows, numbers=("Planned", "Released"))
+    return listed + pieces.figure(lambda: plots.plot_plan(plan), "Where the budget goes")
+
+
+def guarantee(plan: Plan, unit_rows: int = 1) -> str:
+    """Return the price by every accountant, what an attacker could tell, and both curves."""
+    account = plan.account()
+    delta = plan.delta or 0.0
+    rows = [
+        (curves.NAMES[name], price(value), "the tightest" if name == account.method else "")
+        for name, value in account.table.items()
+        if isinstance(value, float)
+    ]
+    others = [curves.NAMES[name] for name, value in account.table.items() if not isinstance(value, float)]
+    listed = pieces.table("Epsilon by every accountant", ["Accountant", "Epsilon", "Note"], rows, numbers=("Epsilon",))
+    listed = pieces.paragraph(f"Epsilon at delta = {price(delta)}, by every accountant that can price it:") + listed
+    if others:
+        listed += pieces.paragraph(f"Not for these releases: {'; '.join(others)}.")
+    points = curves.profile(plan.cost, curves.grid(plan.epsilon or 1.0, 12), None)
+    words = curves.attack_sentence(points, str(plan.neighbours), unit_rows)
+    profile = pieces.figure(
+        lambda: plots.plot_profile(plan.cost, delta=delta, axes=plots.new_axes(4.4, 3.6)),
+        "The privacy profile: every point of it holds.",
+        "The privacy profile: delta falls as epsilon grows.",
+    )
+    attack = pieces.figure(
+        lambda: plots.plot_tradeoff(plan.cost, delta=delta, axes=plots.new_axes(4.4, 3.6)),
+        "What an attacker must put up with: below the line nobody gets.",
+        words,
+    )
+    return listed + pieces.paragraph(words) + pieces.side_by_side(profile, attack)
+
+
+def _rows_of_a_unit(model: Any) -> int:
+    schema = getattr(model, "schema", None)
+    return 1 if schema is None or schema.unit is None else int(schema.max_rows_per_unit)
 
 
 def _model(model: Any) -> str:
     parts = []
     if hasattr(model, "choice_"):
         rows = [(reason.name, shown(reason.value) or "none", reason.why) for reason in model.choice_.reasons]
-        parts.append(_table(["Chosen from public facts", "Value", "Why"], rows))
+        parts.append(pieces.table("What was chosen", ["Chosen from public facts", "Value", "Why"], rows))
     if hasattr(model, "encoder_"):
         learner = model.fitted_learner() if hasattr(model, "fitted_learner") else model
-        parts.append(_coefficients(getattr(learner, "linear", learner)))  # the first part of a linear start
+        linear = getattr(learner, "linear", learner)  # the first part of a linear start
+        parts.append(_coefficients(linear, getattr(model, "classes_", None)))
     if hasattr(model, "forest_"):
         trees = len(model.forest_.trees)
-        parts.append(f"<p>{trees} trees; everything shown here is made of released numbers.</p>")
+        parts.append(pieces.paragraph(f"{trees} trees. Everything shown here is made of released numbers."))
     importances = getattr(model, "feature_importances_", None)
-    names = getattr(model, "feature_names_in_", None)
     if importances is not None:
-        columns = [str(n) for n in names] if names is not None else [f"column {i}" for i in range(len(importances))]
-        ranked = sorted(zip(importances.tolist(), columns), reverse=True)[:12]
-        parts.append(_table(["Feature", "Importance"], [(column, f"{value:.3f}") for value, column in ranked]))
-    for method, caption in (("plot_shapes", "What the model says of each feature"), ("plot_tree", "The first tree")):
+        parts.append(_importances(importances.tolist(), getattr(model, "feature_names_in_", None)))
+    for method, caption in (
+        ("plot_shapes", "What each feature adds to the score; bands are two standard deviations of the noise"),
+        ("plot_tree", "The first tree: up where the test holds; at the ends what is added to the score"),
+    ):
         draw = getattr(model, method, None)
         if callable(draw) and (method != "plot_tree" or _is_small(model)):
             with contextlib.suppress(ParameterError):  # shapes are for additive models
-                parts.append(_figure(draw, caption))
-    return "".join(parts) or "<p>This model has no pictures of its own.</p>"
+                parts.append(pieces.figure(draw, caption))
+    return "".join(parts) or pieces.paragraph("This model has no pictures of its own.")
+
+
+def _importances(values: list[float], names: Any) -> str:
+    columns = [str(n) for n in names] if names is not None else [f"column {i}" for i in range(len(values))]
+    ranked = sorted(zip(columns, values, strict=True), key=lambda row: -row[1])
+    listed = [row for row in ranked[:_LISTED] if row[1] >= 5e-4]
+    if not listed:
+        return pieces.paragraph("No feature stands out from the noise.")
+    left = len(ranked) - len(listed)
+    more = f"{left} more features have less, or nothing beyond the noise." if left > 1 else "One more feature has less."
+    return pieces.bars("Importances", ("Feature", "Importance"), listed) + (pieces.paragraph(more) if left else "")
 
 
 def _is_small(model: Any) -> bool:
@@ -153,72 +170,68 @@ def _is_small(model: Any) -> bool:
     return hasattr(model, "forest_") and int(model.forest_.trees[0].weights.shape[-1]) <= _READABLE
 
 
-def _coefficients(model: Any) -> str:
-    """The largest coefficients of a linear model, as a table and a picture."""
+def _coefficients(model: Any, classes: Any) -> str:
+    """The intercept and the largest coefficients of a linear model, as a table and a picture."""
     import numpy as np
 
-    found = np.atleast_2d(model.coef_)
-    largest = np.argsort(-np.abs(found).max(axis=0), kind="stable")[:12].tolist()
-    names = [model.encoder_.names[i] for i in largest]
-    outputs = ["Coefficient"] if len(found) == 1 else [f"Coefficient for {label}" for label in model.classes_]
-    rows = [(name, *(f"{found[k, i]:.3g}" for k in range(len(found)))) for name, i in zip(names, largest)]
-    picture = _figure(lambda: plots.bars(names, found[0, largest].tolist(), "coefficient"), "The largest coefficients")
-    return _table(["Column of the design", *outputs], rows) + (picture if len(found) == 1 else "")
+    found, constants = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    columns = model.encoder_.names[1:] if model.encoder_.intercept else model.encoder_.names
+    largest = np.argsort(-np.abs(found).max(axis=0), kind="stable")[:_LISTED].tolist()
+    names = [columns[i] for i in largest]
+    outputs = ["Coefficient"] if len(found) == 1 else [f"for {label}" for label in classes]
+    rows = [("(intercept)", *(f"{value:.3g}" for value in constants))] if model.encoder_.intercept else []
+    rows += [(name, *(f"{value:.3g}" for value in found[:, i])) for name, i in zip(names, largest, strict=True)]
+    listed = pieces.table("Coefficients", ["Column of the design", *outputs], rows, numbers=outputs)
+    left = len(columns) - len(largest)
+    more = pieces.paragraph(f"{left} more columns have smaller coefficients.") if left else ""
+    if len(found) > 1:
+        return listed + more
+    values = found[0, largest].tolist()
+    return listed + more + pieces.figure(lambda: plots.bars(names, values, "coefficient"), "The largest coefficients")
 
 
 def _audit(audit: AuditReport | None) -> str:
     if audit is None:
         return "<p>No audit was attached. <code>ledgerwood audit</code> runs one.</p>"
-    return _pre("The result of the audit", audit)
+    return pieces.pre("The result of the audit", audit)
 
 
 def _reproduce(model: Any) -> str:
+    name = type(model).__name__
+    usual = {key: value.default for key, value in inspect.signature(type(model)).parameters.items()}
     left_out = ("schema", "callbacks", "verbose")
-    given = {k: v for k, v in model.get_params(deep=False).items() if v is not None and k not in left_out}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    code = f"from ledgerwood.learners import {type(model).__name__}\n\nmodel = {type(model).__name__}({arguments})"
-    schema = getattr(model, "schema", None)
-    to_json = getattr(schema, "to_json", None)
-    declared = json.dumps(json.loads(to_json())) if callable(to_json) else ""
-    listed = f"<p>The declared schema:</p>{_pre('The schema', declared)}" if declared else ""
-    where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    given = [
+        f"{key}={value!r}"
+        for key, value in model.get_params(deep=False).items()
+        if key not in left_out and (key == "epsilon" or repr(value) != repr(usual.get(key)))
+    ]
+    to_json = getattr(getattr(model, "schema", None), "to_json", None)
+    schema = to_json() if callable(to_json) else None
+    lines = [f"from ledgerwood.learners import {name}{', Schema' if schema else ''}", ""]
+    if schema:
+        lines.append('schema = Schema.from_json(open("schema.json").read())  # the declared schema, below')
+        given.append("schema=schema")
+    lines += [f"model = {name}({', '.join(given)})", "model.fit(X, y)"]
+    where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
-    plan = json.dumps(json.loads(model.plan_.to_json()))
-    return f"{_pre('Python', code)}{listed}<p>{_text(where)}. {fresh}</p><p>The plan:</p>{_pre('The plan', plan)}"
+    return (
+        pieces.pre("Python", "\n".join(lines))
+        + (pieces.folded("The declared schema", _indented(schema)) if schema else "")
+        + pieces.folded("The plan", _indented(model.plan_.to_json()))
+        + pieces.paragraph(f"{where} {fresh}")
+    )
 
 
-# ---- pieces of HTML
-
-
-def _text(value: Any) -> str:
-    return html.escape(str(value))
-
-
-def _pre(label: str, text: Any) -> str:
-    """Text as it is; what may scroll is reached by keyboard and has a name."""
-    return f'<pre tabindex="0" role="region" aria-label="{_text(label)}">{_text(text)}</pre>'
-
-
-def _joined(text: str) -> str:
-    """Undo the wrapping of a statement: the browser wraps."""
-    return " ".join(text.split())
-
-
-def _section(title: str, body: str) -> str:
-    return f"<h2>{_text(title)}</h2><section>{body}</section>"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _figure(draw: Callable[[], Any], caption: str) -> str:
-    drawn = draw()
-    figure = getattr(drawn, "figure", None) or drawn
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=110, bbox_inches="tight")
-    picture = base64.b64encode(stream.getvalue()).decode()
-    image = f'<img alt="{_text(caption)}" src="data:image/png;base64,{picture}">'
-    return f"<figure>{image}<figcaption>{_text(caption)}</figcaption></figure>"
+def _indented(text: str) -> str:
+    """JSON with a line for each entry of the two outer levels."""
+    outer = json.loads(text)
+    if not isinstance(outer, dict):
+        return json.dumps(outer)
+    lines = []
+    for key, value in outer.items():
+        if isinstance(value, list) and value and isinstance(value[0], list | dict):
+            inner = ",\n".join(f"    {json.dumps(item, ensure_ascii=False)}" for item in value)
+            lines.append(f"  {json.dumps(key)}: [\n{inner}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}"

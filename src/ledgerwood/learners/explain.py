@@ -12,6 +12,7 @@ their squares.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,7 +236,7 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
     """Draw the most important shapes with bands of two standard deviations of the noise; returns a figure."""
     found = shapes(model, interactions=interactions)
     chosen = [found[i] for i in np.argsort(-importances(model), kind="stable")[:features]]
-    columns = min(3, len(chosen))
+    columns = min(2, len(chosen))
     figure = _figure(4.2 * columns, 3.0 * -(-len(chosen) // columns))
     for place, shape in enumerate(chosen):
         axes = figure.add_subplot(-(-len(chosen) // columns), columns, place + 1)
@@ -249,40 +250,40 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
             x = np.arange(len(middle))
             axes.errorbar(x, middle, yerr=band, fmt="o", color="tab:blue", ecolor="tab:blue", alpha=0.8)
             labels = [str(value) for value in (shape.categories or ("unknown",))]
-            axes.set_xticks(x, labels, rotation=60, ha="right", fontsize=7)
+            axes.set_xticks(x, labels, rotation=60, ha="right")
         axes.axhline(0, color="grey", linewidth=0.6)
-        axes.set_title(str(shape.name), fontsize=9)
-        axes.tick_params(labelsize=7)
+        axes.set_title(str(shape.name), fontsize=10)
+        axes.tick_params(labelsize=8)
     return figure
 
 
 def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
-    """Draw one tree; returns a matplotlib figure."""
+    """Draw one tree from left to right, up where a test holds; returns a matplotlib figure."""
     forest = forest_of(model)
     if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < len(forest.trees):
         raise ParameterError("tree", f"be a number from 0 to {len(forest.trees) - 1}", tree)
     found, edges = forest.trees[tree], forest.edges[forest.phase[tree]]
     depth = found.structure.depth
     leaves = 1 << depth
-    figure = _figure(max(5.0, 1.5 * leaves), 1.1 * (depth + 1))
+    figure = _figure(1.2 + 1.9 * depth, max(2.0, 0.4 * leaves))
     axes = figure.add_subplot()
     axes.set_axis_off()
-    axes.set(xlim=(0, leaves), ylim=(-0.5, depth + 0.5))
+    axes.set(xlim=(-0.5, depth + 0.3), ylim=(0, leaves))
     box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "grey"}
     for level in range(depth + 1):
-        width = leaves / (1 << level)
+        height = leaves / (1 << level)
         for place in range(1 << level):
-            x, y = (place + 0.5) * width, depth - level
+            y = leaves - (place + 0.5) * height
             if level < depth:
                 node = (1 << level) - 1 + place
                 for way in (-0.25, 0.25):
-                    axes.plot([x, x + way * width], [y, y - 1], color="grey", linewidth=0.8, zorder=0)
+                    axes.plot([level, level + 1], [y, y + way * height], color="grey", linewidth=0.8, zorder=0)
                 feature, side = _side(found, node, edges, right=False)
-                text = _text(model.columns_[feature], side, edges.cuts[feature])
+                text = textwrap.fill(_text(model.columns_[feature], side, edges.cuts[feature]), 26)
             else:
                 text = f"{found.weights[output, place] / _ONE:+.3f}"
-            axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, wrap=True)
-    axes.set_title(f"tree {tree} of {len(forest.trees)}: left if true", fontsize=9)
+            axes.text(level, y, text, ha="center", va="center", fontsize=8, bbox=box)
+    axes.set_title(f"tree {tree} of {len(forest.trees)}: up if true", fontsize=9)
     return figure
 
 

@@ -318,5 +318,5 @@ def _serialised(model: Any) -> Any:
         state = [part for part in state if part is not None]
     if isinstance(state, (Mapping, list)) and state:
         return state
-    plain = type(model).__repr__ is object.__repr__  # which shows the address
-    return type(model).__qualname__ if plain else repr(model)
+    text = repr(model)
+    return type(model).__qualname__ if text == object.__repr__(model) else text  # an address tells nothing

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from ledgerwood.accounting.normal import log_ndtr, ndtr
 from ledgerwood.errors import ParameterError
 
 __all__ = [
@@ -131,8 +132,6 @@ def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     centre
     (relative error below 1e-20); wide ones are differences of tails that are not close to each other.
     """
-    from scipy.special import log_ndtr, ndtr
-
     flip = a + b < 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     out = np.full(np.shape(a), -np.inf)

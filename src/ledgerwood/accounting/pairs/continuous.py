@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ledgerwood.accounting.normal import log_ndtr, mills
 from ledgerwood.accounting.pairs.base import (
     Array,
     LossPair,
@@ -49,8 +50,6 @@ class GaussianPair(LossPair):
         return log_p, log_q
 
     def _log_delta(self, epsilon: Array) -> Array:
-        from scipy.special import log_ndtr
-
         eps = epsilon
         a = self.mu / 2 - eps / self.mu
         b = -self.mu / 2 - eps / self.mu
@@ -66,11 +65,8 @@ def _mills_difference(x: Array, gap: float) -> Array:
     r"""Mills' ratio at x minus at x + gap, x >= -5: the integral of :math:`-m'(y) = 1 - y\,m(y)` if the gap
     is small.
     """
-    from scipy.special import erfcx
-
-    root = math.sqrt(2)
     x = np.maximum(x, -5.0)
-    plain = math.sqrt(math.pi / 2) * (erfcx(x / root) - erfcx((x + gap) / root))
+    plain = mills(x) - mills(x + gap)
     nodes, weights = np.polynomial.legendre.leggauss(12)
     total = np.zeros(np.shape(x))
     for node, weight in zip(nodes, weights, strict=True):
@@ -82,9 +78,7 @@ def _one_minus_y_mills(y: Array) -> Array:
     r""":math:`1 - y\,m(y)` with m Mills' ratio: direct below 12, by its asymptotic series above
     (rel. 1e-15).
     """
-    from scipy.special import erfcx
-
-    direct = 1 - y * math.sqrt(math.pi / 2) * erfcx(y / math.sqrt(2))
+    direct = 1 - y * mills(y)
     inverse = 1 / np.maximum(y, 12.0) ** 2
     series = np.zeros(np.shape(y))
     for j in range(14, 0, -1):  # 1/y^2 (1 - 3/y^2 (1 - 5/y^2 (...)))

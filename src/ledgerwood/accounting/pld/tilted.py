@@ -133,8 +133,6 @@ def _tail_end(parts: Sequence[GridPart], step: float, sign: int, scale: float, e
 
 def tilted_sum(parts: Sequence[GridPart], step: float, tilt: float, limit: int) -> TiltedSum | int:
     """Compose by FFT; the length needed instead, when it exceeds ``limit``."""
-    from scipy import fft
-
     tilted: list[GridPart] = []
     log_scale, relative, mean, variance = 0.0, 0.0, 0.0, 0.0
     for first, log_mass, count in parts:
@@ -169,12 +167,12 @@ def tilted_sum(parts: Sequence[GridPart], step: float, tilt: float, limit: int) 
     total = sum(count for _, _, count in parts)
     for first, log_p, count in tilted:
         ring = np.bincount(np.arange(first, first + len(log_p)) % size, weights=np.exp(log_p), minlength=size)
-        factor = fft.rfft(ring)
+        factor = np.fft.rfft(ring)
         reach = np.abs(factor) + (gamma + 2.0**-50)
         log_reach += count * np.log(reach)
         share += count * (gamma + 8 * UNIT_ROUNDOFF) / reach
         product *= _power(factor, count)
-    mass = fft.irfft(product, size)
+    mass = np.fft.irfft(product, size)
     error = np.exp(log_reach) * share + total * 2.0**-1000
     forward = math.sqrt(2 * float(np.sum(error * error)) / size)
     inverse = gamma * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)

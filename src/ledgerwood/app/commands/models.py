@@ -205,7 +205,10 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained page: statement, plan and ledger, the model in pictures, how to reproduce it."""
+    """Write one self-contained page: statement, plan and ledger, the model in pictures, how to reproduce it.
+
+    MODEL is a file that train wrote, or a federated model.
+    """
     from ledgerwood.app import report as write
 
     check_output("output", output)
@@ -215,8 +218,18 @@ def report(
 
         with open(audit, encoding="utf-8", errors="replace") as file:
             result = AuditReport.from_json(file.read())
-    path = write(_loaded(model), output, audit=result)
+    path = write(_federation(model) or _loaded(model), output, audit=result)
     Answer({"report": str(path)}).say(f"Written: {path}").print(as_json=json)
+
+
+def _federation(model: str) -> Any:
+    """Return a federated model if the file holds one."""
+    with open(model, "rb") as file:
+        if b'"ledgerwood.federation"' not in file.read(200):
+            return None
+    from ledgerwood.learners.federated.coordinator import Federation
+
+    return Federation.load(model)
 
 
 def _loaded(model: str) -> Any:

@@ -1,1 +1,43 @@
-"""Training on rows that many parties hold: the server sees noisy sums only."""
+"""Training on rows that many parties hold: the server sees noisy sums only.
+
+Names are imported at first use: declaring a task needs no Flower.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .coordinator import Coordinator, Federation
+    from .deployment import identities, write_parties
+    from .flower import write_app
+    from .node import Node
+    from .party import Party
+    from .task import FederatedTask
+
+_HOME = {
+    "Coordinator": "coordinator",
+    "FederatedTask": "task",
+    "Federation": "coordinator",
+    "Node": "node",
+    "Party": "party",
+    "identities": "deployment",
+    "write_app": "flower",
+    "write_parties": "deployment",
+}
+
+__all__ = [
+    "Coordinator",
+    "FederatedTask",
+    "Federation",
+    "Node",
+    "Party",
+    "identities",
+    "write_app",
+    "write_parties",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

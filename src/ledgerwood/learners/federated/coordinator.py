@@ -48,6 +48,13 @@ class Federation:
     """A finished training: the model and what it took.
 
     ``survivors`` are the parties whose sums each round opened, ``refusals`` what the others said.
+
+    >>> from ledgerwood.learners import Schema
+    >>> task = FederatedTask(Schema(bounds={0: (0, 1)}, classes=[0, 1]), (0,), {1: "aa" * 32, 2: "bb" * 32},
+    ...     threshold=2, rows=100, recipe="tr_cyc")
+    >>> begun = Federation(task, None, (), rounds=0, failed=0, survivors=(), refusals=(), bytes_received=0)
+    >>> "one record added or removed of any one party" in begun.statement()
+    True
     """
 
     task: FederatedTask
@@ -141,6 +148,27 @@ class Coordinator:
         The transport.
     progress
         Called after each round with (rounds done, survivors).
+
+    Examples
+    --------
+    Three parties in memory; over a network the exchange sends and waits.
+
+    >>> from ledgerwood.learners import Schema
+    >>> from ledgerwood.learners.federated import Node, Party, identities
+    >>> keys, roster = identities(3)
+    >>> task = FederatedTask(Schema(bounds={0: (0, 1)}, classes=[0, 1]), (0,), roster, threshold=2, rows=100,
+    ...     recipe="tr_cyc", options={"n_trees": 2, "max_depth": 1})
+    >>> rows = np.array([[0.2], [0.4], [0.9]])
+    >>> nodes = {number: Node(task, number, key, lambda: Party(task, rows, [0, 0, 1])) for number, key in keys.items()}
+    >>> state = dict.fromkeys(keys, b"")
+    >>> def exchange(kind, messages):
+    ...     replies = {}
+    ...     for number, message in messages.items():
+    ...         replies[number], state[number] = nodes[number].handle(kind, message, state[number])
+    ...     return replies
+    >>> made = Coordinator(task, exchange).train(keys)
+    >>> made.rounds, made.survivors, made.probabilities(rows).shape
+    (2, ((1, 2, 3), (1, 2, 3)), (3, 2))
     """
 
     task: FederatedTask

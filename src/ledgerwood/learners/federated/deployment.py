@@ -24,11 +24,16 @@ from ledgerwood.errors import AggregationFailed
 from ledgerwood.learners.federated.flower import write_app
 from ledgerwood.learners.federated.task import FederatedTask
 
-__all__ = ["Loopback", "write_parties"]
+__all__ = ["Loopback", "identities", "write_parties"]
 
 
 def identities(count: int) -> tuple[dict[int, Ed25519PrivateKey], dict[int, str]]:
-    """Return fresh identity keys of parties 1 .. count, and the roster of their public halves."""
+    """Return fresh identity keys of parties 1 .. count, and the roster of their public halves.
+
+    >>> keys, roster = identities(3)
+    >>> list(keys), len(bytes.fromhex(roster[1]))
+    ([1, 2, 3], 32)
+    """
     keys = {number: Ed25519PrivateKey.generate() for number in range(1, count + 1)}
     return keys, {number: key.public_key().public_bytes_raw().hex() for number, key in keys.items()}
 
@@ -36,7 +41,18 @@ def identities(count: int) -> tuple[dict[int, Ed25519PrivateKey], dict[int, str]
 def write_parties(
     folder: str | Path, task: FederatedTask, keys: Mapping[int, Ed25519PrivateKey], data: Mapping[int, str], target: str
 ) -> dict[int, Path]:
-    """Write each party's folder: its copy of the task, its identity (mode 0600), and its TOML file."""
+    """Write each party's folder: its copy of the task, its identity (mode 0600), and its TOML file.
+
+    >>> import tempfile
+    >>> from ledgerwood.learners import Schema
+    >>> keys, roster = identities(2)
+    >>> schema = Schema(bounds={"age": (0, 100)}, classes=[0, 1])
+    >>> task = FederatedTask(schema, ("age",), roster, threshold=2, rows=1000, recipe="tr_cyc")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write_parties(folder, task, keys, {1: "rows.csv", 2: "rows.parquet"}, target="income")
+    ...     sorted(file.name for file in written[2].parent.iterdir())
+    ['identity.key', 'party.toml', 'task.json']
+    """
     written = {}
     for number, key in keys.items():
         here = Path(folder) / f"party-{number}"

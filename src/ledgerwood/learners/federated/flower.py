@@ -153,7 +153,14 @@ def server_app() -> ServerApp:
 
 
 def write_app(folder: str | Path, *, task: str | Path, output: str | Path, **config: float) -> Path:
-    """Write a Flower app that ``flwr run`` accepts: a server and a client of two lines each."""
+    """Write a Flower app that ``flwr run`` accepts: a server and a client of two lines each.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     app = write_app(folder, task="task.json", output="model.json")
+    ...     sorted(tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"])
+    ['output', 'task']
+    """
     folder = Path(folder)
     (folder / "ledgerwood_federation").mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{name} = {value}\n" for name, value in config.items())

@@ -96,6 +96,18 @@ class Node:
         Opens the rows and the ledger; called only when sums are asked for.
     once
         Remembers which steps of which round were taken, whatever becomes of the state in between.
+
+    Examples
+    --------
+    >>> from ledgerwood.learners import Schema
+    >>> from ledgerwood.learners.federated import Party, identities
+    >>> keys, roster = identities(2)
+    >>> task = FederatedTask(Schema(bounds={0: (0, 1)}, classes=[0, 1]), (0,), roster, threshold=2, rows=100,
+    ...     recipe="tr_cyc")
+    >>> node = Node(task, 1, keys[1], lambda: Party(task, [[0.2], [0.7]], [0, 1]))
+    >>> node.handle("hand over the rows", {})
+    Traceback (most recent call last):
+    ledgerwood.errors.FormatError: ...
     """
 
     task: FederatedTask

@@ -32,6 +32,15 @@ class Party:
         This party's rows. Values never raise: they are clipped or binned by the schema.
     ledger
         Pays for every attempt of every round, failed ones too; by default one that follows ``task.plan``.
+
+    Examples
+    --------
+    >>> from ledgerwood.learners import Schema
+    >>> schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
+    >>> task = FederatedTask(schema, (0,), {1: "aa" * 32, 2: "bb" * 32}, threshold=2, rows=100, recipe="tr_cyc")
+    >>> party = Party(task, [[0.2], [0.7]], [0, 1])
+    >>> round(party.ledger.remaining().epsilon, 3)
+    1.0
     """
 
     def __init__(self, task: FederatedTask, X: Any, y: Any, *, ledger: Ledger | None = None) -> None:

@@ -80,6 +80,26 @@ class VerticalModel:
         }
         return with_values(self.learner, features)
 
+    def statement(self) -> str:
+        """Return what is promised, to whom, and what is not, a paragraph a line; then every party's exact losses.
+
+        >>> print(VerticalModel(learner=None, own=("age",), parties=()).statement()[:59])
+        No column of another party was used. The party that trained
+        """
+        names = " and ".join(party.party for party in self.parties)
+        sent = (
+            f"The columns of {names} were randomised cell by cell before they left; all else that the party that "
+            f"trained has of them, the values of splits, is made of these cells."
+            if self.parties
+            else "No column of another party was used."
+        )
+        own = (
+            "The party that trained used its labels, and its own columns if it has any, as they are: this model "
+            "promises nothing about them to those who see it."
+        )
+        told = [f"{party.party}: {party.transformer.privacy_statement()}" for party in self.parties]
+        return "\n".join([f"{sent} {own}", *told])
+
     def save(self, path: str | Path) -> None:
         """To a file, by pickle: open it only if you trust who wrote it."""
         write_durably(Path(path), pickle.dumps(self))

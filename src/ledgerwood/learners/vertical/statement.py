@@ -71,11 +71,14 @@ class ReleaseStatement:
 
     def _sentence(self) -> str:
         total, per_record = _record_epsilon(self.release), self.release.columns_per_record
+        whole = (
+            f"one release is epsilon={rounded_up(total)} locally differentially private (delta=0) for any two records"
+        )
         drawn = "" if per_record is None else f", {per_record} of them drawn at random for each record,"
         bound = (
             "values of different parts are told apart with certainty, so no finite epsilon holds for whole records"
             if total == math.inf
-            else f"one release is epsilon={_up(total)} locally differentially private (delta=0) for any two records"
+            else whole
             + (" that agree on the public parts" if self.release.parts_public and self.method == "local_map" else "")
         )
         return (
@@ -125,16 +128,16 @@ def _column_line(column: Column) -> str:
     if isinstance(column, NominalColumn):
         return (
             f"- {column.name}: {len(column.categories)} categories and one for all else, unary encoding, "
-            f"epsilon={_up(column.epsilon)} for any two."
+            f"epsilon={rounded_up(column.epsilon)} for any two."
         )
     size, profile, order = column.mechanism.domain.size, column.profile, column.order
     shown = sorted({1, 2, 4, size - 1} & set(range(1, size)))
-    losses = ", ".join(f"epsilon({t})={_up(profile.epsilon(t))}" for t in shown)
+    losses = ", ".join(f"epsilon({t})={rounded_up(profile.epsilon(t))}" for t in shown)
     kept = ", ".join(f"gamma({t})={math.floor(order[t] * 1e4) / 1e4:.4f}" for t in shown)
     text = f"- {column.name}: {size} levels on [{column.lower:g}, {column.upper:g}]; {losses}; order kept: {kept}."
     if isinstance(column.mechanism, LocalMap):
         within = column.mechanism.within
-        text += f" Inside one part epsilon(1)={_up(within.epsilon(1))}; the part itself is revealed."
+        text += f" Inside one part epsilon(1)={rounded_up(within.epsilon(1))}; the part itself is revealed."
     return text
 
 
@@ -142,7 +145,7 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _up(number: float) -> str:
+def rounded_up(number: float) -> str:
     """Four digits, rounded up."""
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
