@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.jobs import FRONT_DOOR, LEAVES, P3_BINS, P3_BUDGETS, P3_FLOOR, SKETCHED, STUDIES, XGBOOST, fit
-from benchmarks.papers.tables import Numbers, lines, logarithms, pair, table, verdict
+from benchmarks.papers.tables import Gap, Numbers, lines, logarithms, pair, table, verdict
 
 FIGURE_4 = {
     "covtype_binary": (22, 18, 15, 17, 16, 15, 11),
@@ -27,7 +27,8 @@ def sections(numbers: Numbers, pictures: Path) -> Iterator[str]:
 
 
 def _errors(numbers: Numbers) -> str:
-    rows, better, tighter, published_too = [], {}, {}, {}
+    rows, better, tighter = [], {}, {}
+    stated: dict[str, dict[str, Gap]] = {"recipe": {}, "floor": {}}
     names: dict[str, tuple[str, dict[str, Any]]] = {
         "sarus, paper's calibration": ("sarus", {}),
         "the same, leaves of 50 rows": ("sarus", P3_FLOOR),
@@ -44,11 +45,12 @@ def _errors(numbers: Numbers) -> str:
             rows.append(["", name, *(numbers.shown(own[name], digits, score) for own in jobs.values()), without])
             without = ""
         for epsilon, own in jobs.items():
-            paper, _, tight, front = own.values()
+            paper, floor, tight, front = own.values()
             if not problem.startswith("synthetic"):
-                ours = numbers.of(paper, score)
-                stated = dict.fromkeys(ours, dict(zip(P3_BUDGETS, published))[epsilon])
-                published_too[f"{problem} at ε = {epsilon:g}"] = pair(*(logarithms(s) for s in (stated, ours)))
+                for kind, job in (("recipe", paper), ("floor", floor)):
+                    ours = numbers.of(job, score)
+                    theirs = dict.fromkeys(ours, dict(zip(P3_BUDGETS, published))[epsilon])
+                    stated[kind][f"{problem} at ε = {epsilon:g}"] = pair(logarithms(theirs), logarithms(ours))
             better[f"{problem} at ε = {epsilon:g}"] = numbers.gap(paper, front, score, relative=True)
             tighter[f"{problem} at ε = {epsilon:g}"] = numbers.gap(paper, tight, score, relative=True)
     return "\n\n".join([
@@ -60,8 +62,10 @@ def _errors(numbers: Numbers) -> str:
         "the paper's predecessor (Figures 5 and 6) was not rerun. "
         f"{numbers.splits(STUDIES['p3-figure-4'].fits(False), 'error')}",
         table(["table", "", *(f"ε = {e:g}" for e in P3_BUDGETS), "not private"], rows),
-        verdict("The method, repaired, with the paper's calibration: no more error than the paper's.", published_too)
-        + " The paper counts rows of a leaf for nothing and looks at exact sums; the repair pays for both.",
+        verdict("The method, repaired, at the paper's calibration: no more error than it has.", stated["recipe"]),
+        verdict("The same with leaves of 50 rows.", stated["floor"])
+        + " The paper counts the rows of a leaf for nothing and looks at exact sums; the repair pays for both. Our "
+        "covertype is a sample, class 2 against the others; the paper does not say which classes it took.",
         verdict("Tight accounting has less error than the paper's, in the same method.", tighter, ours=True),
         verdict("The front door has less error than the method with the paper's calibration.", better, ours=True),
     ])  # fmt: skip

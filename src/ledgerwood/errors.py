@@ -34,6 +34,7 @@ Messages name the value, the rule, what was done and what to try; they never quo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 
@@ -57,6 +58,18 @@ class ParameterError(LedgerwoodError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.rule, self.value, self.hint)
+
+
+def did_you_mean(given: object, known: Collection[str]) -> str | None:
+    """Return a hint that names the nearest of the known names, or none if nothing is near.
+
+    >>> did_you_mean("xgbb", ["tr", "xgb"])
+    "Did you mean 'xgb'?"
+    """
+    from difflib import get_close_matches
+
+    small = {name.lower(): name for name in known}
+    return next((f"Did you mean {small[near]!r}?" for near in get_close_matches(str(given).lower(), small, n=1)), None)
 
 
 class NeighboursMismatch(LedgerwoodError, ValueError):

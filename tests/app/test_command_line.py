@@ -429,6 +429,21 @@ def test_compare_says_what_the_tightest_saves(tmp_path: Path) -> None:
     assert "needs less noise" in noise and "-0.0" not in noise
 
 
+def test_slips_of_the_hand_get_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,income\n1,0\n2,1\n")
+    for words, told in [
+        (["plan", "--recipe", "xgbb"], "Did you mean 'xgb'?"),
+        (["compare", "--recipes", "xgb,tr_cic"], "Did you mean 'tr_cyc'?"),
+        (["account", "3 Gausian sigma=1", "-d", "0"], "Did you mean 'Gaussian'?"),
+        (["account", "3 Gaussian sigmaa=1", "-d", "0"], "Gaussian has no parameter 'sigmaa'"),
+        (["account", "t.csv", "-d", "0"], "t.csv must end in .toml or .json"),
+        (["audit", "--zoo", "svt4"], "Did you mean 'svt_4'?"),
+        (["train", "t.csv", "--target", "Income", "--model", "m.json"], "Did you mean 'income'?"),
+        (["plan", "--rows", "many"], "See ledgerwood plan --help"),
+    ]:
+        assert told in here(*words, cwd=tmp_path, code=2)
+
+
 def test_files_of_the_wrong_form(tmp_path: Path) -> None:
     for text, message in [
         ("release = 3", "list of releases"),
@@ -439,6 +454,11 @@ def test_files_of_the_wrong_form(tmp_path: Path) -> None:
         (tmp_path / "bad.toml").write_text(text)
         with pytest.raises(FormatError, match=message):
             read_releases([str(tmp_path / "bad.toml")])
+
+
+def test_shell_completion_lists_the_recipes() -> None:
+    words = {"_LEDGERWOOD_COMPLETE": "complete_bash", "COMP_WORDS": "ledgerwood plan --recipe xgb_", "COMP_CWORD": "3"}
+    assert run(env=words).split() == ["xgb_cyc", "xgb_ada"]
 
 
 def test_shell_completion_lists_the_commands() -> None:

@@ -6,11 +6,14 @@ import hashlib
 import lzma
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from ledgerwood.datasets import Dataset, load_adult, load_bank
+from ledgerwood.datasets.__main__ import main
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners import Schema
 
 DIGESTS = {
     "bank.csv.xz": "a78d2754fdc337f204cd36a15f46d611ec33211f4e8ef90ece3798221954daab",
@@ -42,3 +45,18 @@ def test_every_backend_gives_the_same_facts(
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(ParameterError, match="be one of pandas, polars, pyarrow"):
         load_bank("excel")
+
+
+def test_a_table_is_written_for_the_command_line_but_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pandas as pd
+
+    monkeypatch.chdir(tmp_path)
+    main(["bank"])
+    table = pd.read_csv("bank.csv")
+    assert table.shape == (45211, 16) and table["subscribed"].sum() == 5289
+    schema = Schema.from_json((tmp_path / "schema.json").read_text())
+    assert not schema.check(table.drop(columns="subscribed"), table["subscribed"])
+    with pytest.raises(SystemExit):
+        main(["bank"])

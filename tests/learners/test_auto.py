@@ -50,7 +50,14 @@ def test_trees_grow_with_the_strength_and_never_without_bound() -> None:
         choose_trees(n_rows=n, n_features=14, epsilon=0.5, delta=1e-6).settings.n_trees
         for n in (10, 1000, 10**4, 3 * 10**4, 10**5, 10**7)
     ]
-    assert trees == sorted(trees) and trees[0] >= 40 and trees[-1] <= 500
+    assert trees == sorted(trees) and trees[0] >= 40 and trees[-1] <= 1000
+
+
+def test_turns_of_a_feature_grow_with_the_cube_root_of_its_strength() -> None:
+    for n, m, times in ((10**5, 20, 1), (13_000, 8, 2), (10**4, 3, 3)):
+        choice = choose_trees(n_rows=n, n_features=m, epsilon=0.5, delta=1e-6)
+        turns = 3 * (strength_of(n, 0.5, 1e-6) / m) ** (1 / 3)
+        assert choice.settings.n_trees == round(times * turns * m) and f"{turns:.1f} turns" in str(choice)
 
 
 def test_the_plan_shown_is_the_plan_spent_and_the_choice_is_explained() -> None:

@@ -94,6 +94,19 @@ def test_interactions_are_the_stated_share_of_the_last_trees(share: float, trees
         assert sum(steps[: trees // 2]) == 0
 
 
+@pytest.mark.parametrize("order", [2, 3])
+def test_no_group_of_features_is_drawn_twice_before_all_were(order: int) -> None:
+    s = Settings(structure="grid", n_trees=20, interactions=1.0, interaction_order=order, interaction_depth=order)
+    columns = [np.linspace(0, 1, 4, dtype=np.float32)] * 5
+    plan = plan_boosting(s, n_features=5, epsilon=1.0, delta=1e-6)
+    data = ReferenceAggregator(columns, np.array([0, 1, 0, 1]))
+    door = LedgerDoor(Ledger(plan=plan), 1)
+    forest = boost(s, Domain(((0.0, 1.0),) * 5, (0,) * 5), data, door, plan, rng=np.random.default_rng(1))
+    groups = [frozenset(tree.structure.feature.tolist()) for tree in forest.trees]
+    assert all(len(group) == order for group in groups)
+    assert len(set(groups[:10])) == len(set(groups[10:])) == 10  # of five features there are ten pairs, and ten triples
+
+
 def test_grids_and_interactions_release_exactly_one_sum_per_tree() -> None:
     s = Settings(
         candidates="mixed", structure="grid", features="cyclic", max_depth=2, n_trees=12, shrink=0.5, interactions=0.5,

@@ -62,6 +62,10 @@ class Wish:
             raise ParameterError("leaf_error", "be a number between 1e-9 and 1e9", error)
         return cls(Facts.from_mapping(own), rows, float(error))
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Return what :meth:`from_mapping` reads."""
+        return {**self.facts.to_mapping(), "leaf_rows": self.rows, "leaf_error": self.error}
+
 
 @lru_cache(maxsize=128)
 def afford(wish: Wish) -> dict[str, Any]:
@@ -119,9 +123,12 @@ def _rest(facts: Facts) -> dict[str, Any]:
     account = plan.account()
     methods = []
     for name, value in account.table.items():
-        known = isinstance(value, float)
-        row = {"method": name, "name": curves.NAMES[name], "epsilon": value if known else None}
-        methods.append({**row, "note": "tightest" if name == account.method else "" if known else value})
+        row: dict[str, Any] = {"method": name, "name": curves.NAMES[name], "epsilon": None}
+        if isinstance(value, str):  # why not, without what to use instead: that stands in the same table
+            row["note"] = value.partition("; use ")[0]
+        else:
+            row |= {"epsilon": value, "note": "tightest" if name == account.method else ""}
+        methods.append(row)
     alone = [row for row in plan.explain() if row["part"] != "whole plan"]
     parts = [{"part": row["part"], "alone": row["epsilon"], "rest": row["epsilon_of_the_rest"]} for row in alone]
     found = {"methods": methods, "tightest": account.method, "lower": account.lower, "parts": parts}

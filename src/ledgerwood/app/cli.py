@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if not hasattr(error, "format_message"):  # typer's own errors about usage have it, bugs do not
             raise
         message = error.format_message()
-        code = _complain(f"{message}{'' if message.endswith(('.', '?')) else '.'} See ledgerwood --help")
+        where = getattr(getattr(error, "ctx", None), "command_path", "ledgerwood")
+        code = _complain(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {where} --help")
     sys.exit(code if isinstance(code, int) else 0)
 
 

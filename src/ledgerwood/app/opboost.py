@@ -20,6 +20,7 @@ from ledgerwood.app.tables import check_output
 from ledgerwood.errors import FormatError, ParameterError
 
 app = App(
+    short_help="Train across parties with different columns.",
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
     epilog=examples("ledgerwood opboost demo --rows 2000 --json"),
     no_args_is_help=True,

@@ -87,6 +87,13 @@ def _whole(help: str, *names: str, **extra: Any) -> Any:
     return typer.Option(*names, parser=whole, metavar="INTEGER", help=help, **extra)
 
 
+def recipe_names(incomplete: str) -> list[str]:
+    """Return the recipes that begin so, for the shell's completion."""
+    from ledgerwood.app.planning import recipe_table
+
+    return [row["name"] for row in recipe_table() if row["name"].startswith(incomplete)]
+
+
 Rows = Annotated[int, _whole("The public number of rows.", "--rows")]
 Features = Annotated[int, _whole("The number of columns.", "--features")]
 Trees = Annotated[int | None, _whole("The number of trees; the recipe's own by default.", "--trees")]

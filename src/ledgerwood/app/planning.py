@@ -6,7 +6,7 @@
 >>> [release.label for release in facts.plan().releases()]
 ['split', 'leaf']
 >>> Facts(rows=32561, features=14).what()
-'boosted AdaSSP, then boosted random grids: 300 trees of depth 3'
+'boosted AdaSSP, then boosted random grids: 367 trees of depth 3'
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Plan
@@ -120,7 +120,9 @@ class Facts:
     def __post_init__(self) -> None:
         known = {row["name"]: row for row in recipe_table()}
         if not isinstance(self.recipe, str) or self.recipe not in known:
-            raise ParameterError("recipe", f"be one of {', '.join(known)}", self.recipe)
+            raise ParameterError(
+                "recipe", f"be one of {', '.join(known)}", self.recipe, did_you_mean(self.recipe, known)
+            )
         for name in ("trees", "depth"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, known[self.recipe][name])
@@ -160,6 +162,10 @@ class Facts:
             if name not in known:
                 raise FormatError(f"unknown fact {name!r}; known are {', '.join(known)}")
         return cls(**given)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return what :meth:`from_mapping` reads."""
+        return asdict(self)
 
     @property
     def target_delta(self) -> float:

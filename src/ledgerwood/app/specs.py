@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Cost, Plan, Release
@@ -52,6 +53,7 @@ class Spec:
     def priced(self, neighbours: str) -> Cost:
         """Return the cost of one run; its noise must be given."""
         noise = _kinds()[self.kind].noise_parameter
+        _check_names(_kinds()[self.kind], self.arguments)
         if noise is not None and noise not in self.arguments and not (self.kind == "Gaussian" and self._by_mu()):
             raise ParameterError(noise, f"be given for {self.kind}", None, f"For example '{self.kind} {noise}=0.1'")
         return self._cost(neighbours, {})
@@ -255,7 +257,12 @@ def _kind_name(name: str) -> str:
     small = name.replace("_", "").replace("-", "").lower()
     known = {kind.lower(): kind for kind in _kinds()} | _ALIASES
     if small not in known:
-        raise FormatError(f"unknown mechanism {name!r}; known are {', '.join(sorted(_kinds()))}")
+        if os.path.exists(name):
+            raise FormatError(f"{name} must end in .toml or .json to be read as a list of releases")
+        near = did_you_mean(name, _kinds())
+        raise FormatError(
+            f"unknown mechanism {name!r}; known are {', '.join(sorted(_kinds()))}{f'. {near}' if near else ''}"
+        )
     return known[small]
 
 

@@ -223,7 +223,7 @@ def choose_trees(
     --------
     >>> choice = choose_trees(n_rows=30000, n_features=14, epsilon=1.0, delta=3e-5)
     >>> choice.settings.n_trees, choice.settings.max_depth
-    (300, 3)
+    (357, 3)
     """
     for name, value in (("n_rows", n_rows), ("n_features", n_features)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -231,6 +231,12 @@ def choose_trees(
     strength = strength_of(n_rows, float(epsilon), float(delta), rows_per_unit)
     regression = n_classes is None
     several = (n_classes or 0) > 2 and n_features > FEW_FEATURES
+    of_features = (
+        _several_classes(strength, n_features)
+        if several
+        else _features_part(strength, n_features, regression=regression)
+    )
+    interactions = next((reason.value for reason in of_features if reason.name == "interactions"), 0.0)
     reasons = [
         Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
         if several
@@ -239,12 +245,10 @@ def choose_trees(
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
         Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
-        *_trees_part(strength, n_features, regression=regression),
-        *(
-            _several_classes(strength, n_features)
-            if several
-            else _features_part(strength, n_features, regression=regression)
-        ),
+        _trees_by_strength(strength, n_features, regression=regression)
+        if regression or several
+        else _trees_by_turns(strength, n_features, interactions),
+        *of_features,
     ]
     task = "regression" if regression else f"{n_classes} classes"
     loss: LossName = "squared" if regression else "softmax" if (n_classes or 0) > 2 else "logistic"
@@ -278,15 +282,26 @@ def _loss_part(n_classes: int | None) -> list[Reason]:
     ]
 
 
-def _trees_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
+def _trees_by_strength(strength: float, n_features: int, *, regression: bool) -> Reason:
     if regression:
         by_strength, why = min(max(0.4 * strength, 40), 300), "0.4 times the strength, between 40 and 300"
     else:
         by_strength, why = min(max(strength / 8, 60), 300), "an eighth of the strength, between 60 and 300"
     turns = min(4 * n_features, 500)
     if turns > by_strength:
-        return [Reason("n_trees", turns, "four turns of each feature, at most 500 trees")]
-    return [Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")]
+        return Reason("n_trees", turns, "four turns of each feature, at most 500 trees")
+    return Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")
+
+
+def _trees_by_turns(strength: float, n_features: int, interactions: float) -> Reason:
+    """An additive model is done when each feature had its turns; interactions beside it, in numbers, want theirs."""
+    turns = 3 * (strength / n_features) ** (1 / 3)
+    times, more = (1, "") if interactions < 0.5 else (2, ", twice") if interactions < 1 else (3, ", three times")
+    most = 1000 if times == 1 else 400  # grids of three features would fit the rows, whatever the noise
+    why = (
+        f"{turns:.1f} turns of each feature{more}, between 60 and {most}: three cube roots of the strength per feature"
+    )
+    return Reason("n_trees", round(min(max(times * turns * n_features, 60), most)), why)
 
 
 def _several_classes(strength: float, n_features: int) -> list[Reason]:

@@ -2,7 +2,7 @@
 
 >>> plan = plan_training(n_rows=32561, n_features=14, epsilon=1.0, delta=3e-5)
 >>> [(release.label, release.times) for release in plan.releases()]
-[('cross products', 1), ('gradients', 10), ('leaf', 300)]
+[('cross products', 1), ('gradients', 10), ('leaf', 367)]
 """
 
 from __future__ import annotations

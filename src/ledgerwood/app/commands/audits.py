@@ -13,7 +13,7 @@ import typer
 
 from ledgerwood.app.options import Json, Relation, examples, number, whole
 from ledgerwood.app.show import Answer, progress
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.verification import AuditReport
@@ -154,7 +154,8 @@ def _judge_zoo(names: Sequence[str], sample: bool, samples: int, confidence: flo
 
     unknown = sorted(set(names) - set(ZOO))
     if unknown:
-        raise FormatError(f"the zoo has no entry {', '.join(unknown)}; it has {', '.join(ZOO)}")
+        near = did_you_mean(unknown[0], ZOO)
+        raise FormatError(f"the zoo has no entry {', '.join(unknown)}. {near or 'It has ' + ', '.join(ZOO)}")
     entries = [ZOO[name] for name in names] or list(ZOO.values())
     found: list[Any] = []
     scores = score(entries, samples=samples if sample else None, seed=seed, confidence=confidence)

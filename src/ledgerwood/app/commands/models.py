@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Depth, Json, Target, Trees, examples
+from ledgerwood.app.options import Delta, Depth, Json, Target, Trees, examples, recipe_names
 from ledgerwood.app.show import Answer
 from ledgerwood.app.tables import check_output, read_schema, read_table, write_table
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.learners import Schema
@@ -66,7 +66,10 @@ def train(
     ] = None,
     recipe: Annotated[
         str,
-        typer.Option(help="auto (chosen from public facts), linear, or a recipe for trees: see compare --recipes all."),
+        typer.Option(
+            autocompletion=recipe_names,
+            help="auto (chosen from public facts), linear, or a recipe for trees: see compare --recipes all.",
+        ),
     ] = AUTO,
     trees: Trees = None,
     depth: Depth = None,
@@ -92,7 +95,7 @@ def train(
     facts = None if schema is None else read_schema(schema)
     rows = read_table(table)
     if target not in rows.columns:
-        raise ParameterError("target", f"be a column of {table}", target)
+        raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, list(rows.columns)))
     X, y = rows.drop(columns=[target]), rows[target]
     if not X.shape[1]:
         raise FormatError(f"{table} has no column besides the target")

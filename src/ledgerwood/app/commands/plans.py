@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ledgerwood.app.options import Delta, Depth, Json, Relation, Target, Trees, examples, number, whole
+from ledgerwood.app.options import Delta, Depth, Json, Relation, Target, Trees, examples, number, recipe_names, whole
 from ledgerwood.app.show import Answer, price
 from ledgerwood.errors import ParameterError
 
@@ -32,7 +32,11 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     recipe: Annotated[
-        str, typer.Option(help="auto (what train does by itself), linear, or a recipe: see compare --recipes all.")
+        str,
+        typer.Option(
+            autocompletion=recipe_names,
+            help="auto (what train does by itself), linear, or a recipe: see compare --recipes all.",
+        ),
     ] = "auto",
     rows: Annotated[int | None, _count("The public number of rows.", show_default="32561, or the schema's")] = None,
     features: Annotated[int | None, _count("The number of columns.", show_default="14, or the schema's")] = None,

@@ -157,7 +157,8 @@ def _by_recipe(names: str, given: dict[str, Any]) -> Answer:
     cells = []
     for row in found:
         listed = ", ".join(f"{r['times']} {label} ({r['scale']:.4g})" for label, r in row["releases"].items())
-        cells.append([row["recipe"], row["trees"], row["depth"], listed, *row["leaf_error"].values(), row["what"]])
+        errors = ["" if error is None else f"{error:.4g}" for error in row["leaf_error"].values()]
+        cells.append([row["recipe"], row["trees"], row["depth"], listed, *errors, row["what"]])
     names_of = ["recipe", "trees", "depth", "releases (noise)", "error, 50 rows", "error, 500 rows", "what"]
     return answer.table(names_of, cells)
 
@@ -168,7 +169,8 @@ def _by_price(listed: Releases, delta: float, neighbours: str) -> Answer:
     for name, value in found.table.items():
         known = isinstance(value, float)
         more = value / found.epsilon - 1 if isinstance(value, float) and found.epsilon else None
-        rows.append({"method": name, "epsilon": value if known else None, "more": more, "note": "" if known else value})
+        note = "" if isinstance(value, float) else why_not(value)
+        rows.append({"method": name, "epsilon": value if known else None, "more": more, "note": note})
     answer = Answer({"delta": delta, "tightest": found.method, "lower": found.lower, "methods": rows})
     shown = [[r["method"], _price(r["epsilon"]), _percent(r["more"]), r["note"]] for r in rows]
     answer.table(["method", "epsilon", "more than the tightest", "note"], shown)
@@ -185,14 +187,17 @@ def _by_noise(listed: Releases, epsilon: float, delta: float, neighbours: str) -
     open_plan = listed.plan(neighbours)
     best = open_plan.calibrate(epsilon=epsilon, delta=delta)
     rows: list[dict[str, Any]] = []
-    for name in (*METHODS, None):
+    for name in METHODS:
         try:
-            plan = best if name is None else open_plan.calibrate(epsilon=epsilon, delta=delta, method=name)
+            plan = open_plan.calibrate(epsilon=epsilon, delta=delta, method=name)
         except (MethodUnavailable, CalibrationError) as error:
-            rows.append({"method": name, "scales": None, "more": None, "note": getattr(error, "reason", str(error))})
+            note = why_not(getattr(error, "reason", str(error)))
+            rows.append({"method": name, "scales": None, "more": None, "note": note})
             continue
         scales = {release.label: release.scale for release in plan.releases()}
-        rows.append({"method": name or "tightest", "scales": scales, "more": more_noise(plan, best), "note": ""})
+        more = more_noise(plan, best)
+        note = "tightest" if more is not None and more < 5e-4 else ""
+        rows.append({"method": name, "scales": scales, "more": more, "note": note})
     labels = [release.label for release in best.releases()]
     answer = Answer({"epsilon": epsilon, "delta": delta, "methods": rows})
     shown = [
@@ -220,12 +225,21 @@ def more_noise(plan: Plan, best: Plan) -> float | None:
     return None
 
 
+def why_not(reason: str) -> str:
+    """Return why a method cannot price something, without what to use instead: it stands in the same table.
+
+    >>> why_not("not every release is Gaussian; use 'optimal'")
+    'not every release is Gaussian'
+    """
+    return reason.partition("; use ")[0]
+
+
 def method_rows(found: Account) -> list[list[Any]]:
     """Return the table of an account: method, epsilon, note."""
     rows: list[list[Any]] = []
     for name, value in found.table.items():
         if isinstance(value, str):
-            rows.append([name, "", value])
+            rows.append([name, "", why_not(value)])
             continue
         notes = ["tightest"] if name == found.method else []
         if name == "rdp" and found.order is not None and found.order < 1e12:

@@ -60,6 +60,7 @@ class Training:
     trees: list[Tree] = field(default_factory=list)
     phase: list[int] = field(default_factory=list)
     turn: list[int] = field(default_factory=list)
+    groups: set[frozenset[int]] = field(default_factory=set)
     bound: int = 0
     asked: int = 0
     costs: dict[str, Any] = field(default_factory=dict)
@@ -149,8 +150,7 @@ class Training:
         """Return the features that a tree may use."""
         m, k = self.domain.n_features, self.loops_k
         if self.interacts(tree):
-            order = min(self.settings.interaction_order, m)
-            return self.rng.permutation(m)[:order].astype(np.int32)
+            return self._group(min(self.settings.interaction_order, m))
         tree -= self.settings.interactions_before(tree, self.loops.trees)  # main effects keep their turns
         match self.settings.features:
             case "cyclic":
@@ -163,6 +163,16 @@ class Training:
             case "random":
                 return np.sort(self.rng.choice(m, size=k, replace=False)).astype(np.int32)
         return np.arange(m, dtype=np.int32)
+
+    def _group(self, order: int) -> NDArray[np.int32]:
+        """Return a random group of features, none a second time before all were drawn."""
+        if len(self.groups) == math.comb(self.domain.n_features, order):
+            self.groups.clear()
+        while True:
+            drawn = self.rng.permutation(self.domain.n_features)[:order].astype(np.int32)
+            if (group := frozenset(drawn.tolist())) not in self.groups:
+                self.groups.add(group)
+                return drawn
 
     def interacts(self, tree: int) -> bool:
         """Whether the tree of that number is one of the interactions."""

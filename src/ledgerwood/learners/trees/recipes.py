@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ledgerwood.errors import ParameterError
+from ledgerwood.errors import ParameterError, did_you_mean
 from ledgerwood.learners.trees.settings import Settings
 
 __all__ = ["RECIPES", "Recipe", "RecipeTable", "recipe_settings", "recipes"]
@@ -71,7 +71,8 @@ def recipe_settings(recipe: str, **options: Any) -> Settings:
     """
     found = RECIPES.get(recipe) if isinstance(recipe, str) else None
     if found is None:
-        raise ParameterError("recipe", f"be one of {', '.join(RECIPES)}", recipe, "Estimators also take 'auto'")
+        hint = did_you_mean(recipe, RECIPES) or "Estimators also take 'auto'"
+        raise ParameterError("recipe", f"be one of {', '.join(RECIPES)}", recipe, hint)
     merged = {**found.options, **options}
     if options.get("accounting") == "paper":
         merged = {"ridge": 0.0, **merged}

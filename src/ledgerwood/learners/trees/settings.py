@@ -54,7 +54,8 @@ class Settings:
         ``free``, ``symmetric``: one split for a whole level, or ``grid`` (random splits only): the features of a tree
         are each cut at random into as many intervals as fit its depth.
     interactions, interaction_order, interaction_depth
-        The share of trees, among the last ones, that are grids of ``interaction_order`` random features.
+        The share of trees, among the last ones, that are grids of ``interaction_order`` random features, no group
+        a second time before all were drawn.
     leaf
         ``newton``, ``gradient``, ``average`` (for forests), ``laplace`` noise on the weight, or ``noisy_average``.
     features, features_per_tree
