@@ -72,6 +72,14 @@ def test_a_short_audit_passes_every_recipe(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RECIPES))
+def test_half_the_noise_of_every_recipe_is_flagged(name: str) -> None:
+    settings, plan, pair = set_up(name)
+    broken = audit(Trained(settings, plan, pair, half_noise), plan.cost, pair=(0, 1), samples=2_000, seed=1)
+    assert broken.flagged, str(broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(RECIPES))
 def test_the_auditor_never_flags_a_recipe(name: str) -> None:
     settings, plan, pair = set_up(name, n_trees=2)
     report = audit(Trained(settings, plan, pair), plan.cost, pair=(0, 1), samples=300, seed=2)
