@@ -192,7 +192,9 @@ def test_one_per_cent_too_little_noise_is_found(broken: type[OrderedMechanism]) 
         strategy: st.SearchStrategy[OrderedMechanism] = st.builds(even, wide, small)
     else:
         strategy = st.builds(broken, wide, small)
-    mechanism = find(strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200))
+    mechanism = find(
+        strategy, lambda m: not m.enumerated_profile().satisfies(), settings=settings(max_examples=200, deadline=None)
+    )
     assert mechanism.profile.first_violation() is not None
 
 

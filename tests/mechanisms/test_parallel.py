@@ -113,6 +113,7 @@ def test_the_whole_release_costs_epsilon(relation: str, data, epsilon: float) ->
 
 SEARCH = settings(
     max_examples=3000,
+    deadline=None,
     database=None,
     derandomize=True,
     phases=[Phase.generate],

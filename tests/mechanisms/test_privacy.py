@@ -124,6 +124,7 @@ def _violates(kind, wrong: float):
 
 SEARCH = settings(
     max_examples=3000,
+    deadline=None,
     database=None,
     derandomize=True,
     phases=[Phase.generate],
