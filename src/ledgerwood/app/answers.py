@@ -62,6 +62,10 @@ class Wish:
             raise ParameterError("leaf_error", "be a number between 1e-9 and 1e9", error)
         return cls(Facts.from_mapping(own), rows, float(error))
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Return what :meth:`from_mapping` reads."""
+        return {**self.facts.to_mapping(), "leaf_rows": self.rows, "leaf_error": self.error}
+
 
 @lru_cache(maxsize=128)
 def afford(wish: Wish) -> dict[str, Any]:

@@ -163,6 +163,10 @@ class Facts:
                 raise FormatError(f"unknown fact {name!r}; known are {', '.join(known)}")
         return cls(**given)
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Return what :meth:`from_mapping` reads."""
+        return asdict(self)
+
     @property
     def target_delta(self) -> float:
         """The delta of the guarantee."""

@@ -1,10 +1,12 @@
-"""The planner page's server: three questions about public facts, and files kept in memory.
+"""The planner page's server: a few questions about public facts, and files kept in memory.
 
+What takes long is answered by a second process (:mod:`ledgerwood.app.worker`), so that a slider never waits for it.
 It never receives data. No part of a request names a file: the few documents are read once, at start-up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
@@ -21,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ledgerwood.app import answers
 from ledgerwood.app.planning import Facts, recipe_table
+from ledgerwood.app.worker import Stopped, Worker
 from ledgerwood.errors import LedgerwoodError
 
 Question = TypeVar("Question", Facts, answers.Wish)
@@ -119,6 +122,8 @@ def _question(
             return _refusal(refused)
         except LedgerwoodError as error:
             return _refusal(Refused(400, str(error)))
+        except Stopped:
+            return _refusal(Refused(503, "the accountant has stopped; it starts again with the next question"))
         except ClientDisconnect:
             return Response(status_code=204)
         return JSONResponse(found)
@@ -162,28 +167,27 @@ def warm_up() -> None:
     """Load what the first questions need, in the background."""
 
     def work() -> None:
-        from ledgerwood.accounting.recursion import load_kernels
-
         chart_library()
         answers.quick(Facts())
-        answers.exact(Facts())
-        load_kernels()  # a page asks often: compiled kernels pay
-        answers.exact(Facts(recipe="xgb"))
 
     threading.Thread(target=work, name="warm-up", daemon=True).start()
 
 
-def make_app(*, host: str = "127.0.0.1") -> ASGIApp:
+def make_app(worker: Worker, *, host: str = "127.0.0.1") -> ASGIApp:
     """Return the application; it answers requests to ``host`` and to this machine's own names."""
     quick, slow = CapacityLimiter(2), CapacityLimiter(1)
+
+    def slowly(question: str) -> Callable[[Any], dict[str, Any]]:
+        return lambda about: worker.ask(question, about.to_mapping())
+
     routes = [Route(path, _document(*document)) for path, document in _DOCUMENTS.items()]
     routes += [
         Route("/vega.js", _charts),
         Route("/api/recipes", _recipes),
         Route("/api/quick", _question(answers.quick, quick, Facts), methods=["POST"]),
-        Route("/api/exact", _question(answers.exact, slow, Facts), methods=["POST"]),
-        Route("/api/rest", _question(answers.rest, slow, Facts), methods=["POST"]),
-        Route("/api/afford", _question(answers.afford, slow, answers.Wish), methods=["POST"]),
+        Route("/api/exact", _question(slowly("exact"), slow, Facts), methods=["POST"]),
+        Route("/api/rest", _question(slowly("rest"), slow, Facts), methods=["POST"]),
+        Route("/api/afford", _question(slowly("afford"), slow, answers.Wish), methods=["POST"]),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _missing, 405: _missing})
     return Guard(app, (*LOOPBACK, host))
@@ -201,10 +205,14 @@ def serve(host: str, port: int, *, announce: Callable[[str], None]) -> None:
         listener.bind((host, port))
         listener.listen(64)
         shown = f"[{host}]" if ":" in host else host
-        announce(f"http://{shown}:{listener.getsockname()[1]}/")
-        warm_up()
-        config = uvicorn.Config(
-            make_app(host=host), log_level="warning", access_log=False, server_header=False, timeout_keep_alive=5,
-            limit_concurrency=64, h11_max_incomplete_event_size=16 * 1024, ws="none", lifespan="off",
-        )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
+        with Worker() as worker:
+            announce(f"http://{shown}:{listener.getsockname()[1]}/")
+            warm_up()
+            config = uvicorn.Config(
+                make_app(worker, host=host), log_level="warning", access_log=False, server_header=False,
+                timeout_keep_alive=5, limit_concurrency=64, h11_max_incomplete_event_size=16 * 1024, ws="none",
+                lifespan="off",
+            )  # fmt: skip
+            with asyncio.Runner() as runner:
+                runner.get_loop()  # first, so that an early Ctrl-C leaves no coroutine behind that was never awaited
+                runner.run(uvicorn.Server(config).serve(sockets=[listener]))
