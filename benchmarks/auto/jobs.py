@@ -12,8 +12,8 @@ REPORTED = ("adult", "bank", "credit2", "credit1")
 REGRESSION = ("abalone", "california", "powerplant")
 CLASSIFICATION = (*REPORTED, "california_binary", "higgs_18k", "covtype_binary", "a9a", "pendigits")
 BUDGETS = (0.1, 0.5, 1.0)
-FIRST = 8
-"""The first reported split: 8 to 15 were run once, with the rule as it is. 0 to 7 and 1000 and up led to it."""
+FIRST = 16
+"""The first reported split: 16 to 23 were run once, with the rule as it is. 0 to 15 and 1000 and up led to it."""
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "front door": {},
@@ -74,7 +74,7 @@ def jobs(part: str, first: int = FIRST) -> Iterator[Job]:
                 for problem in REPORTED:
                     yield from (Job(problem, "auto", epsilon, split, 0) for epsilon in BUDGETS)
         case "regression":
-            for split in range(first, first + 6):
+            for split in range(first, first + 4):
                 for problem in REGRESSION:
                     for epsilon in BUDGETS:
                         for learner in ("front door", "auto", "linear", "linear, plain", *PAPERS):
@@ -92,18 +92,18 @@ def jobs(part: str, first: int = FIRST) -> Iterator[Job]:
                         for learner in ("front door", *PAPERS):
                             yield Job(problem, learner, epsilon, split, 0)
         case "strangers":
-            for split in range(first, first + 4):
+            for split in range(first, first + 1):
                 for problem in STRANGERS:
                     for epsilon in BUDGETS:
                         for learner in ("front door", "auto", "linear", "linear, plain", "constant"):
                             yield Job(problem, learner, epsilon, split, 0)
         case "ablation":
-            for split in range(first, first + 4):
+            for split in range(first, first + 1):
                 for problem in (*REPORTED, "california_binary", "higgs_18k", "covtype_binary", *REGRESSION):
                     for epsilon in (0.1, 1.0):
                         yield from (Job(problem, learner, epsilon, split, 0) for learner in ABLATION)
         case "curves":
-            for split in range(first, first + 3):
+            for split in range(first, first + 1):
                 for problem in ("adult", "bank"):
                     for rows in (500, 2000, 8000, None):
                         for epsilon in (0.05, 0.1, 0.5, 1.0, 4.0):

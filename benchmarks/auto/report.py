@@ -187,7 +187,7 @@ def _gap(done: Results, first: int) -> str:
 
 def _splits(part: str, first: int) -> str:
     used = {job.split for job in jobs(part, first)}
-    return f"splits {min(used)} to {max(used)}"
+    return f"split {min(used)}" if len(used) == 1 else f"splits {min(used)} to {max(used)}"
 
 
 def report(done: Results, first: int = FIRST) -> str:

@@ -254,6 +254,20 @@ def test_nan_outputs_are_reported_and_not_passed():
     assert "nan" in str(report)
 
 
+def test_nan_in_a_field_of_an_output_is_reported_and_not_passed():
+    def sometimes_nan(data, rng):
+        return {"mean": math.nan if rng.random() < 0.2 else 1.0, "count": int(rng.geometric(0.5))}
+
+    report = audit(sometimes_nan, PureDP(1.0), pair=(0.0, 1.0), samples=3_000, seed=1)
+    assert not report.passed and "nan" in str(report)
+
+
+def test_counts_too_small_for_a_bound_certify_zero_and_say_so():
+    report = audit(gaussian(1e3), Gaussian(mu=1.0), pair=([0.0], [1.0]), samples=100, seed=1)
+    assert report.mu_lower == 0.0 and all(certificate.bound >= 0.0 for certificate in report.certificates)
+    assert "mu >= 0.0000 (claimed 1; these counts certify nothing)" in str(report)
+
+
 def test_a_mechanism_that_ignores_its_generator_is_reported():
     own = np.random.default_rng(5)
 
@@ -335,6 +349,21 @@ def test_few_outputs_try_few_pairs_and_leave_most_of_them_for_the_certificate():
     assert report.passed and report.samples == 150
     assert report.pairs_tried == 2
     assert report.certificates[0].n >= 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_leak_beyond_doubt_is_found_by_trials_of_twenty_outputs(seed):
+    """As many trainings as a slow learner allows; the root is split at one of twenty pairs only."""
+
+    def tree(data, rng):
+        left = int(np.count_nonzero(data[:, 0] < 0.5))
+        leaves = [round(float(value), 6) for value in rng.laplace(size=3)]
+        return {"leaves": leaves[:2]} if left >= 50 and len(data) - left >= 50 else {"leaf": leaves[2]}
+
+    schema = {"columns": [(0, 1), (0, 1)], "rows": 100, "thresholds": [50]}
+    report = audit(tree, PureDP(0.1), schema=schema, samples=2_400, seed=seed)
+    assert report.flagged and report.epsilon_lower > 5.0
+    assert report.pair_origin.startswith("exactly 50 rows at each end")
 
 
 # -- the report

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.verification.features import Encoded, Encoder, Raised, low_bit, row_keys
+from ledgerwood.verification import features
+from ledgerwood.verification.features import Encoded, Encoder, Raised, has_nan, low_bit, row_keys
 
 plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
 nested = st.recursive(
@@ -103,3 +104,54 @@ def test_repeated_rows_are_kept_once():
 @pytest.mark.parametrize("outputs", [["a", "b"], [("x", 1), ("y", 2)], [None, 3], [{1, 2}, {3}], [b"ab", b"c"]])
 def test_odd_types_are_told_apart(outputs):
     assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        np.array([2**60, 2**60 + 1]),
+        [np.int64(2**60), np.int64(2**60 + 1)],
+        [2**63 + 1, 2**63, -1],
+        [10**40, 10**40 + 1, 0.5],
+        [10**5000, 10**5000 + 1],
+        [{10**5000}, {10**5000 + 1}],
+        [np.longdouble(1), np.longdouble(1) + np.finfo(np.longdouble).eps],
+        [np.complex128(1 + 1j), np.complex128(1 + 2j)],
+    ],
+)
+def test_numbers_that_floats_would_merge_are_told_apart(outputs):
+    if isinstance(outputs[0], np.longdouble) and np.finfo(np.longdouble).eps == np.finfo(np.float64).eps:
+        pytest.skip("no wide long double")
+    encoded = Encoder.fit(outputs)(outputs)
+    assert np.unique(row_keys(encoded.numbers)).size == len(outputs)
+
+
+def test_low_digits_of_a_huge_integer_are_a_field():
+    outputs = [10**40 + i for i in range(5)]
+    encoded = Encoder.fit(outputs)(outputs)
+    low = encoded.numbers[:, encoded.names.index("y mod 2**32")]
+    assert np.array_equal(np.diff(low), np.ones(4))
+
+
+def test_of_too_many_fields_the_telling_ones_are_kept(monkeypatch):
+    monkeypatch.setattr(features, "_MOST_COLUMNS", 20)
+    rng = np.random.default_rng(1)
+    samples = [
+        [{f"f{i:02d}": int(rng.integers(9)) for i in range(40)} | {"last": side} for _ in range(50)] for side in (0, 1)
+    ]
+    encoder = Encoder.fit(*samples)
+    assert len(encoder.names) == 20 and encoder.names[0] == "y.last"
+
+
+@pytest.mark.parametrize("make", [list, np.array])
+def test_what_is_not_read_of_a_long_output_still_tells(make, monkeypatch):
+    monkeypatch.setattr(features, "_MOST_ITEMS", 10)
+    outputs = [{"v": make([0] * 30)}, {"v": make([0] * 29 + [1])}]
+    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2
+
+
+def test_nan_is_seen_anywhere_and_an_output_may_hold_itself():
+    circle = [1.0]
+    circle.append(circle)
+    assert not has_nan(circle)
+    assert has_nan([{"a": (1, {"b": np.array([1.0, np.nan])})}])

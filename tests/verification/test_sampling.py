@@ -75,3 +75,34 @@ def test_the_bar_shows_on_a_terminal_after_three_seconds_and_nowhere_else(monkey
     silent.advance(50)
     silent.close()
     assert pipe.getvalue() == ""
+
+
+def test_an_iterator_is_read_when_it_is_made():
+    def stream(data, rng):
+        yield from (data, int(rng.integers(10**9)))
+
+    class Many:
+        def sample(self, data, n, rng):
+            return (stream(data, rng) for _ in range(n))
+
+    for mechanism in (stream, Many()):
+        first, second = (draw_outputs(mechanism, 3, 4, np.random.default_rng(1)) for _ in range(2))
+        assert first == second and first[0][0] == 3 and len({output[1] for output in first}) == 4
+
+
+def test_a_mechanism_that_exits_has_raised():
+    def leave(data, rng):
+        raise SystemExit(3)
+
+    assert draw_outputs(leave, 0.0, 2, np.random.default_rng(1)) == [Raised("SystemExit")] * 2
+
+
+def test_outputs_that_cannot_travel_are_drawn_by_one_process():
+    class Local:
+        def __init__(self, value):
+            self.value = value
+
+    with Draws(lambda data, rng: Local(rng.random()), [0.0, 1.0], 7, Progress(1000)) as draws:
+        draws.use_all_cores(1e6)
+        assert draws._pool is None
+        assert len(draws.draw(1, 300, 5)) == 300

@@ -113,10 +113,10 @@ def audit(
     entropy = secrets.randbits(63) if seed is None else int(seed)
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, Progress(2 * samples)) as draws:
-        pilot = run_pilot(draws, pairs[0], samples)
+        pilot = run_pilot(draws, pairs[0], samples, seconds)
         if draws.vectorised and draws.raised:
             draws.one_by_one()
-            pilot = run_pilot(draws, pairs[0], samples)
+            pilot = run_pilot(draws, pairs[0], samples, seconds)
         facts = _Facts(claim, reading, confidence, seed, started, pairs=1, stop_early=stop_early)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
@@ -336,7 +336,7 @@ def _certificate(chain: Sequence[tuple[Finalist, Block]], confidence: float) -> 
     ]
     return Certificate(
         quantity=statement.quantity,
-        bound=combined_bound(counts, null=statement.null, confidence=level),
+        bound=max(combined_bound(counts, null=statement.null, confidence=level), 0.0),  # neither is ever negative
         claimed=statement.claimed,
         delta=statement.delta,
         event=last.event,
@@ -421,12 +421,12 @@ class _Facts:
             "samples": samples,
             "flagged": any(certificate.contradicts for certificate in certificates),
             "picture": picture,
-            "mu_lower": next((max(c.bound, 0.0) for c in certificates if c.quantity == "mu"), None),
+            "mu_lower": next((c.bound for c in certificates if c.quantity == "mu"), None),
         }
         ordered = sorted((c for c in certificates if c.quantity == "epsilon"), key=lambda c: c.bound, reverse=True)
         if ordered:
             best = ordered[0]
-            content |= {"epsilon_lower": max(best.bound, 0.0), "event": best.event}
+            content |= {"epsilon_lower": best.bound, "event": best.event}
             content |= {"delta": best.delta, "epsilon_claimed": best.claimed}
         return self._report(pair, **content)
 

@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoded", "Encoder", "Raised", "low_bit", "row_keys"]
+__all__ = ["Encoded", "Encoder", "Raised", "has_nan", "low_bit", "row_keys"]
 
 Floats = NDArray[np.float64]
 Outputs = Sequence[Any] | NDArray[Any]
 
 _MOST_COLUMNS = 2000
-_MOST_ITEMS = 1000  # elements read of one array
+_MOST_ITEMS = 20_000  # elements read of one array; a hash stands for the rest
+_COMPARED = 200  # outputs per input that say which fields to keep, where there are too many
+_EXACT = 2**53  # larger integers are not all floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ class Encoder:
         for sample in samples:
             for output in sample[:2000]:
                 names.update(dict.fromkeys(dict(_fields(output))))
-        ordered = [name for name in names if name != "fields"][: _MOST_COLUMNS - 1]
+        ordered = [name for name in names if name != "fields"]
+        if len(ordered) >= _MOST_COLUMNS:
+            ordered = _telling([sample[:_COMPARED] for sample in samples], ordered)[: _MOST_COLUMNS - 1]
         return cls("fields", (*ordered, "fields"))
 
     def __call__(self, outputs: Outputs) -> Encoded:
@@ -151,6 +155,19 @@ class Encoder:
         return Encoded(numbers, self.names)
 
 
+def _telling(samples: Sequence[Outputs], names: list[str]) -> list[str]:
+    """Fields by how much they differ between samples, most first (the largest gap of their distribution functions)."""
+    encoder = Encoder("fields", (*names, "fields"))
+    columns = [np.sort(np.nan_to_num(encoder(sample).numbers[:, :-1], nan=-math.inf), axis=0) for sample in samples]
+    first, last = columns[0], columns[-1]
+    gaps = []
+    for j in range(len(names)):
+        grid = np.concatenate([first[:, j], last[:, j]])
+        shares = [np.searchsorted(side[:, j], grid, side="right") / len(side) for side in (first, last)]
+        gaps.append(float(np.max(np.abs(shares[0] - shares[1]))))
+    return [names[j] for j in np.argsort(-np.asarray(gaps), kind="stable")]
+
+
 def _is_plain(output: Any) -> bool:
     """A text, or a tuple of texts and whole numbers: equal objects then have equal fields."""
     kind = type(output)
@@ -171,17 +188,37 @@ def _as_array(outputs: Outputs) -> Floats | None:
             return None
         if array.dtype.kind not in "biuf":
             return None
+    if _merged_by_floats(array, outputs):
+        return None
     return np.ascontiguousarray(array.reshape(len(array), -1), dtype=np.float64)
+
+
+def _merged_by_floats(array: NDArray[Any], outputs: Outputs) -> bool:
+    """Whether different numbers become one float: integers beyond 2**53, or floats of more than 64 bits."""
+    if array.dtype.kind == "b" or not array.size:
+        return False
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return True
+    with np.errstate(invalid="ignore"):
+        large = bool(np.any(array > _EXACT) or np.any(array < -_EXACT))
+    return large and (array.dtype.kind in "iu" or any(isinstance(output, int) for output in outputs))
 
 
 def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str, float]]:
     """The fields of one output as (path, number) pairs."""
     if isinstance(output, Enum):
         yield f"{path}.text", text_code(output.name)
+    elif isinstance(output, (complex, np.complexfloating)):
+        yield f"{path}.real", float(output.real)
+        yield f"{path}.imag", float(output.imag)
     elif isinstance(output, (bool, int, float, np.number, np.bool_, Decimal, Fraction)):
-        yield path, _number(output)
-        if isinstance(output, (int, Decimal, Fraction)) and not -(2**53) <= output <= 2**53:  # floats would merge them
-            yield f"{path}.text", text_code(str(output))
+        output = int(output) if isinstance(output, np.integer) else output  # numpy would compare it as a float
+        number = _number(output)
+        yield path, number
+        if not math.isnan(number) and number != output:  # floats would merge it with others
+            yield f"{path}.text", text_code(_exact_text(output))
+            if isinstance(output, int):
+                yield f"{path} mod 2**32", float(output % 2**32)
     elif isinstance(output, (date, time, timedelta)):
         yield path, _moment(output)
         yield f"{path}.text", text_code(repr(output))
@@ -199,6 +236,8 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.size", float(output.size)
         for j, value in enumerate(output.ravel()[:_MOST_ITEMS].tolist()):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
+        if output.size > _MOST_ITEMS:
+            yield f"{path}.rest", text_code(repr(output.ravel()[_MOST_ITEMS:].tolist()))
     elif isinstance(output, Mapping):
         for key in sorted(output, key=str):
             yield from _fields(output[key], f"{path}.{key}", depth + 1)
@@ -206,13 +245,24 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.length", float(len(output))
         for j, value in enumerate(output[:_MOST_ITEMS]):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
+        if len(output) > _MOST_ITEMS:
+            yield f"{path}.rest", text_code(repr(output[_MOST_ITEMS:]))
     elif isinstance(output, (set, frozenset)):
         yield f"{path}.length", float(len(output))
-        ordered = sorted(output, key=lambda value: (type(value).__name__, _order(value), str(value)))
+        ordered = sorted(output, key=lambda value: (type(value).__name__, _order(value), _exact_text(value)))
         for j, value in enumerate(ordered[:_MOST_ITEMS]):
             yield from _fields(value, f"{path}{{{j}}}", depth + 1)
     else:
         yield from _fields(_serialised(output), path, depth + 1)
+
+
+def has_nan(output: Any) -> bool:
+    """Whether an output is nan or has nan among its fields.
+
+    >>> has_nan({"count": 3, "mean": [0.5, float("nan")]}), has_nan({"count": 3})
+    (True, False)
+    """
+    return any(math.isnan(value) for _, value in _fields(output))
 
 
 def _number(value: Any) -> float:
@@ -222,6 +272,13 @@ def _number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
     except (ValueError, TypeError):  # a complex number, a signalling decimal
         return math.nan
+
+
+def _exact_text(value: Any) -> str:
+    """A text that tells values apart; integers in hexadecimal, because Python refuses to write long decimals."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator:x}/{value.denominator:x}"
+    return f"{value:x}" if isinstance(value, int) else str(value)
 
 
 def _order(value: Any) -> float:
@@ -259,4 +316,7 @@ def _serialised(model: Any) -> Any:
     state = None if isinstance(model, type) else getattr(model, "__getstate__", lambda: None)()
     if isinstance(state, tuple):
         state = [part for part in state if part is not None]
-    return state if isinstance(state, (Mapping, list)) and state else repr(model)
+    if isinstance(state, (Mapping, list)) and state:
+        return state
+    text = repr(model)
+    return type(model).__qualname__ if text == object.__repr__(model) else text  # an address tells nothing

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 
 from ledgerwood.verification.determinism import is_clock_seeded
-from ledgerwood.verification.features import Encoded, Encoder, Outputs, Raised, row_keys
+from ledgerwood.verification.features import Encoded, Encoder, Outputs, Raised, has_nan, row_keys
 from ledgerwood.verification.sampling import Draws, Mechanism, draw_outputs
 from ledgerwood.verification.search import Pair
 
@@ -18,6 +18,7 @@ __all__ = ["Pilot", "run_pilot"]
 
 _OUTPUTS = 400
 _SECONDS = 2.0  # a slow mechanism is not kept longer than about this per input
+_SHARE = 0.05  # of a time budget, per input
 _STREAM = 0
 
 
@@ -33,12 +34,13 @@ class Pilot:
     inputs_differ: bool
 
 
-def run_pilot(draws: Draws, pair: Pair, samples: int) -> Pilot:
-    """Draw a few outputs on both inputs of a pair."""
+def run_pilot(draws: Draws, pair: Pair, samples: int, seconds: float | None = None) -> Pilot:
+    """Draw a few outputs on both inputs of a pair, within a small part of the time there is."""
+    most = _SECONDS if seconds is None else min(_SECONDS, _SHARE * seconds)
     start = time.monotonic()
     probe = draw_outputs(draws.mechanism, pair.first, 3, default_rng(SeedSequence(draws.entropy, spawn_key=(99,))))
     each = (time.monotonic() - start) / 3
-    count = int(max(10, min(_OUTPUTS, samples // 20, _SECONDS / max(each, 1e-9))))
+    count = int(max(10, min(_OUTPUTS, samples // 20, most / max(each, 1e-9))))
     if all(isinstance(output, Raised) for output in probe):
         count = 10
     start = time.monotonic()
@@ -73,17 +75,9 @@ def _nans(both: tuple[Outputs, Outputs]) -> int:
     for outputs in both:
         if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "f":
             bad += int(np.count_nonzero(np.isnan(outputs.reshape(len(outputs), -1)).any(axis=1)))
-        elif not isinstance(outputs, np.ndarray):
-            bad += sum(_is_nan(output) for output in outputs)
+        else:
+            bad += sum(map(has_nan, outputs))
     return bad
-
-
-def _is_nan(output: Any) -> bool:
-    if isinstance(output, (float, np.floating)):
-        return bool(np.isnan(output))
-    if isinstance(output, np.ndarray) and output.dtype.kind == "f":
-        return bool(np.isnan(output).any())
-    return isinstance(output, (list, tuple)) and any(_is_nan(item) for item in output)
 
 
 def _key(encoded: Encoded) -> int:

@@ -51,8 +51,8 @@ class Certificate:
 
     >>> Certificate("epsilon", 1.2, 1.0, 0.0, "output > 0", "first", 900, 100, 1000, 0.99).contradicts
     True
-    >>> print(Certificate("mu", float("-inf"), 1.0, 0.0, "output > 0", "first", 0, 0, 10, 0.99))  # too few to say
-    mu >= -inf (claimed 1): ...
+    >>> print(Certificate("mu", 0.0, 1.0, 0.0, "output > 0", "first", 0, 0, 10, 0.99))
+    mu >= 0.0000 (claimed 1; these counts certify nothing): ...
     """
 
     quantity: str
@@ -77,7 +77,8 @@ class Certificate:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
         last = Block(self.event, self.on, self.hits1, self.hits2, self.n, self.guess)
         shown = math.floor(self.bound * 1e4) / 1e4 if math.isfinite(self.bound) else self.bound
-        return f"{self.quantity} >= {shown:.4f}{at} (claimed {self.claimed:.6g}): " + "; and before, ".join(
+        nothing = "" if self.bound > 0 else "; these counts certify nothing"
+        return f"{self.quantity} >= {shown:.4f}{at} (claimed {self.claimed:.6g}{nothing}): " + "; and before, ".join(
             str(block) for block in (last, *self.earlier)
         )
 

@@ -7,8 +7,10 @@ raises, so many equal outputs are no independent draws: nothing can be certified
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
+import pickle
 import sys
 import time
 import warnings
@@ -26,6 +28,7 @@ from ledgerwood.verification.features import Outputs, Raised
 __all__ = ["Draws", "Progress"]
 
 _BATCH = 100_000  # outputs per batch of a vectorised mechanism
+_MOST_ITEMS = 1_000_000  # read of an iterator, which may be endless
 _PARALLEL_FROM = 20.0  # expected seconds from which other cores are used
 
 Mechanism = Callable[..., Any]
@@ -90,12 +93,23 @@ class Draws:
         """Start worker processes if the rest of the run is long enough to pay for them."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
         can_fork = "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
-        if self._pool is None and can_fork and cores > 1 and expected_seconds > _PARALLEL_FROM:
+        long = expected_seconds > _PARALLEL_FROM
+        if self._pool is None and can_fork and cores > 1 and long and self._outputs_travel():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside the threads of numpy's BLAS
                 context = multiprocessing.get_context("fork")
                 self._adopted = len(self.inputs)
                 self._pool = context.Pool(cores, initializer=_adopt, initargs=(self.mechanism, list(self.inputs)))
+
+    def _outputs_travel(self) -> bool:
+        """Whether outputs can be sent from one process to another; a class made inside a function cannot."""
+        rng = default_rng(SeedSequence(self.entropy, spawn_key=(97,)))
+        try:
+            for data in self.inputs[:2]:
+                pickle.loads(pickle.dumps(_call(self.mechanism, data, rng)))
+        except Exception:
+            return False
+        return True
 
     def draw(self, which: int, count: int, stream: int) -> Outputs:
         """``count`` outputs on input ``which`` from one stream, in one piece."""
@@ -159,17 +173,22 @@ def draw_outputs(mechanism: Mechanism, data: Any, count: int, rng: Generator) ->
     sample = getattr(mechanism, "sample", None)
     if callable(sample):
         try:
-            outputs = sample(data, count, rng)
-        except Exception as error:
+            outputs = _read(sample(data, count, rng))
+        except (Exception, SystemExit) as error:
             return [Raised(type(error).__name__)] * count
         if len(outputs) != count:
             raise ParameterError("sample", f"return {count} outputs", len(outputs))
-        return outputs if isinstance(outputs, np.ndarray) else list(outputs)
+        return outputs if isinstance(outputs, np.ndarray) else [_read(output) for output in outputs]
     return [_call(mechanism, data, rng) for _ in range(count)]
 
 
 def _call(mechanism: Mechanism, data: Any, rng: Generator) -> Any:
     try:
-        return mechanism(data, rng)
-    except Exception as error:
+        return _read(mechanism(data, rng))
+    except (Exception, SystemExit) as error:
         return Raised(type(error).__name__)
+
+
+def _read(output: Any) -> Any:
+    """An iterator's items, which can be read once only; anything else as it is."""
+    return list(itertools.islice(output, _MOST_ITEMS)) if isinstance(output, Iterator) else output

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.events import choose, propose
+from ledgerwood.verification.certificates import lower_bound
+from ledgerwood.verification.events import Candidate, choose, propose
 from ledgerwood.verification.features import Encoder
 from ledgerwood.verification.sampling import Draws
 from ledgerwood.verification.statements import Claim
@@ -38,6 +39,9 @@ _FAR = 1e6  # stands for an infinite bound
 _MOST = 64  # pairs tried
 _TRIAL = 2000  # outputs per input in the first round, at most
 _LEAST_TRIAL = 20  # and at least
+_PLAIN = 8.0  # standard errors beyond a profile that leave no doubt
+_SURE = 0.9999  # confidence of a trial that leaves none
+_NEARLY_ALL = 2.4  # a trial certifies at most ln(rows) - 2.2 at that confidence
 _TRIAL_STREAM = 10  # first stream of random numbers of the search
 
 
@@ -179,7 +183,7 @@ def search_pair(
 
     Successive halving: every pair gets a few outputs, the best quarter and variations of the two best get four times as
     many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too
-    little for all pairs, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
+    little for all of them, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
     """
     count = max(_LEAST_TRIAL, min(_TRIAL, total // (6 * len(pairs))))
     alive = list(range(min(len(pairs), max(1, total // (3 * count)))))
@@ -189,9 +193,10 @@ def search_pair(
         promised: dict[int, float] = {}
         for i in alive:
             tried.add(i)
-            promised[i] = _promise(draws, i, count, stream, claim)
+            best = _best(draws, i, count, stream, claim, fresh=max(count, total // 2))
+            promised[i] = -math.inf if best is None else best.promise
             spent += count
-            if _beyond_doubt(promised[i], count, claim):
+            if best is not None and _beyond_doubt(best, claim):
                 return i, spent, len(tried)
         alive.sort(key=lambda i: promised[i], reverse=True)
         survivors = alive[: max(1, len(alive) // 4)]
@@ -200,24 +205,33 @@ def search_pair(
             pairs.extend(new for i in alive[:2] for new in refine(pairs[i], schema))
             draws.inputs.extend(data for pair in pairs[known:] for data in (pair.first, pair.second))
             survivors += range(known, len(pairs))
-        alive, count, stream = survivors, 4 * count, stream + 1
-        if len(alive) == 1 or spent + count * len(alive) > total // 3:
-            return alive[0], spent, len(tried)
+        count, stream = 4 * count, stream + 1
+        alive = survivors[: (total // 3 - spent) // count]
+        if len(alive) <= 1:
+            return survivors[0], spent, len(tried)
 
 
-def _promise(draws: Draws, which: int, count: int, stream: int, claim: Claim) -> float:
+def _best(draws: Draws, which: int, count: int, stream: int, claim: Claim, fresh: int) -> Candidate | None:
+    """The most promising event of a pair.
+
+    ``fresh`` outputs await the pair that is chosen. A trial has far fewer, and must not be asked to convince by itself.
+    """
     samples = [draws.draw(2 * which + side, count, stream) for side in (0, 1)]
     encoder = Encoder.fit(*samples)
     first, second = (encoder(outputs) for outputs in samples)
     half = count // 2
     scores = propose(first.part(0, half), second.part(0, half), classifiers=False)
     if not scores:
-        return -math.inf
-    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=count)[0].promise
+        return None
+    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=fresh)[0]
 
 
-def _beyond_doubt(promise: float, count: int, claim: Claim) -> bool:
-    """Whether a pair is so telling that searching on is a waste."""
+def _beyond_doubt(best: Candidate, claim: Claim) -> bool:
+    """Whether a pair is so telling that searching on is a waste: no trial of this size can certify much more."""
     if claim.is_profile:
-        return promise > 8.0  # standard errors
-    return promise > max(2.0 * claim.points[0].claimed, math.log(count / 2) - 2.5)
+        return best.promise > _PLAIN  # standard errors
+    statement = claim.points[0]
+    enough = max(2.0 * statement.claimed, math.log(best.rows) - _NEARLY_ALL)
+    if best.promise <= enough:
+        return False
+    return lower_bound(best.hits1, best.hits2, best.rows, null=statement.null, confidence=_SURE) > enough

@@ -72,6 +72,18 @@ def test_a_short_audit_passes_every_recipe(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RECIPES))
+def test_half_the_noise_of_every_recipe_is_flagged(name: str) -> None:
+    settings, plan, pair = set_up(name, n_bins=4) if name == "xgb_cyc" else set_up(name)
+    if name == "xgb_cyc":  # one feature only: two of its thresholds have to disagree about the record
+        columns, labels = pair[0]
+        columns[0][-1] = 0.4
+        pair = (columns, labels), ([column[:-1] for column in columns], labels[:-1])
+    broken = audit(Trained(settings, plan, pair, half_noise), plan.cost, pair=(0, 1), samples=2_000, seed=1)
+    assert broken.flagged, str(broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(RECIPES))
 def test_the_auditor_never_flags_a_recipe(name: str) -> None:
     settings, plan, pair = set_up(name, n_trees=2)
     report = audit(Trained(settings, plan, pair), plan.cost, pair=(0, 1), samples=300, seed=2)
