@@ -73,3 +73,12 @@ def test_compiled_kernels_take_over_when_they_pay(monkeypatch: pytest.MonkeyPatc
     assert recursion._kernels(1e9) is not vectors
     monkeypatch.undo()
     assert recursion._kernels(1e6) is not vectors  # numba is loaded now
+
+
+def test_coarse_grids_before_a_price_by_compiled_kernels_use_these_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[bool] = []
+    monkeypatch.setattr(recursion, "load_kernels", lambda: loaded.append(True))
+    recursion.prepare(1e6)
+    assert not loaded
+    recursion.prepare(1e9)
+    assert loaded

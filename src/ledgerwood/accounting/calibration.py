@@ -114,6 +114,9 @@ def _from_coarse_grids(
         grid = grid_of(cost(math.exp(start)), epsilon)
         if grid is None or grid.work < _QUICK or grid.cells < 16:
             return None
+        from ledgerwood.accounting.recursion import prepare
+
+        prepare(grid.work)
         # Theorem 1 asks for some 5 % more noise than the coarse grid does, and falls as steeply.
         at_four = start - 0.05 * sign
         slope = (theorem(start) - theorem(at_four)) / (start - at_four)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting.range_profile import RangeProfile
 from ledgerwood.errors import LedgerwoodError, ParameterError
 
-__all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work", "load_kernels"]
+__all__ = ["RangeProfile", "TooLarge", "bounded_range_profile", "estimated_work", "load_kernels", "prepare"]
 
 Array = NDArray[np.float64]
 
@@ -293,6 +293,12 @@ def load_kernels() -> Any:
 def _compiler_is_loaded() -> bool:
     """Whether numba is: its import takes most of the time that numpy's kernels save."""
     return "numba" in sys.modules
+
+
+def prepare(work: float) -> None:
+    """Load the compiled kernels now if a price of so much work will need them: coarser ones before it profit too."""
+    if work > _BY_NUMPY / 3:
+        load_kernels()
 
 
 def _kernels(work: float) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -205,6 +207,7 @@ def serve(host: str, port: int, *, announce: Callable[[str], None]) -> None:
         listener.bind((host, port))
         listener.listen(64)
         shown = f"[{host}]" if ":" in host else host
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the worker is stopped too
         with Worker() as worker:
             announce(f"http://{shown}:{listener.getsockname()[1]}/")
             warm_up()

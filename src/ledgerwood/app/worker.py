@@ -114,4 +114,7 @@ if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(5)  # the quick answers and the browser go first
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-    main(sys.stdin, sys.stdout)
+    try:
+        main(sys.stdin, sys.stdout)
+    except BrokenPipeError:  # the server has gone before it heard the answer
+        os._exit(0)
