@@ -20,7 +20,7 @@ from ledgerwood.verification.events import (
 )
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.rules import Event, Guess, relearn
-from ledgerwood.verification.scores import Atoms, Column, Design, Linear
+from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
 from ledgerwood.verification.smoothing import smooth
 from ledgerwood.verification.statements import read_claim
 
@@ -113,6 +113,29 @@ class Forgetful:
 
 def two_fields(rows):
     return Encoded(np.array(rows, dtype=float), ("y", "z"))
+
+
+def _routed(shift, rows, rng):
+    """Three thresholds send a row to one of two leaves; its gradient moves that leaf only."""
+    thresholds, leaves = rng.random((rows, 3)), rng.laplace(size=(rows, 2))
+    leaves[np.arange(rows), (thresholds > 0.2).all(axis=1).astype(int)] += shift
+    return Encoded(np.hstack([thresholds, rng.random((rows, 8)), leaves]), tuple(f"y[{j}]" for j in range(13)))
+
+
+def test_a_small_tree_is_learned_again_from_more_rows_and_its_own_features():
+    rng = np.random.default_rng(8)
+    first, second, fresh1, fresh2 = (_routed(shift, 60_000, rng) for shift in (1.0, 0.0, 1.0, 0.0))
+    linear = Linear.fit(Design.fit(first.numbers), first, second)
+    tree = Tree.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
+    assert tree is not None
+    finer = tree.relearn(first, second, {})
+    assert finer.features is not None and finer.relearn(first, second, {}) is finer
+    assert finer.features.size < tree.model.n_features_in_
+
+    def likelihood(score):
+        return -np.logaddexp(0, -score(fresh1)).mean() - np.logaddexp(0, score(fresh2)).mean()
+
+    assert likelihood(finer) > likelihood(tree) + 0.01
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -12,7 +12,7 @@ from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
 from ledgerwood.verification.rules import Event, Guess, Rule, relearn, scores_of
-from ledgerwood.verification.scores import Memo, Score
+from ledgerwood.verification.scores import Memo, Score, Tree
 from ledgerwood.verification.search import Pair
 from ledgerwood.verification.statements import Claim, Statement
 
@@ -102,6 +102,11 @@ def select(
     if not scores:
         return Selection([], None)
     ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
+    if isinstance(tree := ranked[0].rule.score, Tree):  # fields interact: cut a finer tree afresh
+        finer = choose(
+            [tree.relearn(learn1, learn2, {})], cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven
+        )
+        ranked = sorted([*finer, *ranked], key=lambda candidate: candidate.promise, reverse=True)
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):

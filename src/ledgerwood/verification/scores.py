@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 
 _LOGISTIC = "logistic regression"
 _MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
+_TELLING = 12  # features of a small tree that it is relearned from
 
 
 class Score(Protocol):
@@ -241,34 +242,43 @@ class Tree:
     linear: Linear
     model: Any = field(repr=False)
     ratios: Floats
+    features: NDArray[np.int64] | None = None
     name: str = "small tree"
 
     @classmethod
-    def fit(cls, linear: Linear, first: Encoded, second: Encoded) -> Tree | None:
-        """Separate the two samples; None without scikit-learn."""
+    def fit(
+        cls, linear: Linear, first: Encoded, second: Encoded, features: NDArray[np.int64] | None = None
+    ) -> Tree | None:
+        """Separate the two samples by these features, or by all of them; None without scikit-learn."""
         try:
             from sklearn.tree import DecisionTreeClassifier
         except ImportError:
             return None
-        features = np.concatenate([cls._features(linear, first), cls._features(linear, second)])
+        rows = np.concatenate([cls._rows(linear, side, features) for side in (first, second)])
         labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
-        model = DecisionTreeClassifier(max_leaf_nodes=48, min_samples_leaf=100, random_state=0).fit(features, labels)
-        leaves = model.apply(features)
+        few, least = (48, 100) if features is None else (128, max(100, len(first) // 200))
+        model = DecisionTreeClassifier(max_leaf_nodes=few, min_samples_leaf=least, random_state=0).fit(rows, labels)
+        leaves = model.apply(rows)
         counts = [np.bincount(leaves[labels == label], minlength=model.tree_.node_count) for label in (1, 0)]
-        return cls(linear, model, np.log((counts[0] + 1.0) / (counts[1] + 1.0)))
+        return cls(linear, model, np.log((counts[0] + 1.0) / (counts[1] + 1.0)), features)
 
     @staticmethod
-    def _features(linear: Linear, encoded: Encoded) -> NDArray[np.float32]:
-        return np.concatenate([linear.design(encoded), linear(encoded).astype(np.float32)[:, None]], axis=1)
+    def _rows(linear: Linear, encoded: Encoded, features: NDArray[np.int64] | None) -> NDArray[np.float32]:
+        rows = np.concatenate([linear.design(encoded), linear(encoded).astype(np.float32)[:, None]], axis=1)
+        return rows if features is None else rows[:, features]
 
     def __call__(self, encoded: Encoded) -> Floats:
-        leaves: NDArray[np.int64] = self.model.apply(self._features(self.linear, encoded))
+        leaves: NDArray[np.int64] = self.model.apply(self._rows(self.linear, encoded, self.features))
         return self.ratios[leaves]
 
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Tree:
+        """Few features allow many rows: where fields interact, rows decide how clean the leaves are."""
+        if self.features is not None:
+            return self
         if id(self) not in memo:
             linear = self.linear.relearn(first, second, memo)
-            memo[id(self)] = Tree.fit(linear, first.part(0, 30_000), second.part(0, 30_000)) or self
+            features = np.argsort(-self.model.feature_importances_, kind="stable")[:_TELLING]
+            memo[id(self)] = Tree.fit(linear, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS), features) or self
         relearned: Tree = memo[id(self)]
         return relearned
 
