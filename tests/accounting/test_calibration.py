@@ -123,6 +123,13 @@ def test_hundreds_of_selections_are_calibrated_to_a_ten_thousandth(epsilon: floa
     assert cost(scale * (1 + 1e-4)).epsilon(1e-6) > epsilon
 
 
+def test_a_long_price_is_asked_again_if_the_first_one_is_far_off() -> None:
+    cost = lambda s: 181 * BoundedRange(s) + 15 * BoundedRange(3.831 * s) + 5 * Gaussian(mu=s / 3)  # noqa: E731
+    scale = calibrate(cost, epsilon=0.646, delta=1.87e-12)
+    assert cost(scale).epsilon(1.87e-12) <= 0.646
+    assert cost(scale * (1 + 1.1e-3)).epsilon(1.87e-12) > 0.646  # coarse grids are 1 % off here
+
+
 def test_a_prediction_that_is_off_is_only_a_slower_start(monkeypatch) -> None:
     """The extrapolation decides where to look, never what is accepted."""
     cost = lambda s: sequence([(BoundedRange(s), 300), (Gaussian(mu=s), 60)])  # noqa: E731

@@ -83,7 +83,7 @@ AS_SHOWN = {  # commands of others that no test runs, and why
     "python3.11 -m venv": "makes the environment of a package that does not install beside ours",
     "dpxgb/bin/pip install": "the same: it needs an old numpy and an index",
     "PYTHONPATH=src dpxgb/bin/python": "runs in it; options and module are checked",
-    "pip install 'ledgerwood[web]'": "make dist installs the wheel; the extra is checked",
+    "pip install '.[web]'": "make dist installs the wheel; the extra is checked",
     "pytest --dp-audit": "tests/verification runs pytest with the option",
 }
 

@@ -267,6 +267,17 @@ def test_coefficients_stand_beside_the_columns_they_belong_to(tmp_path: Path) ->
     assert abs(found["(intercept)"]) < 0.1
 
 
+def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:
+    names = ["over $50_$", "$50_ to $60_"]  # an index that is missing: no formula
+    X = pd.DataFrame(np.random.default_rng(0).uniform(size=(300, 2)), columns=names)
+    bounds: dict[Any, tuple[float, float]] = dict.fromkeys(names, (0.0, 1.0))
+    classes = Schema(bounds=bounds, classes=["$a_$", "b"])
+    trees = PrivateBoostingClassifier(epsilon=1.0, schema=classes, recipe="tr_cyc", n_trees=4, max_depth=2)
+    line = AdaSSPRegressor(epsilon=1.0, schema=Schema(bounds=bounds, target_bounds=(0, 1)))
+    for fitted in (trees.fit(X, ["$a_$", "b"] * 150), line.fit(X, X[names[0]])):
+        assert "$50_ to $60_" in report(fitted, tmp_path / "r.html").read_text()
+
+
 def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="fitted"):
         report(PrivateBoostingClassifier(), tmp_path / "r.html")

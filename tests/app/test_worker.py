@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,15 @@ def test_facts_and_wishes_are_read_back_as_they_were(facts: Facts) -> None:
     assert Facts.from_mapping(facts.to_mapping()) == facts
     wish = answers.Wish(facts, 7, 0.25)
     assert answers.Wish.from_mapping(wish.to_mapping()) == wish
+
+
+def test_it_takes_no_module_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "numpy.py").write_text("import pathlib\npathlib.Path('ran').touch()\n")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])  # as an installed command has it
+    monkeypatch.chdir(tmp_path)
+    with Worker() as worker:
+        assert worker.ask("exact", FACTS.to_mapping())["facts"]["trees"] == 4
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_worker_that_was_ended_says_so_and_starts_again() -> None:

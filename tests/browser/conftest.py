@@ -42,7 +42,7 @@ def address() -> Iterator[str]:
             raise AssertionError(f"the server did not start: {line}\n{process.stderr.read()}")
         yield line
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
     assert errors == ""
 
 

@@ -304,6 +304,14 @@ def test_axe_finds_no_violations(page: Any, address: str, scheme: str, width: in
     assert found.violations_count == 0, found.generate_report()
 
 
+def test_axe_finds_no_violations_beside_an_error(page: Any, address: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page.goto(address + "?recipe=unicorn&trees=5")
+    page.wait_for_selector("#problem:not([hidden])")
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
 def test_everything_is_reached_by_keyboard(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     settled(page)

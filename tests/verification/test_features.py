@@ -155,3 +155,12 @@ def test_nan_is_seen_anywhere_and_an_output_may_hold_itself():
     circle.append(circle)
     assert not has_nan(circle)
     assert has_nan([{"a": (1, {"b": np.array([1.0, np.nan])})}])
+
+
+@pytest.mark.parametrize("others", [[0.5], [np.float32(0.1), 3], [float("inf")], [np.int64(3), 1.5]])
+@pytest.mark.parametrize("large", [2**53 + 1, np.int64(2**60), np.uint64(2**63 + 5)])
+def test_the_code_of_an_output_does_not_depend_on_the_others_of_its_batch(large, others) -> None:
+    """Counts of an event are binomial only if each output alone decides whether it belongs to it."""
+    encoder = Encoder.fit([0, 1, 2], [1, 2, 3])
+    alone = encoder([large]).numbers[0]
+    np.testing.assert_array_equal(encoder([*others, large]).numbers[-1], alone)

@@ -15,8 +15,8 @@ from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailab
 #: Relative width of the final bracket around the boundary between too little and enough noise; and of one that only
 #: says where to look.
 _TOLERANCE, _ROUGH = 1e-7, 1e-4
-#: How far on the safe side of the boundary the answer on a slow grid is aimed at, and may lie.
-_AIM, _ALLOWED = 1e-5, 8e-5
+#: How far on the safe side of the boundary the answer on a slow grid is aimed at, and may lie, also on a very slow one.
+_AIM, _ALLOWED, _ALLOWED_IF_LONG = 1e-5, 8e-5, 9e-4
 #: How far from the start a search goes, in powers of e: by Theorem 1 (1e100) and by the exact methods (1e15).
 _FAR, _NEAR = 230.0, 35.0
 #: Cell evaluations (1e9 a second) of a price that is searched for on coarser grids first; and of one not asked twice.
@@ -80,8 +80,8 @@ def calibrate(
     if method is None and quick == "rdp":
         outlook = _from_coarse_grids(cost, target, allowed, math.log(start), sign)
         if outlook is not None:
-            there, step, slope, last_look = outlook
-            found = _next_to(exact, there, slope, sign, 1 if last_look else 4)
+            there, step, slope, within = outlook
+            found = _next_to(exact, there, slope, sign, within)
             if found is not None:
                 return _confirmed(cost, math.exp(found), sign, target, allowed, method)
             start = math.exp(there)
@@ -91,7 +91,7 @@ def calibrate(
 
 def _from_coarse_grids(
     cost: Callable[[float], Cost], epsilon: float, delta: float, start: float, sign: float
-) -> tuple[float, float, float, bool] | None:
+) -> tuple[float, float, float, float] | None:
     """Where the search on the fine grid will end, as seen from coarser ones; None if there is no slow grid.
 
     Every grid gives an upper bound, and on c cells per ε the bound is off by nearly a constant / c^1.8. So the answers
@@ -105,8 +105,8 @@ def _from_coarse_grids(
         How far around it to look first.
     float
         The slope of log δ there.
-    bool
-        Whether the fine grid takes so long that an answer there is taken as it is.
+    float
+        How far on the safe side of the boundary an answer there may lie: farther if the fine grid takes long.
     """
     theorem = _Prices(cost, epsilon, delta, "rdp")
     four, eight, sixteen = (_Prices(cost, epsilon, delta, None, cells) for cells in (4, 8, 16))
@@ -135,17 +135,17 @@ def _from_coarse_grids(
     if not 0 < way < 0.02:
         return None
     there = at_sixteen - sign * way * _BEYOND_SIXTEEN[grid.cells]
-    return there, 0.05 * way, slope, grid.work > _LONG
+    return there, 0.05 * way, slope, _ALLOWED_IF_LONG if grid.work > _LONG else _ALLOWED
 
 
-def _next_to(exact: _Prices, start: float, slope: float, sign: float, most: int) -> float | None:
-    """A log scale that meets the target next to the boundary, by Newton's method; None if so many prices find none."""
+def _next_to(exact: _Prices, start: float, slope: float, sign: float, within: float) -> float | None:
+    """A log scale that meets the target next to the boundary, by Newton's method; None if a few prices find none."""
     there, met = start, None
-    for _ in range(most):
+    for _ in range(4):
         beyond = sign * exact(there) / slope  # how far on the safe side, as far as the slope tells
         if beyond >= 0:
             met = there
-        if 0 <= beyond <= _ALLOWED:
+        if 0 <= beyond <= within:
             break
         there -= sign * (beyond - _AIM)
     return met

@@ -84,10 +84,7 @@ def _federated(federation: Federation) -> Iterator[str]:
             ("Epsilon", price(task.epsilon)),
             ("Delta", price(task.delta)),
             ("Parties", f"{len(task.identities)}, sums of {task.threshold} or more"),
-            (
-                "Noise",
-                {"shares": "a share by each party", "central": "by the server"}.get(task.noise, "by each record"),
-            ),
+            ("Noise", _NOISE[task.noise]),
         ]
     )
     yield pieces.statement([federation.statement()])

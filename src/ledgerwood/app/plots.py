@@ -106,7 +106,7 @@ def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
     bars = axes.barh(places, [row["spend"] for row in rows], color=_COLOURS["optimal"], height=0.6)
     texts = [f"{100 * r['spend']:.0f} %: {r['times']} × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
     axes.bar_label(bars, texts, padding=4, fontsize=9)
-    axes.set_yticks(places, [row["label"] for row in rows])
+    axes.set_yticks(places, [row["label"] for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set(xlabel="part of the budget", xlim=(0, 1.6))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
@@ -118,7 +118,7 @@ def bars(names: Sequence[str], values: Sequence[float], label: str, *, axes: Any
     """Draw named numbers as horizontal bars, the first on top."""
     axes = axes if axes is not None else new_axes(height=1.0 + 0.3 * len(names))
     axes.barh(range(len(names)), values, color=_COLOURS["optimal"], height=0.6)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), names, parse_math=False)  # a name may have dollars
     axes.invert_yaxis()
     axes.axvline(0, color="#777777", linewidth=0.8)
     axes.set(xlabel=label)

@@ -78,8 +78,10 @@ class Worker:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self.stop()
-            command = [sys.executable, "-m", "ledgerwood.app.worker"]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            # -m alone would look for modules in the working folder first, which may be anybody's: search where we do.
+            command = [sys.executable, "-P", "-m", "ledgerwood.app.worker"]
+            places = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": places}
             # A session of its own: Ctrl-C is for the server, which stops it.
             self._process = subprocess.Popen(command, start_new_session=True, **pipes)
         return self._process

@@ -250,9 +250,9 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
             x = np.arange(len(middle))
             axes.errorbar(x, middle, yerr=band, fmt="o", color="tab:blue", ecolor="tab:blue", alpha=0.8)
             labels = [str(value) for value in (shape.categories or ("unknown",))]
-            axes.set_xticks(x, labels, rotation=60, ha="right")
+            axes.set_xticks(x, labels, rotation=60, ha="right", parse_math=False)  # dollars in names are no formula
         axes.axhline(0, color="grey", linewidth=0.6)
-        axes.set_title(str(shape.name), fontsize=10)
+        axes.set_title(str(shape.name), fontsize=10, parse_math=False)
         axes.tick_params(labelsize=8)
     return figure
 
@@ -282,7 +282,7 @@ def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
                 text = textwrap.fill(_text(model.columns_[feature], side, edges.cuts[feature]), 26)
             else:
                 text = f"{found.weights[output, place] / _ONE:+.3f}"
-            axes.text(level, y, text, ha="center", va="center", fontsize=8, bbox=box)
+            axes.text(level, y, text, ha="center", va="center", fontsize=8, bbox=box, parse_math=False)
     axes.set_title(f"tree {tree} of {len(forest.trees)}: up if true", fontsize=9)
     return figure
 

@@ -200,8 +200,8 @@ def _merged_by_floats(array: NDArray[Any], outputs: Outputs) -> bool:
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return True
     with np.errstate(invalid="ignore"):
-        large = bool(np.any(array > _EXACT) or np.any(array < -_EXACT))
-    return large and (array.dtype.kind in "iu" or any(isinstance(output, int) for output in outputs))
+        large = bool(np.any(array >= _EXACT) or np.any(array <= -_EXACT))  # 2**53 + 1 may be rounded to it by now
+    return large and (array.dtype.kind in "iu" or any(isinstance(output, (int, np.integer)) for output in outputs))
 
 
 def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str, float]]:
