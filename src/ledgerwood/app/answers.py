@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ledgerwood.app import curves
 from ledgerwood.app.leaves import LeafNoise, saving, trees_for_error
 from ledgerwood.app.planning import Facts
-from ledgerwood.app.show import plain, price, shown
+from ledgerwood.app.show import plain, price, shown, why_not
 from ledgerwood.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def _rest(facts: Facts) -> dict[str, Any]:
     methods = []
     for name, value in account.table.items():
         row: dict[str, Any] = {"method": name, "name": curves.NAMES[name], "epsilon": None}
-        if isinstance(value, str):  # why not, without what to use instead: that stands in the same table
-            row["note"] = value.partition("; use ")[0]
+        if isinstance(value, str):
+            row["note"] = why_not(value)
         else:
             row |= {"epsilon": value, "note": "tightest" if name == account.method else ""}
         methods.append(row)

@@ -132,3 +132,12 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return text in ("", "infinite")
     return True
+
+
+def why_not(reason: str) -> str:
+    """Return why a method cannot price something, without what to use instead: it stands in the same table.
+
+    >>> why_not("not every release is Gaussian; use 'optimal'")
+    'not every release is Gaussian'
+    """
+    return reason.partition("; use ")[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledgerwood.app.options import Delta, Epsilon, Features, Json, Relation, Rows, examples, number
-from ledgerwood.app.show import Answer, price
+from ledgerwood.app.show import Answer, price, why_not
 from ledgerwood.errors import CalibrationError, FormatError, MethodUnavailable, ParameterError
 
 if TYPE_CHECKING:
@@ -223,15 +223,6 @@ def more_noise(plan: Plan, best: Plan) -> float | None:
             less = mine.kind is not None and mine.kind.noise_direction < 0
             return (1 / ratio if less else ratio) - 1
     return None
-
-
-def why_not(reason: str) -> str:
-    """Return why a method cannot price something, without what to use instead: it stands in the same table.
-
-    >>> why_not("not every release is Gaussian; use 'optimal'")
-    'not every release is Gaussian'
-    """
-    return reason.partition("; use ")[0]
 
 
 def method_rows(found: Account) -> list[list[Any]]:
