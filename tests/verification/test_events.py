@@ -19,6 +19,7 @@ from ledgerwood.verification.events import (
     propose,
 )
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.gates import Gated
 from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
 from ledgerwood.verification.smoothing import smooth
@@ -122,20 +123,60 @@ def _routed(shift, rows, rng):
     return Encoded(np.hstack([thresholds, rng.random((rows, 8)), leaves]), tuple(f"y[{j}]" for j in range(13)))
 
 
-def test_a_small_tree_is_learned_again_from_more_rows_and_its_own_features():
+def _likelihood(score, first, second):
+    return -np.logaddexp(0, -score(first)).mean() - np.logaddexp(0, score(second)).mean()
+
+
+def test_a_small_tree_is_learned_again_from_more_rows():
     rng = np.random.default_rng(8)
     first, second, fresh1, fresh2 = (_routed(shift, 60_000, rng) for shift in (1.0, 0.0, 1.0, 0.0))
     linear = Linear.fit(Design.fit(first.numbers), first, second)
     tree = Tree.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
     assert tree is not None
     finer = tree.relearn(first, second, {})
-    assert finer.features is not None and finer.relearn(first, second, {}) is finer
-    assert finer.features.size < tree.model.n_features_in_
+    assert finer.relearn(first, second, {}) is finer
+    assert _likelihood(finer, fresh1, fresh2) > _likelihood(tree, fresh1, fresh2) + 0.01
 
-    def likelihood(score):
-        return -np.logaddexp(0, -score(fresh1)).mean() - np.logaddexp(0, score(fresh2)).mean()
 
-    assert likelihood(finer) > likelihood(tree) + 0.01
+def test_the_leaves_of_a_tree_score_their_log_odds():
+    rng = np.random.default_rng(3)
+    first, second = (two_fields(rng.random((20_000, 2)) < chance) for chance in ((0.6, 0.5), (0.2, 0.5)))
+    linear = Linear.fit(Design.fit(np.concatenate([first.numbers, second.numbers])), first, second)
+    tree = Tree.fit(linear, first, second)
+    assert np.allclose(tree(two_fields([[1, 0], [0, 1]])), [np.log(3), -np.log(2)], atol=0.15)
+
+
+def test_gates_are_found_where_the_thresholds_are():
+    rng = np.random.default_rng(9)
+    first, second, fresh1, fresh2 = (_routed(shift, 60_000, rng) for shift in (1.0, 0.0, 1.0, 0.0))
+    gated = Gated.fit(first, second, fine=True)
+    box = gated.boxes[0]
+    assert box.field == 12 and {gate.field for gate in box.gates} == {0, 1, 2}
+    assert all(gate.above and abs(gate.cut - 0.2) < 0.02 for gate in box.gates)
+    assert np.allclose(box.odds.knots, (0, 1), atol=0.3)
+    linear = Linear.fit(Design.fit(first.numbers), first, second)
+    assert _likelihood(gated, fresh1, fresh2) > _likelihood(Tree.fit(linear, first, second), fresh1, fresh2)
+
+
+def test_no_gates_are_grown_where_one_field_tells_all():
+    rng = np.random.default_rng(10)
+    first, second = (Encoded(rng.laplace(size=(30_000, 4)) + np.eye(4)[0] * shift, tuple("abcd")) for shift in (1, 0))
+    assert Gated.fit(first, second) is None
+
+
+def test_gates_take_any_numbers():
+    rng = np.random.default_rng(11)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308])
+    rows = [_routed(shift, 4_000, rng).numbers for shift in (1.0, 0.0)]
+    for side in rows:
+        side[::7, 3:9] = odd[rng.integers(6, size=side[::7, 3:9].shape)]
+    first, second = (Encoded(np.vstack([side, np.full(13, np.nan)]), tuple("abcdefghijklm")) for side in rows)
+    gated = Gated.fit(first, second)
+    assert np.isfinite(gated(first)).all()
+    assert gated(first.part(4_000, 4_001))[0] == 0.0  # an output without the field says nothing
+    assert Gated.fit(first.part(0, 2), second.part(0, 2)) is None
+    constant = Encoded(np.ones((100, 2)), ("a", "b"))
+    assert Gated.fit(constant, constant) is None
 
 
 @pytest.mark.parametrize("swapped", [False, True])

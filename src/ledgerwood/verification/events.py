@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.gates import Gated
 from ledgerwood.verification.guessing import promise as promise_of_guesses
 from ledgerwood.verification.rules import Event, Guess, Promise, Rule, scores_of
 from ledgerwood.verification.scores import (
@@ -43,13 +44,13 @@ _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
 _FEW_VALUES = 40  # of a field that is not cut into bins
 _MARGIN = 2.33  # standard errors between an estimate and its bound
-_CAUTIONS = (1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
-_FEW_ROWS = 2_000  # with fewer to cut on, nothing but the boldest cut sees anything
+_CAUTIONS = (0.0, 1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
+_NEARLY = 0.2  # standard errors by which a surer rule may promise less than the best one
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
-_OUTRIGHT = 1.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
+_OUTRIGHT = 0.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
 _LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
@@ -103,9 +104,11 @@ def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]
     scores: list[Score] = [Pooled(how) for how in REDUCTIONS]
     scores += Linear.equal(design)
     linear = Linear.fit(design, first, second)
-    tree = Tree.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
+    tree = Tree.fit(linear, first, second)
     learned: list[Score] = [linear] if tree is None else [linear, tree]
     scores += learned
+    if (gated := Gated.fit(first, second)) is not None:
+        scores.append(gated)
     scores.append(Histogram.fit(linear, first, second))
     if repeated:
         for prior in learned:
@@ -156,11 +159,15 @@ def choose(
         cuts = _Cuts.of(score, cut1, cut2)
         margin = _margin(third, fresh)
         s1, s2 = scores_of(score, rank1), scores_of(score, rank2)
-        for caution in _CAUTIONS if third >= _FEW_ROWS else (0.0, *_CAUTIONS):
+        for caution in _CAUTIONS:
             rules = cuts.rules(score, promise, margin + caution, forgiven)
             ranked += [_measure(rule, s1, s2, promise, fresh, caution) for rule in rules]
     ranked.sort(key=lambda candidate: candidate.promise, reverse=True)
-    return [_cut_again(ranked[0], first, second, promise, fresh), *ranked[1:]]
+    # Of those about as good as the best, the one that says so most surely.
+    near = [c for c in ranked if c.promise >= ranked[0].promise - _NEARLY * ranked[0].error]
+    surest = min(near, key=lambda candidate: candidate.error)
+    ranked.remove(surest)
+    return [_cut_again(surest, first, second, promise, fresh), *ranked]
 
 
 def choose_atoms(
@@ -291,7 +298,7 @@ class _Cuts:
         options = []
         for (_, swapped, a, b), (_, _, c, d) in (self.sides[:2], self.sides[2:]):
             more, less = (-np.diff(counts, append=0.0) for counts in (a, b))
-            ratio = more / np.maximum(less, 0.5)
+            ratio = more / np.maximum(less, np.maximum(more, 1.0) / self.rows)
             gain = np.where(self.cuts < self.cuts[:, None], c - ratio[:, None] * d, -np.inf)
             low = np.argmax(gain, axis=1)
             values = promise_of_guesses(a + c[low], b + d[low], self.rows, delta, caution)
@@ -309,7 +316,7 @@ def _cuts(s1: Floats, s2: Floats) -> Floats:
     if few.size <= _CUTS:
         return few
     tail = np.geomspace(5.0 / s1.size, 0.02, 60)
-    levels = np.concatenate([tail, np.linspace(0.02, 0.98, 120), 1.0 - tail])
+    levels = np.concatenate([tail, np.linspace(0.02, 0.98, 240), 1.0 - tail])
     places = np.unique(np.clip((levels * s1.size).astype(np.int64), 0, s1.size - 1))
     return np.unique(np.concatenate([np.partition(s, places)[places] for s in (s1, s2)]))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ledgerwood.verification.events import Candidate, choose, choose_atoms, different, low_bit_scores, propose
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.gates import Gated
 from ledgerwood.verification.lattice import find_lattice, hints_of
 from ledgerwood.verification.report import Picture
 from ledgerwood.verification.rules import Event, Guess, Rule, relearn, scores_of
@@ -102,10 +103,13 @@ def select(
     if not scores:
         return Selection([], None)
     ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-    if isinstance(tree := ranked[0].rule.score, Tree):  # fields interact: cut a finer tree afresh
-        finer = choose(
-            [tree.relearn(learn1, learn2, {})], cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven
-        )
+    if isinstance(
+        coarse := ranked[0].rule.score, (Gated, Tree)
+    ):  # fields interact: half of the rows teach a finer score
+        half = len(first) // 2
+        fine = coarse.relearn(first.part(0, half), second.part(0, half), {})
+        rest1, rest2 = first.part(half, len(first)), second.part(half, len(second))
+        finer = choose([fine], rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
         ranked = sorted([*finer, *ranked], key=lambda candidate: candidate.promise, reverse=True)
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None

@@ -34,7 +34,9 @@ Floats = NDArray[np.float64]
 
 _LOGISTIC = "logistic regression"
 _MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
-_TELLING = 12  # features of a small tree that it is relearned from
+_MOST_TREE_ROWS = 600_000  # and a tree
+_MOST_LEAVES = 128
+_LEAST_LEAF, _LEAST_SHARE = 100, 400  # rows of a leaf, at least so many and one in so many
 
 
 class Score(Protocol):
@@ -237,50 +239,61 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """The log-ratio of the leaves of a small tree on the design's features and the linear score (scikit-learn)."""
+    """The log-odds of the leaves of one tree on the fields and the linear score.
+
+    scikit-learn grows it on binned features: many rows cost little, and where fields interact, rows decide how clean
+    the leaves are.
+    """
 
     linear: Linear
     model: Any = field(repr=False)
-    ratios: Floats
-    features: NDArray[np.int64] | None = None
+    fine: bool = False
     name: str = "small tree"
 
     @classmethod
-    def fit(
-        cls, linear: Linear, first: Encoded, second: Encoded, features: NDArray[np.int64] | None = None
-    ) -> Tree | None:
-        """Separate the two samples by these features, or by all of them; None without scikit-learn."""
+    def fit(cls, linear: Linear, first: Encoded, second: Encoded, *, fine: bool = False) -> Tree | None:
+        """Separate as many rows of either input; None without scikit-learn."""
         try:
-            from sklearn.tree import DecisionTreeClassifier
+            from sklearn.ensemble import HistGradientBoostingClassifier
         except ImportError:
             return None
-        rows = np.concatenate([cls._rows(linear, side, features) for side in (first, second)])
+        rows = np.concatenate([cls._rows(linear, side) for side in (first, second)])
         labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
-        few, least = (48, 100) if features is None else (128, max(100, len(first) // 200))
-        model = DecisionTreeClassifier(max_leaf_nodes=few, min_samples_leaf=least, random_state=0).fit(rows, labels)
-        leaves = model.apply(rows)
-        counts = [np.bincount(leaves[labels == label], minlength=model.tree_.node_count) for label in (1, 0)]
-        return cls(linear, model, np.log((counts[0] + 1.0) / (counts[1] + 1.0)), features)
+        least = max(_LEAST_LEAF, len(rows) // _LEAST_SHARE)
+        model = HistGradientBoostingClassifier(
+            learning_rate=1.0, max_iter=1, max_leaf_nodes=_MOST_LEAVES, min_samples_leaf=least, early_stopping=False
+        )
+        with _one_thread():
+            return cls(linear, model.fit(rows, labels), fine)
 
     @staticmethod
-    def _rows(linear: Linear, encoded: Encoded, features: NDArray[np.int64] | None) -> NDArray[np.float32]:
-        rows = np.concatenate([linear.design(encoded), linear(encoded).astype(np.float32)[:, None]], axis=1)
-        return rows if features is None else rows[:, features]
+    def _rows(linear: Linear, encoded: Encoded) -> Floats:
+        fields = _tame(encoded.numbers[:, linear.design.columns])
+        return np.concatenate([fields, linear(encoded)[:, None]], axis=1)
 
     def __call__(self, encoded: Encoded) -> Floats:
-        leaves: NDArray[np.int64] = self.model.apply(self._rows(self.linear, encoded, self.features))
-        return self.ratios[leaves]
+        with _one_thread():
+            step = self.model.decision_function(self._rows(self.linear, encoded))
+        # One step of Newton's method from even odds is four times what a leaf's share lies above one half.
+        share = np.clip(0.5 + step / 4.0, 1e-6, 1.0 - 1e-6)
+        return np.asarray(np.log(share / (1.0 - share)), dtype=np.float64)
 
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Tree:
-        """Few features allow many rows: where fields interact, rows decide how clean the leaves are."""
-        if self.features is not None:
+        if self.fine:
             return self
         if id(self) not in memo:
             linear = self.linear.relearn(first, second, memo)
-            features = np.argsort(-self.model.feature_importances_, kind="stable")[:_TELLING]
-            memo[id(self)] = Tree.fit(linear, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS), features) or self
+            few1, few2 = first.part(0, _MOST_TREE_ROWS), second.part(0, _MOST_TREE_ROWS)
+            memo[id(self)] = Tree.fit(linear, few1, few2, fine=True) or self
         relearned: Tree = memo[id(self)]
         return relearned
+
+
+def _one_thread() -> Any:
+    """OpenMP threads once started do not survive a fork, and the mechanism under audit may need both."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="openmp")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

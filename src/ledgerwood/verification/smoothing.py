@@ -9,27 +9,34 @@ log-odds :math:`\theta_k` that change gently along it, so they are fitted by pen
 
 with :math:`\lambda` chosen by a price on the degrees of freedom (P-splines; Eilers and Marx 1996). Where there is
 little to see, the log-odds stay level: the worst event of most mechanisms is a tail on which the privacy loss is
-constant. One other shape competes, at the same price: a straight line, the log-odds of Gaussian noise and of every
-score that is itself a log-likelihood ratio. A score of few values has few cuts to be lucky with and is left alone.
-Smoothing decides which event is certified, never whether a certificate holds.
+constant. Other shapes compete, at the same price: a straight line, the log-odds of Gaussian noise and of every score
+that is itself a log-likelihood ratio; and ramps between two level ends, straight (Laplace noise) or bent once (the
+largest of several noisy values, subsampling), which say to a hair where the worst event ends. A score of few values has
+few cuts to be lucky with and is left alone. Smoothing decides which event is certified, never whether a certificate
+holds.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["smooth"]
+__all__ = ["Ramp", "ramp", "smooth"]
 
 Floats = NDArray[np.float64]
 
 _FEW = 40  # cells that need no smoothing
-_GROUPS = 96  # cells are merged into so many before smoothing
+_GROUPS = 200  # cells are merged into so many before smoothing
+_EVEN = 30.0  # the larger, the more of them lie in the middle
 _ROUGHNESS = (3e5, 1e4, 300.0, 10.0, 0.3)  # values of lambda, smoothest first
 _STEPS = 8  # of Newton's method; each value of lambda starts from the fit before it
 _PRICE = 6.0  # of a degree of freedom, in units of log-likelihood (Akaike's is 1): a lucky tail is worth a few
+_KNOTS = 16  # places where a ramp may begin or end, before they are refined
+_FAR = 1e100  # places beyond it have no slope
 _STEEP = 30.0  # log-odds beyond which nothing is to be learned
 
 
@@ -47,9 +54,8 @@ def smooth(cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floa
     if filled.size <= _FEW:
         return cells1, cells2
     group = _groups(total[filled])
-    c1, c2 = (np.bincount(group, cells[filled]).astype(np.float64) for cells in (cells1, cells2))
+    c1, c2, along = _merged(group, cells1[filled], cells2[filled], places[filled])
     with np.errstate(invalid="ignore", over="ignore"):
-        along = np.bincount(group, (total * places)[filled]) / (c1 + c2)
         theta = _fit(c1, c2, along)
     # between the middles of the groups the log-odds run straight
     middles = np.bincount(group, np.arange(filled.size)) / np.bincount(group)
@@ -58,40 +64,57 @@ def smooth(cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floa
     return total * share, total * (1.0 - share)
 
 
+def _merged(group: NDArray[np.int64], cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floats, Floats]:
+    """Counts of the groups, and where they lie."""
+    c1, c2 = (np.bincount(group, cells).astype(np.float64) for cells in (cells1, cells2))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return c1, c2, np.bincount(group, (cells1 + cells2) * places) / (c1 + c2)
+
+
 def _groups(total: Floats) -> NDArray[np.int64]:
     """The group of each cell: few cells stay as they are, many are merged, narrow groups in both tails."""
     if total.size <= _GROUPS:
         return np.arange(total.size)
     level = (np.cumsum(total) - 0.5 * total) / total.sum()
-    # equal steps of the log-odds of the level: geometric in the tails, even in the middle
-    scale = np.log(level) - np.log1p(-level)
+    # equal steps of a sum of the level and its log-odds: even in the middle, geometric in the tails
+    scale = np.log(level) - np.log1p(-level) + _EVEN * level
     step = (scale[-1] - scale[0]) / _GROUPS
     return np.unique(np.floor((scale - scale[0]) / step), return_inverse=True)[1].astype(np.int64)
 
 
 def _fit(c1: Floats, c2: Floats, places: Floats) -> Floats:
-    """Log-odds of the groups: a straight line along the score, or the best of the level fits."""
+    """Log-odds of the groups: the best of a straight line along the score, ramps, and the penalised fits."""
+    straight, theta = _straight(c1, c2, places)
+    shapes = [(_line(c1, c2, places), 2.0), (theta, 4.0), *_penalised(c1, c2)]
+    prices = [_PRICE * freedom - _likelihood(c1, c2, theta) for theta, freedom in shapes]
+    if prices[1] < min(prices) + _PRICE:  # a ramp, or nearly
+        shapes.append((_bent(c1, c2, places, straight), 6.0))
+        prices.append(_PRICE * 6.0 - _likelihood(c1, c2, shapes[-1][0]))
+    return shapes[int(np.argmin(prices))][0]
+
+
+def _penalised(c1: Floats, c2: Floats) -> Iterator[tuple[Floats, float]]:
+    """For every roughness the fit and its degrees of freedom."""
+    from scipy.linalg import solveh_banded
+
     count, total = c1.size, c1 + c2
-    steps = np.diff(np.eye(count), axis=0)
-    penalty = steps.T @ steps
-    fitted = _line(c1, c2, places)
-    best = 2.0 * _PRICE - _likelihood(c1, c2, fitted)
+    penalty = np.full((2, count), -1.0)  # by its upper and its main diagonal
+    penalty[1] = np.where((np.arange(count) == 0) | (np.arange(count) == count - 1), 1.0, 2.0)
     theta = np.full(count, math.log((c1.sum() + 0.5) / (c2.sum() + 0.5)))
     for roughness in _ROUGHNESS:
         for _ in range(_STEPS):
             share = 1.0 / (1.0 + np.exp(-theta))
             weight = total * share * (1.0 - share) + 1e-9
-            curvature = np.diag(weight) + roughness * penalty
-            step = np.linalg.solve(curvature, c1 - total * share - roughness * (penalty @ theta))
+            curvature = roughness * penalty
+            curvature[1] += weight
+            slope = np.diff(theta)
+            pull = np.append(-slope, 0.0) + np.insert(slope, 0, 0.0)
+            step = solveh_banded(curvature, c1 - total * share - roughness * pull, check_finite=False)
             step *= min(1.0, 3.0 / max(float(np.max(np.abs(step))), 1e-300))  # no leap
             theta = np.clip(theta + step, -_STEEP, _STEEP)
             if np.max(np.abs(step)) < 1e-3:
                 break
-        freedom = float(np.trace(np.linalg.solve(curvature, np.diag(weight))))
-        likelihood = _likelihood(c1, c2, theta)
-        if _PRICE * freedom - likelihood < best:
-            best, fitted = _PRICE * freedom - likelihood, theta
-    return fitted
+        yield theta, float(np.trace(solveh_banded(curvature, np.diag(weight), check_finite=False)))
 
 
 def _line(c1: Floats, c2: Floats, places: Floats) -> Floats:
@@ -108,6 +131,129 @@ def _line(c1: Floats, c2: Floats, places: Floats) -> Floats:
         step = np.linalg.solve(curvature, design @ (c1 - total * share))
         weights += step * min(1.0, 1.0 / max(float(np.max(np.abs(step))), 1e-300))
     return np.clip(weights @ design, -_STEEP, _STEEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Log-odds along a score: straight lines between knots, level beyond the first and the last."""
+
+    knots: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __call__(self, places: Floats) -> Floats:
+        return np.interp(places, self.knots, self.values)
+
+
+def ramp(cells1: Floats, cells2: Floats, places: Floats) -> Ramp:
+    """The straight ramp of largest likelihood for counts of two samples in cells at ``places``.
+
+    >>> places = np.linspace(-3.0, 3.0, 61)
+    >>> share = 1 / (1 + np.exp(-np.clip(places, 0, 1)))  # log-odds from 0 to 1
+    >>> ramp(1e4 * share, 1e4 * (1 - share), places)
+    Ramp(knots=(0.0, 1.0), values=(0.0, 1.0))
+    """
+    filled = np.flatnonzero(cells1 + cells2)
+    if not filled.size:
+        return Ramp((0.0,), (0.0,))
+    group = _groups((cells1 + cells2)[filled])
+    return _straight(*_merged(group, cells1[filled], cells2[filled], places[filled]))[0]
+
+
+def _straight(c1: Floats, c2: Floats, places: Floats) -> tuple[Ramp, Floats]:
+    """The ramp of two knots with the largest likelihood, sought coarsely first, and the likely ones on average."""
+    total = c1 + c2
+    if places.size < 2 or not np.all(np.abs(places) < _FAR):
+        level = math.log((c1.sum() + 0.5) / (c2.sum() + 0.5))
+        return Ramp((0.0,), (level,)), np.full(places.size, level)
+    share = (np.cumsum(total) - 0.5 * total) / total.sum()
+    few = np.unique(np.searchsorted(share, np.linspace(0.02, 0.98, _KNOTS)).clip(0, places.size - 1))
+    if few.size < 2:
+        few = np.asarray([0, places.size - 1])
+    coarse = _Ramps.fit(c1, c2, places, _increasing(few, few))
+    near = np.unique(np.concatenate([_near(k, 3, 1, places.size) for k in coarse.knots]))
+    fine = _Ramps.fit(c1, c2, places, _increasing(near, near))
+    return fine.best(places), coarse.joined(fine).average()
+
+
+def _bent(c1: Floats, c2: Floats, places: Floats, straight: Ramp) -> Floats:
+    """Ramps with a third knot between the two of a straight one, which may move: the likely ones on average."""
+    if len(straight.knots) < 2:
+        return straight(places)
+    low, high = np.searchsorted(places, straight.knots)
+    inner = np.unique(np.linspace(low, high, 8).astype(np.int64))[1:-1]
+    coarse = _increasing(_near(low, 12, 4, places.size), inner, _near(high, 12, 4, places.size))
+    if not coarse.size:
+        return straight(places)
+    ramps = _Ramps.fit(c1, c2, places, coarse)
+    fine = _increasing(*(_near(k, 2, 1, places.size) for k in ramps.knots))
+    return ramps.joined(_Ramps.fit(c1, c2, places, fine)).average()
+
+
+def _near(place: np.int64, reach: int, step: int, size: int) -> NDArray[np.int64]:
+    return np.unique(np.clip(np.arange(place - reach, place + reach + 1, step), 0, size - 1))
+
+
+def _increasing(*choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every increasing sequence with one element of each."""
+    grid = np.stack(np.meshgrid(*choices, indexing="ij"), axis=-1).reshape(-1, len(choices))
+    return grid[np.all(np.diff(grid, axis=1) > 0, axis=1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ramps:
+    """Ramps with the knots of each row of ``options``: their log-odds along the places, and log-likelihoods."""
+
+    options: NDArray[np.int64]
+    theta: Floats
+    likelihood: Floats
+
+    @classmethod
+    def fit(cls, c1: Floats, c2: Floats, places: Floats, options: NDArray[np.int64]) -> _Ramps:
+        """By Newton's method, all at once."""
+        total = c1 + c2
+        ends = places[options]
+        # a column of ones, and for each piece how far along it a place is
+        pieces = [np.clip(places, ends[:, j, None], ends[:, j + 1, None]) for j in range(options.shape[1] - 1)]
+        design = np.stack([np.ones_like(pieces[0]), *pieces], axis=1)
+        centre = design[:, 1:] @ total / total.sum()
+        design[:, 1:] -= centre[:, :, None]
+        design[:, 1:] /= np.sqrt((design[:, 1:] ** 2) @ total / total.sum())[:, :, None] + 1e-300
+        weights = np.zeros(design.shape[:2])
+        ridge = 1e-6 * np.eye(design.shape[1])
+        for _ in range(4 * _STEPS):
+            theta = np.clip(np.einsum("kj,kjp->kp", weights, design), -_STEEP, _STEEP)
+            share = 1.0 / (1.0 + np.exp(-theta))
+            curvature = (design * (total * share * (1.0 - share))[:, None, :]) @ design.transpose(0, 2, 1) + ridge
+            step = np.linalg.solve(curvature, (design @ (c1 - total * share)[:, :, None]))[:, :, 0]
+            largest = np.abs(step).max(axis=1, keepdims=True)
+            weights += step * np.minimum(1.0, 1.0 / np.maximum(largest, 1e-300))  # no leap
+            if np.max(largest) < 1e-4:
+                break
+        theta = np.clip(np.einsum("kj,kjp->kp", weights, design), -_STEEP, _STEEP)
+        return cls(options, theta, -(c1 * np.logaddexp(0.0, -theta) + c2 * np.logaddexp(0.0, theta)).sum(axis=1))
+
+    def joined(self, other: _Ramps) -> _Ramps:
+        """These and others."""
+        parts = zip(
+            (self.options, self.theta, self.likelihood), (other.options, other.theta, other.likelihood), strict=True
+        )
+        return _Ramps(*(np.concatenate(part) for part in parts))
+
+    @property
+    def knots(self) -> NDArray[np.int64]:
+        """Of the likeliest."""
+        likeliest: NDArray[np.int64] = self.options[int(np.argmax(self.likelihood))]
+        return likeliest
+
+    def best(self, places: Floats) -> Ramp:
+        """The likeliest."""
+        theta = self.theta[int(np.argmax(self.likelihood))]
+        return Ramp(tuple(places[self.knots].tolist()), tuple(theta[self.knots].round(12).tolist()))
+
+    def average(self) -> Floats:
+        """Each ramp by its likelihood: where the knots are uncertain, no corner is sharp."""
+        weights = np.exp(self.likelihood - self.likelihood.max())
+        return np.asarray(weights @ self.theta / weights.sum(), dtype=np.float64)
 
 
 def _likelihood(c1: Floats, c2: Floats, theta: Floats) -> float:

@@ -1,0 +1,250 @@
+"""Fields that tell the inputs apart only where other fields say so.
+
+A released tree is the example: which leaf holds the changed row depends on the thresholds released beside the leaves.
+Boxes are grown one after the other. In each, one field is read through a ramp (``smoothing``): log-odds that are level
+at both ends, where the input can be guessed. One-sided gates on other fields keep out the outputs on which that field
+says nothing; a gate stands where right guesses part most sharply from wrong ones. Half of the rows propose gates, the
+other half judges whether they help.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.guessing import promise
+from ledgerwood.verification.scores import Memo
+from ledgerwood.verification.smoothing import Ramp, ramp
+
+__all__ = ["Gated"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.bool_]
+Pair = tuple[int, int]
+
+_MOST_FIELDS = 24
+_MOST_BOXES = 8
+_MOST_GATES = 6  # of one box
+_TRIED = 3  # gates, the sharpest first, before a box is left as it is
+_BINS = 8192  # of a field: where its gates may stand
+_FEW_ROWS, _MOST_ROWS = 30_000, 400_000  # per input that boxes are learned from, at first and finely
+_ALIKE = 2.0  # standard errors between log-odds that may well be the same
+_CAUTION = 5.0  # standard errors taken off the promise of guesses
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """``field >= cut``, or not."""
+
+    field: int
+    cut: float
+    above: bool
+
+    def __call__(self, numbers: Floats) -> Rows:
+        above: Rows = numbers[:, self.field] >= self.cut
+        return above if self.above else ~above
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A field, the log-odds along it, and the gates."""
+
+    field: int
+    odds: Ramp
+    gates: tuple[_Gate, ...] = ()
+
+    def holds(self, numbers: Floats) -> Rows:
+        """Which rows pass all gates."""
+        inside = np.ones(len(numbers), dtype=np.bool_)
+        for gate in self.gates:
+            inside &= gate(numbers)
+        return inside
+
+    def ends(self, numbers: Floats) -> tuple[Rows, Rows]:
+        """The rows at the low and at the high end of the ramp."""
+        inside, values = self.holds(numbers), numbers[:, self.field]
+        return inside & (values <= self.odds.knots[0]), inside & (values >= self.odds.knots[-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gated:
+    """The log-odds of the first box that holds the output; 0 outside all boxes."""
+
+    boxes: tuple[_Box, ...]
+    fine: bool = False
+    name: str = "gated fields"
+
+    @classmethod
+    def fit(cls, first: Encoded, second: Encoded, *, fine: bool = False) -> Gated | None:
+        """Grow boxes on as many rows of either input; None if no field tells more behind a gate."""
+        half = min(len(first), _MOST_ROWS if fine else _FEW_ROWS) // 2
+        table = _Table.of(first.part(0, half), second.part(0, half))
+        judge = _Table.of(first.part(half, 2 * half), second.part(half, 2 * half))
+        boxes: list[_Box] = []
+        counts: list[tuple[Pair, Pair]] = []
+        while len(boxes) < _MOST_BOXES and (box := _grow(table, judge)) is not None:
+            if not boxes and not box.gates:
+                return None
+            boxes.append(box)
+            counts.append(judge.counts(box))
+            table, judge = table.without(box), judge.without(box)
+        if not boxes:
+            return None
+        low, high = (_levels([ends[i] for ends in counts]) for i in (0, 1))
+        levelled = (
+            replace(box, odds=Ramp((box.odds.knots[0], box.odds.knots[-1]), (a, b)))
+            for box, a, b in zip(boxes, low, high, strict=True)
+        )
+        return cls(tuple(levelled), fine)
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        scores = np.zeros(len(encoded))
+        for box in reversed(self.boxes):
+            inside = box.holds(encoded.numbers)
+            scores[inside] = np.nan_to_num(box.odds(encoded.numbers[inside, box.field]))
+        return scores
+
+    def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Gated:
+        if self.fine:
+            return self
+        if id(self) not in memo:
+            memo[id(self)] = Gated.fit(first, second, fine=True) or self
+        relearned: Gated = memo[id(self)]
+        return relearned
+
+
+def _grow(table: _Table, judge: _Table) -> _Box | None:
+    """The field that tells most, and gates as long as they help; None if no field tells anything."""
+    box = table.telling()
+    if box is None or (value := judge.promise(box)) <= 0.0:
+        return None
+    while len(box.gates) < _MOST_GATES:
+        better = ((gated, judge.promise(gated)) for gated in table.gated(box))
+        found = next(((gated, promised) for gated, promised in better if promised > value), None)
+        if found is None:
+            break
+        box, value = found
+    for gate in box.gates:  # one that later gates made superfluous
+        fewer = table.read(box.field, tuple(other for other in box.gates if other is not gate))
+        if (promised := judge.promise(fewer)) >= value:
+            box, value = fewer, promised
+    return box
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Rows of both inputs, and the bins of each field."""
+
+    numbers: Floats
+    own: Rows  # of the first input
+    edges: dict[int, Floats]
+    codes: dict[int, NDArray[np.uint16]]
+    rows: int  # per input, before any box was taken out
+
+    @classmethod
+    def of(cls, first: Encoded, second: Encoded) -> _Table:
+        numbers = np.concatenate([first.numbers, second.numbers])
+        edges: dict[int, Floats] = {}
+        for j, column in enumerate(numbers.T):
+            finite = column[np.isfinite(column)]
+            levels = np.linspace(0, 1, _BINS)[1:-1]
+            cuts = np.unique(np.quantile(finite, levels, method="nearest")) if finite.size else finite
+            if cuts.size > 1 and len(edges) < _MOST_FIELDS:
+                edges[j] = cuts
+        codes = {j: np.searchsorted(cuts, numbers[:, j], side="right").astype(np.uint16) for j, cuts in edges.items()}
+        return cls(numbers, np.arange(len(numbers)) < len(first), edges, codes, len(first))
+
+    def without(self, box: _Box) -> _Table:
+        """The rows outside a box."""
+        rest = ~box.holds(self.numbers)
+        codes = {j: codes[rest] for j, codes in self.codes.items()}
+        return replace(self, numbers=self.numbers[rest], own=self.own[rest], codes=codes)
+
+    def telling(self) -> _Box | None:
+        """The field that promises most by itself."""
+        boxes = [self.read(field) for field in self.edges]
+        return max(boxes, key=self.promise) if boxes and len(self.own) else None
+
+    def gated(self, box: _Box) -> Iterator[_Box]:
+        """The box with one gate more, the sharpest few; each gate is moved once more now that the others stand."""
+        found = sorted((self._gate(box, field) for field in self.edges if field != box.field), key=lambda one: -one[0])
+        for _, new in found[:_TRIED]:
+            gates = (*box.gates, new)
+            for i, gate in enumerate(gates):
+                others = replace(box, gates=(*gates[:i], *gates[i + 1 :]))
+                _, moved = self._gate(others, gate.field)
+                if moved.above == gate.above:
+                    gates = (*gates[:i], moved, *gates[i + 1 :])
+            yield self.read(box.field, gates)
+
+    def promise(self, box: _Box) -> float:
+        """Of guessing the input at the ends of the ramp."""
+        right, wrong = (np.count_nonzero(rows) for rows in self._guesses(box))
+        return float(promise(np.float64(right), np.float64(wrong), self.rows, 0.0, _CAUTION))  # type: ignore[arg-type]
+
+    def counts(self, box: _Box) -> tuple[Pair, Pair]:
+        """Rows of either input at the low and at the high end of the ramp."""
+        low, high = (
+            (int(np.count_nonzero(end & self.own)), int(np.count_nonzero(end & ~self.own)))
+            for end in box.ends(self.numbers)
+        )
+        return low, high
+
+    def read(self, field: int, gates: tuple[_Gate, ...] = ()) -> _Box:
+        """A box with the ramp that these rows have behind the gates."""
+        box = _Box(field, Ramp((0.0,), (0.0,)), gates)
+        inside, edges, codes = box.holds(self.numbers), self.edges[field], self.codes[field]
+        c1, c2 = (
+            np.bincount(codes[inside & side], minlength=edges.size + 1).astype(np.float64)
+            for side in (self.own, ~self.own)
+        )
+        places = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+        return replace(box, odds=ramp(c1, c2, places))
+
+    def _guesses(self, box: _Box) -> tuple[Rows, Rows]:
+        """The rows whose input is guessed right, and those whose is guessed wrong."""
+        second, first = box.ends(self.numbers)
+        if box.odds.values[-1] < box.odds.values[0]:
+            first, second = second, first
+        return (first & self.own) | (second & ~self.own), (first & ~self.own) | (second & self.own)
+
+    def _gate(self, box: _Box, field: int) -> tuple[float, _Gate]:
+        """The gate with the largest likelihood ratio (its logarithm comes first) that one field offers."""
+        edges, codes = self.edges[field], self.codes[field]
+        right, wrong = (
+            np.cumsum(np.bincount(codes[rows], minlength=edges.size + 1)).astype(np.float64)
+            for rows in self._guesses(box)
+        )
+        r, w = right[:-1], wrong[:-1]
+        gain = _likelihood(r, w) + _likelihood(right[-1] - r, wrong[-1] - w) - _likelihood(right[-1:], wrong[-1:])
+        i = int(np.argmax(gain))
+        return float(gain[i]), _Gate(
+            field, float(edges[i]), bool(r[i] * (wrong[-1] - w[i]) < w[i] * (right[-1] - r[i]))
+        )
+
+
+def _levels(counts: list[Pair]) -> list[float]:
+    """Log-odds of counts on either input: one value for all that may well have the same, in order of their signs."""
+    odds = np.asarray([math.log((a + 0.5) / (b + 0.5)) for a, b in counts])
+    error = np.asarray([math.sqrt(1.0 / (a + 0.5) + 1.0 / (b + 0.5)) for a, b in counts])
+    for sign in (1.0, -1.0):
+        alike = np.sign(odds) == sign
+        for _ in range(2):
+            if alike.any():
+                shared = np.average(odds[alike], weights=error[alike] ** -2.0)
+                alike = (np.sign(odds) == sign) & (np.abs(odds - shared) < _ALIKE * error)
+        if alike.any():
+            odds[alike] = shared
+    return [float(value) for value in odds]
+
+
+def _likelihood(right: Floats, wrong: Floats) -> Floats:
+    """The largest log-likelihood of guesses that are all right with one probability."""
+    from scipy.special import xlogy
+
+    return np.asarray(xlogy(right, right) + xlogy(wrong, wrong) - xlogy(right + wrong, right + wrong), np.float64)
