@@ -122,6 +122,17 @@ def test_a_gaussian_with_too_little_noise_is_flagged_on_mu_and_on_its_profile():
     assert all(certificate.contradicts for certificate in report.certificates)
 
 
+def test_a_composition_of_pure_costs_is_tested_at_its_worst_point_not_at_its_pure_epsilon_alone():
+    """A hundred coins of epsilon 0.2 sold as a hundred of 0.1: pure 20 for 10, which no audit sees, but 5.9 for 2.3."""
+    keep = 1 / (1 + math.exp(-0.2))
+
+    def coins(data, n, rng):
+        return rng.binomial(100, keep if data else 1 - keep, n)
+
+    assert audit(Vectorised(coins), 100 * PureDP(0.1), pair=(0, 1), samples=20_000, seed=1).flagged
+    assert audit(Vectorised(coins), 100 * PureDP(0.2), pair=(0, 1), samples=20_000, seed=1).passed
+
+
 def test_zcdp_claims_are_tested_at_their_worst_point():
     assert audit(gaussian(1.0), ZCDP(0.5), pair=([0.0], [1.0]), samples=60_000, seed=1).passed
     assert audit(gaussian(1.0), ZCDP(0.1), pair=([0.0], [1.0]), samples=60_000, seed=1).flagged

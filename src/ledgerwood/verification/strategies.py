@@ -29,7 +29,7 @@ try:
     from hypothesis import strategies as st
     from hypothesis.strategies import SearchStrategy
 except ModuleNotFoundError as missing:  # pragma: no cover - depends on the installation
-    raise MissingDependency("hypothesis", "the strategies of the verifier", "verification") from missing
+    raise MissingDependency("hypothesis", "the module of strategies", "verification") from missing
 
 __all__ = [
     "Leaf",
