@@ -163,7 +163,7 @@ class AuditReport:
         from dataclasses import asdict
 
         content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": _FORMAT}
-        return json.dumps(_plain(content), allow_nan=False, sort_keys=True)
+        return json.dumps(plain(content), allow_nan=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AuditReport:
@@ -223,18 +223,19 @@ class AuditReport:
         axis.legend(loc="best", fontsize=8)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON can write it: keys are texts, sequences lists, infinite numbers texts."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
 def _restored(value: Any) -> Any:
-    """Undo :func:`_plain`: lists were tuples, and some strings were numbers."""
+    """Undo :func:`plain`: lists were tuples, and some strings were numbers."""
     if isinstance(value, dict):
         return {key: _restored(item) for key, item in value.items()}
     if isinstance(value, list):
