@@ -265,6 +265,46 @@ def test_nan_outputs_are_reported_and_not_passed():
     assert "nan" in str(report)
 
 
+@pytest.mark.parametrize("wrap", [float, lambda x: {"mean": x, "count": 1}, lambda x: (1, [x])])
+def test_a_nan_too_rare_for_the_pilot_is_reported_and_not_passed(wrap):
+    def rarely_nan(data, rng):
+        return wrap(math.nan if rng.random() < 1e-3 else float(rng.integers(3)))
+
+    report = audit(rarely_nan, PureDP(1.0), pair=(0.0, 1.0), samples=5_000, seed=1)
+    assert not report.passed and not report.flagged
+    assert any("the output is nan in " in problem for problem in report.problems)
+
+
+def test_a_rare_nan_of_a_vectorised_mechanism_is_reported_and_not_passed():
+    def draw(data, n, rng):
+        return np.where(rng.random(n) < 1e-4, np.nan, np.where(rng.random(n) < 0.5, np.inf, -np.inf))
+
+    assert "nan" in str(audit(Vectorised(draw), PureDP(1.0), pair=(0.0, 1.0), samples=100_000, seed=1))
+
+
+def test_a_mechanism_slower_than_the_time_there_is_is_called_so_at_once():
+    calls = []
+
+    def slow(data, rng):
+        calls.append(1)
+        time.sleep(0.2)
+        return rng.random()
+
+    report = audit(slow, PureDP(1.0), pair=(0.0, 1.0), seconds=1.0, seed=1)
+    assert not report.passed and "too slow" in str(report)
+    assert len(calls) <= 3
+
+
+@pytest.mark.parametrize(("outputs", "seen"), [(3, "'int'"), (None, "'NoneType'"), ([1], "1"), (np.zeros((2, 9)), "2")])
+def test_a_sample_that_is_no_list_of_outputs_is_named(outputs, seen):
+    class Odd:
+        def sample(self, data, n, rng):
+            return outputs
+
+    with pytest.raises(ParameterError, match=f"sample must return .* outputs.*{seen}"):
+        audit(Odd(), PureDP(1.0), pair=(0.0, 1.0), samples=1000, seed=1)
+
+
 def test_nan_in_a_field_of_an_output_is_reported_and_not_passed():
     def sometimes_nan(data, rng):
         return {"mean": math.nan if rng.random() < 0.2 else 1.0, "count": int(rng.geometric(0.5))}

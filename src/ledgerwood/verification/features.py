@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoded", "Encoder", "Raised", "has_nan", "low_bit", "row_keys"]
+__all__ = ["Encoded", "Encoder", "Raised", "count_nans", "has_nan", "low_bit", "row_keys"]
 
 Floats = NDArray[np.float64]
 Outputs = Sequence[Any] | NDArray[Any]
@@ -256,13 +256,35 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield from _fields(_serialised(output), path, depth + 1)
 
 
-def has_nan(output: Any) -> bool:
+def has_nan(output: Any, depth: int = 0) -> bool:
     """Whether an output is nan or has nan among its fields.
 
     >>> has_nan({"count": 3, "mean": [0.5, float("nan")]}), has_nan({"count": 3})
     (True, False)
     """
+    if isinstance(output, (float, np.floating)):
+        return bool(output != output)
+    if isinstance(output, (int, str, bytes, np.integer)) or output is None or depth > 12:
+        return False
+    if isinstance(output, np.ndarray) and output.dtype.kind in "biufc":
+        return bool(np.isnan(output).any())
+    if isinstance(output, (list, tuple)):
+        return any(has_nan(item, depth + 1) for item in output)
+    if isinstance(output, Mapping):
+        return any(has_nan(item, depth + 1) for item in output.values())
     return any(math.isnan(value) for _, value in _fields(output))
+
+
+def count_nans(outputs: Outputs) -> int:
+    """Outputs that are nan, or have nan among their fields."""
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biufc":
+        if outputs.dtype.kind not in "fc":
+            return 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isnan(np.sum(outputs)):  # inf - inf is nan too: then look closer
+                return 0
+        return int(np.count_nonzero(np.isnan(outputs.reshape(len(outputs), -1)).any(axis=1)))
+    return sum(map(has_nan, outputs))
 
 
 def _number(value: Any) -> float:
