@@ -507,6 +507,56 @@ def test_odd_outputs_are_audited(kind):
     assert report.flagged and not report.problems
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(int, float), (int, bool), (lambda x: (x,), lambda x: [x]), (lambda x: {"n": x}, lambda x: {"n": float(x)})],
+)
+def test_the_type_of_an_output_may_tell_the_input(one, other):
+    """3 and 3.0, 1 and True, a tuple and a list look different to whoever reads them."""
+
+    def typed(data, rng):
+        return (one if data else other)(int(rng.integers(2)))
+
+    assert audit(typed, PureDP(1.0), pair=(0, 1), samples=2_000, seed=1).flagged
+
+
+def test_a_number_of_two_types_is_still_a_number():
+    """max(0, ...) returns an integer or a float."""
+
+    def clipped(data, rng):
+        return max(0, round(data + rng.laplace(), 3))
+
+    report = audit(clipped, PureDP(1.0), pair=(0.0, 1.0), samples=20_000, seed=1)
+    assert report.passed and report.epsilon_lower > 0.8
+
+
+@pytest.mark.parametrize("wrap", [str, lambda text: {"answer": [text]}])
+def test_a_few_letters_of_a_long_text_may_tell_the_input(wrap):
+    """No text occurs twice, so its hash says nothing."""
+
+    def text(data, rng):
+        letters = "".join(rng.choice(list("abc"), 30))
+        place = int(rng.integers(20))
+        return wrap(letters[:place] + ("SECRET" if data else "SECRTE") + letters[place:])
+
+    report = audit(text, PureDP(1.0), pair=(0, 1), samples=2_000, seed=1)
+    assert report.flagged and " in y" in report.event
+
+
+def test_letters_at_one_place_may_tell_the_input_and_equal_laws_of_texts_pass():
+    def text(leak):
+        def mechanism(data, rng):
+            letters = list(rng.choice(list("abc"), 20))
+            if leak and data and rng.random() < 0.5:
+                letters[7] = "a"
+            return "".join(letters)
+
+        return mechanism
+
+    assert audit(text(True), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).flagged
+    assert audit(text(False), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).passed
+
+
 class Colour(Enum):
     RED = 1
     BLUE = 2
