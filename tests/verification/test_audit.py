@@ -429,9 +429,30 @@ def test_the_report_is_json_and_a_picture():
     assert content["flagged"] is True and content["format"] == "ledgerwood-audit-1"
     assert content["certificates"][0]["hits1"] > content["certificates"][0]["hits2"]
     left, right = report.plot()
-    assert left.get_title() == "violation" and right.get_ylabel()
+    assert left.get_title() == "violation: PureDP(epsilon=1.0)" and right.get_ylabel()
+    shown = [text.get_text() for text in right.texts]
+    assert shown == [f"≥ {math.floor(c.bound * 1e4) / 1e4:.4f}" for c in report.certificates]
+    assert all(c.event.split()[0] in label.get_text() for c, label in zip(report.certificates, right.get_xticklabels()))
     import matplotlib.pyplot as plt
 
+    plt.close("all")
+
+
+def test_the_picture_shows_an_event_at_the_very_end_and_says_why_there_was_no_audit():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rare = audit(
+        lambda data, rng: 9 if data and rng.random() < 0.1 else 0, PureDP(1.0), pair=(1, 0), samples=2000, seed=1
+    )
+    assert rare.picture is not None
+    left, _ = rare.plot()
+    shaded = [patch.get_extents().transformed(left.transData.inverted()).width for patch in left.patches]
+    assert min(shaded) > 0.02 * (rare.picture.edges[-1] - rare.picture.edges[0])
+    left, _ = audit(lambda data, rng: 1 / 0, PureDP(1.0), pair=(1, 0), samples=2000, seed=1).plot()
+    assert left.texts[0].get_text() == "every call raised ZeroDivisionError"
     plt.close("all")
 
 
