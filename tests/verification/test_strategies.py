@@ -155,6 +155,8 @@ def test_bad_arguments_are_refused():
         neighbouring_datasets("swap", SCHEMA)
     with pytest.raises(ParameterError, match="columns"):
         neighbouring_datasets("add_remove", {"columns": [(1, 0)]})
+    with pytest.raises(ParameterError, match="columns"):
+        neighbouring_datasets("add_remove", {"colums": [(0, 1)]})
     with pytest.raises(ParameterError, match="edges"):
         neighbouring_datasets("add_remove", {"columns": [(0, 1)], "edges": [[0.5], [1]]})
     with pytest.raises(ParameterError, match="k must"):

@@ -102,7 +102,7 @@ def _impossible(canaries: int, guesses: int, right: int, mu: float, alpha: float
     for i in range(right - 1, -1, -1):
         raised = max(h, float(ndtr(ndtri(min(r, 1.0)) - mu)))
         if raised == h:
-            break  # neither number can change any more
+            break  # from here on both repeat
         r = min(r + i / (guesses - i) * (raised - h), 1.0)
         h = raised
     return r + h > guesses / canaries

@@ -71,6 +71,8 @@ def neighbouring_datasets(
     ([[0.0], [0.0]], [[0.0]])
     """
     replace = as_neighbours(relation) == "replace_one"
+    if "columns" not in schema:
+        raise ParameterError("schema", "declare columns, a (low, high) for each", sorted(map(str, schema)))
     columns = [(float(low), float(high)) for low, high in schema["columns"]]
     if not columns or any(not low <= high for low, high in columns):
         raise ParameterError("schema", "have columns as (low, high) with low <= high", schema["columns"])
