@@ -541,6 +541,27 @@ def test_the_type_of_an_output_may_tell_the_input(one, other):
     assert audit(typed, PureDP(1.0), pair=(0, 1), samples=2_000, seed=1).flagged
 
 
+class Ring:
+    """Refers to itself, and shows its address."""
+
+    def __init__(self, value):
+        self.value, self.self = value, self
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda data, coin: np.ma.array([coin, 5], mask=[False, bool(data)]),
+        lambda data, coin: memoryview(bytes([coin + 2 * data])),
+        lambda data, coin: bytearray([coin + 2 * data]),
+        lambda data, coin: Ring(coin + 2 * data),
+    ],
+)
+def test_masks_buffers_and_objects_that_hold_themselves_are_read(show):
+    report = audit(lambda data, rng: show(data, int(rng.integers(2))), PureDP(1.0), pair=(0, 1), samples=500, seed=1)
+    assert report.flagged and not report.problems
+
+
 def test_a_number_of_two_types_is_still_a_number():
     """max(0, ...) returns an integer or a float."""
 

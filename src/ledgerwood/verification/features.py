@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -284,6 +285,8 @@ def _text(output: str | bytes) -> str:
 
 def _as_array(outputs: Outputs) -> Floats | None:
     """Outputs as a float matrix, if every one is a number or a numeric array of one shape."""
+    if isinstance(outputs, np.ma.MaskedArray) or any(isinstance(output, np.ma.MaskedArray) for output in outputs[:1]):
+        return None
     if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf":
         array = outputs
     else:
@@ -342,8 +345,12 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.length", float(len(text))
         if isinstance(output, bytes):
             yield f"{_TAG}bytes {path}", 1.0
+    elif isinstance(output, (bytearray, memoryview)):
+        yield from _fields(bytes(output), path, depth + 1)
     elif depth > 12:
-        yield f"{path}.text", text_code(repr(output))
+        yield f"{path}.text", text_code(_described(output))
+    elif isinstance(output, np.ma.MaskedArray):
+        yield from _fields(output.tolist(), path, depth + 1)  # None where it is masked
     elif isinstance(output, np.ndarray):
         yield f"{path}.size", float(output.size)
         if output.dtype.kind in "biuf" and not _merged_by_floats(output, ()):  # as below, and faster
@@ -463,5 +470,9 @@ def _serialised(model: Any) -> Any:
         state = [part for part in state if part is not None]
     if isinstance(state, (Mapping, list)) and state:
         return state
-    text = repr(model)
-    return type(model).__qualname__ if text == object.__repr__(model) else text  # an address tells nothing
+    return _described(model)
+
+
+def _described(output: Any) -> str:
+    """The text that Python shows, without addresses in memory, which tell nothing and change from run to run."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(output))
