@@ -93,6 +93,29 @@ def test_an_object_that_refuses_to_be_looked_at_is_no_mechanism(session, pyteste
     session("--dp-audit").assert_outcomes(passed=1)
 
 
+def test_a_static_method_of_a_test_class_is_a_mechanism_and_a_searched_pair_is_named(session, pytester):
+    pytester.makepyfile(
+        test_mechanisms="""
+        from ledgerwood.accounting import PureDP
+        from ledgerwood.verification import verify_mechanism
+
+        class TestMine:
+            @staticmethod
+            @verify_mechanism(claim=PureDP(0.1), pairs=[(0, 1)])
+            def flip(bit):
+                return {bit: 0.75, 1 - bit: 0.25}
+
+        @verify_mechanism(claim=PureDP(1.0), method="audit", schema={"queries": 2}, samples=1000, seed=1)
+        def exact_sum(data, rng):
+            return int(sum(data) + rng.integers(2))
+        """
+    )
+    result = session("--dp-audit")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*flip*violated at this pair*", "exact_sum: violation*", "*pair (*) / array(*"])
+    assert "None" not in result.stdout.str()
+
+
 @pytest.mark.parametrize("absent", ["hypothesis", "mpmath"])
 def test_without_an_optional_package_the_error_says_what_to_install(absent):
     """In a process of its own, where the package cannot be found."""

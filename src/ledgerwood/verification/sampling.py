@@ -47,8 +47,9 @@ class Progress:
         now = time.monotonic()
         if self.live and now - self.start > 3.0 and now - self.shown > 0.2:
             self.shown = now
-            filled = round(30 * min(1.0, self.done / self.total))
-            sys.stderr.write(f"\raudit [{'#' * filled}{'.' * (30 - filled)}] {self.done:,} of {self.total:,} outputs")
+            done = min(self.done, self.total)  # the pilot's outputs come on top
+            filled = round(30 * done / self.total)
+            sys.stderr.write(f"\raudit [{'#' * filled}{'.' * (30 - filled)}] {done:,} of {self.total:,} outputs")
             sys.stderr.flush()
 
     def close(self) -> None:
