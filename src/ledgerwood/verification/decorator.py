@@ -89,7 +89,16 @@ def verify_mechanism(
         )
     if pairs is None and "schema" not in audit_options:
         raise ParameterError("pairs", "be given (an audit may search them from schema= instead)", pairs)
+    if not isinstance(claim, Cost):
+        raise ParameterError("claim", "be a cost of ledgerwood.accounting", claim, "For example PureDP(0.1).")
+    if examples < 1:
+        raise ParameterError("examples", "be at least 1", examples)
     inputs = pairs if pairs is None or isinstance(pairs, SearchStrategy) else tuple(pairs)
+    if isinstance(inputs, tuple):
+        if not inputs:  # nothing would be verified, and that would pass
+            raise ParameterError("pairs", "hold at least one pair of inputs", inputs)
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in inputs):
+            raise ParameterError("pairs", "be pairs of inputs", inputs)
     plan = Verification(claim, method, inputs, examples, audit_options)
 
     def attach(mechanism: Mechanism) -> Mechanism:
