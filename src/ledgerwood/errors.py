@@ -147,12 +147,14 @@ class JournalTampered(JournalError):
 class PrivacyViolation(LedgerwoodError, AssertionError):
     """A mechanism under verification breaks its claim, or the claim could not be proved; carries the pair of inputs.
 
-    The inputs are test data made up by the verifier, so the message may show them.
+    The inputs are test data made up by the verifier, so the message may show them. Both are None if an audit searched
+    the pair: then the finding names it.
     """
 
     def __init__(self, mechanism: str, finding: str, first: Any, second: Any) -> None:
         self.mechanism, self.finding, self.first, self.second = mechanism, finding, first, second
-        super().__init__(f"{mechanism}: {finding}\n  first  = {_short(first)}\n  second = {_short(second)}")
+        pair = "" if first is None and second is None else f"\n  first  = {_short(first)}\n  second = {_short(second)}"
+        super().__init__(f"{mechanism}: {finding}{pair}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.mechanism, self.finding, self.first, self.second)

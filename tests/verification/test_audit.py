@@ -122,6 +122,17 @@ def test_a_gaussian_with_too_little_noise_is_flagged_on_mu_and_on_its_profile():
     assert all(certificate.contradicts for certificate in report.certificates)
 
 
+def test_a_composition_of_pure_costs_is_tested_at_its_worst_point_not_at_its_pure_epsilon_alone():
+    """A hundred coins of epsilon 0.2 sold as a hundred of 0.1: pure 20 for 10, which no audit sees, but 5.9 for 2.3."""
+    keep = 1 / (1 + math.exp(-0.2))
+
+    def coins(data, n, rng):
+        return rng.binomial(100, keep if data else 1 - keep, n)
+
+    assert audit(Vectorised(coins), 100 * PureDP(0.1), pair=(0, 1), samples=20_000, seed=1).flagged
+    assert audit(Vectorised(coins), 100 * PureDP(0.2), pair=(0, 1), samples=20_000, seed=1).passed
+
+
 def test_zcdp_claims_are_tested_at_their_worst_point():
     assert audit(gaussian(1.0), ZCDP(0.5), pair=([0.0], [1.0]), samples=60_000, seed=1).passed
     assert audit(gaussian(1.0), ZCDP(0.1), pair=([0.0], [1.0]), samples=60_000, seed=1).flagged
@@ -254,6 +265,46 @@ def test_nan_outputs_are_reported_and_not_passed():
     assert "nan" in str(report)
 
 
+@pytest.mark.parametrize("wrap", [float, lambda x: {"mean": x, "count": 1}, lambda x: (1, [x])])
+def test_a_nan_too_rare_for_the_pilot_is_reported_and_not_passed(wrap):
+    def rarely_nan(data, rng):
+        return wrap(math.nan if rng.random() < 1e-3 else float(rng.integers(3)))
+
+    report = audit(rarely_nan, PureDP(1.0), pair=(0.0, 1.0), samples=5_000, seed=1)
+    assert not report.passed and not report.flagged
+    assert any("the output is nan in " in problem for problem in report.problems)
+
+
+def test_a_rare_nan_of_a_vectorised_mechanism_is_reported_and_not_passed():
+    def draw(data, n, rng):
+        return np.where(rng.random(n) < 1e-4, np.nan, np.where(rng.random(n) < 0.5, np.inf, -np.inf))
+
+    assert "nan" in str(audit(Vectorised(draw), PureDP(1.0), pair=(0.0, 1.0), samples=100_000, seed=1))
+
+
+def test_a_mechanism_slower_than_the_time_there_is_is_called_so_at_once():
+    calls = []
+
+    def slow(data, rng):
+        calls.append(1)
+        time.sleep(0.2)
+        return rng.random()
+
+    report = audit(slow, PureDP(1.0), pair=(0.0, 1.0), seconds=1.0, seed=1)
+    assert not report.passed and "too slow" in str(report)
+    assert len(calls) <= 3
+
+
+@pytest.mark.parametrize(("outputs", "seen"), [(3, "'int'"), (None, "'NoneType'"), ([1], "1"), (np.zeros((2, 9)), "2")])
+def test_a_sample_that_is_no_list_of_outputs_is_named(outputs, seen):
+    class Odd:
+        def sample(self, data, n, rng):
+            return outputs
+
+    with pytest.raises(ParameterError, match=f"sample must return .* outputs.*{seen}"):
+        audit(Odd(), PureDP(1.0), pair=(0.0, 1.0), samples=1000, seed=1)
+
+
 def test_nan_in_a_field_of_an_output_is_reported_and_not_passed():
     def sometimes_nan(data, rng):
         return {"mean": math.nan if rng.random() < 0.2 else 1.0, "count": int(rng.geometric(0.5))}
@@ -378,9 +429,30 @@ def test_the_report_is_json_and_a_picture():
     assert content["flagged"] is True and content["format"] == "ledgerwood-audit-1"
     assert content["certificates"][0]["hits1"] > content["certificates"][0]["hits2"]
     left, right = report.plot()
-    assert left.get_title() == "violation" and right.get_ylabel()
+    assert left.get_title() == "violation: PureDP(epsilon=1.0)" and right.get_ylabel()
+    shown = [text.get_text() for text in right.texts]
+    assert shown == [f"≥ {math.floor(c.bound * 1e4) / 1e4:.4f}" for c in report.certificates]
+    assert all(c.event.split()[0] in label.get_text() for c, label in zip(report.certificates, right.get_xticklabels()))
     import matplotlib.pyplot as plt
 
+    plt.close("all")
+
+
+def test_the_picture_shows_an_event_at_the_very_end_and_says_why_there_was_no_audit():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rare = audit(
+        lambda data, rng: 9 if data and rng.random() < 0.1 else 0, PureDP(1.0), pair=(1, 0), samples=2000, seed=1
+    )
+    assert rare.picture is not None
+    left, _ = rare.plot()
+    shaded = [patch.get_extents().transformed(left.transData.inverted()).width for patch in left.patches]
+    assert min(shaded) > 0.02 * (rare.picture.edges[-1] - rare.picture.edges[0])
+    left, _ = audit(lambda data, rng: 1 / 0, PureDP(1.0), pair=(1, 0), samples=2000, seed=1).plot()
+    assert left.texts[0].get_text() == "every call raised ZeroDivisionError"
     plt.close("all")
 
 
@@ -454,6 +526,77 @@ def test_odd_outputs_are_audited(kind):
     noisy = geometric(0.5)
     report = audit(lambda d, rng: ODD[kind](noisy(d, rng)), PureDP(0.1), pair=(1, 0), samples=12_000, seed=5)
     assert report.flagged and not report.problems
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(int, float), (int, bool), (lambda x: (x,), lambda x: [x]), (lambda x: {"n": x}, lambda x: {"n": float(x)})],
+)
+def test_the_type_of_an_output_may_tell_the_input(one, other):
+    """3 and 3.0, 1 and True, a tuple and a list look different to whoever reads them."""
+
+    def typed(data, rng):
+        return (one if data else other)(int(rng.integers(2)))
+
+    assert audit(typed, PureDP(1.0), pair=(0, 1), samples=2_000, seed=1).flagged
+
+
+class Ring:
+    """Refers to itself, and shows its address."""
+
+    def __init__(self, value):
+        self.value, self.self = value, self
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda data, coin: np.ma.array([coin, 5], mask=[False, bool(data)]),
+        lambda data, coin: memoryview(bytes([coin + 2 * data])),
+        lambda data, coin: bytearray([coin + 2 * data]),
+        lambda data, coin: Ring(coin + 2 * data),
+    ],
+)
+def test_masks_buffers_and_objects_that_hold_themselves_are_read(show):
+    report = audit(lambda data, rng: show(data, int(rng.integers(2))), PureDP(1.0), pair=(0, 1), samples=500, seed=1)
+    assert report.flagged and not report.problems
+
+
+def test_a_number_of_two_types_is_still_a_number():
+    """max(0, ...) returns an integer or a float."""
+
+    def clipped(data, rng):
+        return max(0, round(data + rng.laplace(), 3))
+
+    report = audit(clipped, PureDP(1.0), pair=(0.0, 1.0), samples=20_000, seed=1)
+    assert report.passed and report.epsilon_lower > 0.8
+
+
+@pytest.mark.parametrize("wrap", [str, lambda text: {"answer": [text]}])
+def test_a_few_letters_of_a_long_text_may_tell_the_input(wrap):
+    """No text occurs twice, so its hash says nothing."""
+
+    def text(data, rng):
+        letters = "".join(rng.choice(list("abc"), 30))
+        place = int(rng.integers(20))
+        return wrap(letters[:place] + ("SECRET" if data else "SECRTE") + letters[place:])
+
+    report = audit(text, PureDP(1.0), pair=(0, 1), samples=2_000, seed=1)
+    assert report.flagged and " in y" in report.event
+
+
+def test_letters_at_one_place_may_tell_the_input_and_equal_laws_of_texts_pass():
+    def text(leak):
+        def mechanism(data, rng):
+            letters = list(rng.choice(list("abc"), 20))
+            if leak and data and rng.random() < 0.5:
+                letters[7] = "a"
+            return "".join(letters)
+
+        return mechanism
+
+    assert audit(text(True), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).flagged
+    assert audit(text(False), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).passed
 
 
 class Colour(Enum):

@@ -216,3 +216,36 @@ def test_the_time_of_a_sampler_is_an_output_like_any_other():
 def test_bad_depths_are_refused():
     with pytest.raises(ParameterError, match="most_bits"):
         law_of_sampler(biased_coin, word_bits=4, most_bits=3)
+
+
+def test_a_loop_without_end_is_an_error_not_a_hang():
+    def until_heads(bit, source):
+        while source.draw({"tails": Fraction(1, 2), "heads": Fraction(1, 2)}) == "tails":
+            pass
+        return bit
+
+    def until_tails(bit, source):  # each sequence ends, there is no last one
+        while source.draw({"tails": Fraction(1, 2), "heads": Fraction(1, 2)}) == "heads":
+            pass
+        return bit
+
+    for program in (until_heads, until_tails):
+        with pytest.raises(ParameterError, match="at most 1000 draws"):
+            law_of(program, 0)
+
+
+def test_randomness_of_its_own_is_refused():
+    own = itertools.count()
+    with pytest.raises(ParameterError, match="draw all its randomness"):
+        law_of(lambda bit, source: next(own) % 2, 0)
+
+
+def test_a_program_that_changes_its_laws_from_run_to_run_is_refused():
+    calls = itertools.count()
+
+    def fickle(bit, source):
+        sides = 3 if next(calls) < 5 else 2
+        return int(source.draw({side: Fraction(1, sides) for side in range(sides)}) > 5)
+
+    with pytest.raises(ParameterError, match="data and its draws alone"):
+        law_of(fickle, 0)

@@ -1,13 +1,14 @@
 """Choosing events: smoothing, counting, ranking, and what a claim says about them."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
+from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, Laplace, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.events import (
     _at_or_above,
@@ -277,7 +278,7 @@ def test_logistic_regression_finds_the_direction():
 
 @pytest.mark.parametrize(
     ("claim", "epsilon", "delta"),
-    [(PureDP(0.3), 0.3, 0.0), (ApproxDP(1.0, 1e-5), 1.0, 1e-5), (BoundedRange(0.5), 0.5, 0.0)],
+    [(PureDP(0.3), 0.3, 0.0), (ApproxDP(1.0, 1e-5), 1.0, 1e-5), (RandomizedResponse(0.5), 0.5, 0.0)],
 )
 def test_point_claims_are_tested_at_their_own_point(claim, epsilon, delta):
     (point,) = read_claim(claim).points
@@ -292,6 +293,27 @@ def test_profile_claims_are_tested_at_many_points_and_gaussian_ones_on_mu():
     worst = reading.worst(700.0, 300.0, 1000)
     assert worst in reading.points
     assert math.exp(worst.claimed) * 0.3 + worst.delta < 0.7  # the counts contradict that point
+
+
+@pytest.mark.parametrize(
+    ("claim", "epsilon", "delta"),
+    [
+        (100 * PureDP(0.1), 10.0, 0.0),
+        (PureDP(0.3) + PureDP(0.4), 0.7, 0.0),
+        (50 * ApproxDP(0.1, 1e-6), 5.0, 5e-5),
+        (BoundedRange(0.5), 0.5, 0.0),
+        (Laplace(scale=2.0), 0.5, 0.0),
+    ],
+)
+def test_a_claim_that_says_more_than_its_pure_epsilon_is_a_profile_that_ends_there(claim, epsilon, delta):
+    reading = read_claim(claim)
+    assert reading.is_profile and reading.mu is None
+    assert (reading.points[-1].claimed, reading.points[-1].delta) == pytest.approx((epsilon, delta), rel=1e-4)
+    assert all(a.claimed < b.claimed and a.delta >= b.delta for a, b in pairwise(reading.points))
+
+
+def test_reading_a_short_renyi_curve_warns_of_nothing():
+    assert read_claim(RDP({2: 0.1, 4: 0.2})).is_profile  # warnings are errors here
 
 
 def test_what_is_not_a_cost_is_refused():

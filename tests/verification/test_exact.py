@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import mpmath
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP
+from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import laws
 from ledgerwood.verification.claims import check
@@ -464,3 +465,12 @@ def test_an_uncertain_zero_never_refutes():
     p, q = interval(Fraction(1, 10**9)), hull(0, Fraction(1, 10**9))
     pair = Pair((Cell("rare", p, q), Cell("rest", ONE - p, ONE - q)))
     assert check(pair, PureDP(1.0)).status == "undecided"
+
+
+def test_randomised_response_with_two_answers_is_decided_at_its_epsilon_and_a_touched_profile_soon_left_undecided():
+    pair = Pair.from_laws({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)})
+    assert check(pair, RandomizedResponse(math.log(3))).holds
+    assert check(pair, RandomizedResponse(1.09)).violated
+    start = time.process_time()
+    assert check(pair, PureDP(math.log(3)) + PureDP(0.1)).status == "undecided"  # equal at epsilon = 0
+    assert time.process_time() - start < 10.0  # it took 46 seconds

@@ -54,3 +54,20 @@ def test_an_unknown_formula_is_refused():
         attainable(np.zeros(1), location=0.0, scale=1.0, formula="cauchy")
     with pytest.raises(ParameterError, match="scale"):
         attainable(np.zeros(1), location=0.0, scale=0.0)
+
+
+@pytest.mark.parametrize(("place", "fields"), [(30, 40), (180, 200)])
+def test_every_float_of_a_model_is_looked_at_not_only_the_first(place, fields):
+    """The other fields are decimals, which use all their bits too."""
+    rng = np.random.default_rng(5)
+    numbers = np.round(rng.laplace(0.0, 10.0, (400, fields)), 2)
+    numbers[:, place] = 1.0 + rng.laplace(0.0, 10.0, 400)
+    found = find_lattice(Encoded(numbers, tuple(f"y[{j}]" for j in range(fields))))
+    assert [(each.index, each.location, each.scale) for each in found] == [(place, 1.0, 10.0)]
+
+
+def test_fields_of_one_noise_are_all_explained_at_their_own_locations():
+    rng = np.random.default_rng(6)
+    numbers = np.arange(100) % 7 + rng.laplace(0.0, 10.0, (400, 100))
+    found = find_lattice(Encoded(numbers, tuple(f"y[{j}]" for j in range(100))))
+    assert [each.location for each in found] == [j % 7 for j in range(100)]

@@ -49,3 +49,23 @@ def test_values_are_paired_with_each_other():
 def test_a_schema_that_says_nothing_is_refused(schema):
     with pytest.raises(ParameterError, match="schema"):
         candidate_pairs(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule"),
+    [
+        ({"columns": []}, "at least one column"),
+        ({"columns": [(0, 1)], "rows": -3}, "at least one row"),
+        ({"columns": [(0, 1)], "relation": "swap"}, "relation"),
+        ({"columns": [(0, 1)], "thresholds": 5}, "list of thresholds"),
+        ({"columns": [(0, 1)], "thresholds": [0]}, "at least one row"),
+        ({"columns": [(0, 1)], "edges": [[0.5], [0.3]]}, "edges per column"),
+        ({"columns": [(0, 1)], "treshold": [5]}, "nothing else"),
+        ({"queries": 3, "moves": "two"}, "moves"),
+        ({"values": [1]}, "two values"),
+    ],
+)
+def test_a_schema_that_says_nothing_usable_is_refused(schema, rule):
+    """A relation that is not known was once read as add or remove, a mistyped fact passed over."""
+    with pytest.raises(ParameterError, match=rule):
+        candidate_pairs(schema)

@@ -1,5 +1,8 @@
 """``pytest --dp-audit`` in a session of its own."""
 
+import subprocess
+import sys
+
 import pytest
 
 # Sessions run in this process, and numpy cannot be loaded a second time after a session has unloaded it.
@@ -69,3 +72,55 @@ def test_an_error_inside_a_mechanism_keeps_its_traceback(session, pytester):
     result = session("--dp-audit")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*RuntimeError: the mechanism is unwell*"])
+
+
+def test_an_object_that_refuses_to_be_looked_at_is_no_mechanism(session, pytester):
+    """A proxy of a web framework, bound outside a request, once ended the collection."""
+    pytester.makepyfile(
+        test_mechanisms="""
+        class Proxy:
+            def __getattr__(self, name):
+                if name == "__dp_verification__":
+                    raise RuntimeError("outside of a request")
+                raise AttributeError(name)
+
+        request = Proxy()
+
+        def test_ordinary():
+            assert True
+        """
+    )
+    session("--dp-audit").assert_outcomes(passed=1)
+
+
+def test_a_static_method_of_a_test_class_is_a_mechanism_and_a_searched_pair_is_named(session, pytester):
+    pytester.makepyfile(
+        test_mechanisms="""
+        from ledgerwood.accounting import PureDP
+        from ledgerwood.verification import verify_mechanism
+
+        class TestMine:
+            @staticmethod
+            @verify_mechanism(claim=PureDP(0.1), pairs=[(0, 1)])
+            def flip(bit):
+                return {bit: 0.75, 1 - bit: 0.25}
+
+        @verify_mechanism(claim=PureDP(1.0), method="audit", schema={"queries": 2}, samples=1000, seed=1)
+        def exact_sum(data, rng):
+            return int(sum(data) + rng.integers(2))
+        """
+    )
+    result = session("--dp-audit")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*flip*violated at this pair*", "exact_sum: violation*", "*pair (*) / array(*"])
+    assert "None" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("absent", ["hypothesis", "mpmath"])
+def test_without_an_optional_package_the_error_says_what_to_install(absent):
+    """In a process of its own, where the package cannot be found."""
+    code = f"import sys; sys.modules[{absent!r}] = None; from ledgerwood.verification import verify_mechanism"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "MissingDependency: " in found.stderr and "ledgerwood[verification]" in found.stderr
+    assert absent in found.stderr.splitlines()[-1]

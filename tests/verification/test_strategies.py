@@ -155,6 +155,8 @@ def test_bad_arguments_are_refused():
         neighbouring_datasets("swap", SCHEMA)
     with pytest.raises(ParameterError, match="columns"):
         neighbouring_datasets("add_remove", {"columns": [(1, 0)]})
+    with pytest.raises(ParameterError, match="columns"):
+        neighbouring_datasets("add_remove", {"colums": [(0, 1)]})
     with pytest.raises(ParameterError, match="edges"):
         neighbouring_datasets("add_remove", {"columns": [(0, 1)], "edges": [[0.5], [1]]})
     with pytest.raises(ParameterError, match="k must"):
@@ -271,6 +273,26 @@ def test_the_pairs_of_an_audit_share_the_error(monkeypatch, options, each):
 
     verify(noisy)
     assert asked == pytest.approx([each] * 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"pairs": []}, "pairs"),  # nothing was verified, and passed
+        ({"pairs": [0, 1]}, "pairs"),
+        ({"claim": 1.0}, "claim"),
+        ({"examples": 0}, "examples"),
+    ],
+)
+def test_a_verification_that_could_check_nothing_is_refused(options, name):
+    with pytest.raises(ParameterError, match=name):
+        verify_mechanism(**{"claim": PureDP(1.0), "pairs": [(0, 1)], **options})
+
+
+@pytest.mark.parametrize("law", [None, [0.5, 0.5]])
+def test_what_is_no_law_is_named(law):
+    with pytest.raises(ParameterError, match="mapping from outcome to probability"):
+        verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: law))
 
 
 def test_the_decorator_refuses_what_it_cannot_use():

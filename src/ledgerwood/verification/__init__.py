@@ -12,7 +12,7 @@ from ledgerwood.verification.audit import audit
 from ledgerwood.verification.certificates import lower_bound
 from ledgerwood.verification.determinism import check_determinism
 from ledgerwood.verification.lattice import attainable
-from ledgerwood.verification.one_run import audit_one_run
+from ledgerwood.verification.one_run import audit_one_run, audit_training
 from ledgerwood.verification.report import AuditReport, Certificate
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ __all__ = [
     "attainable",
     "audit",
     "audit_one_run",
+    "audit_training",
     "check",
     "check_determinism",
     "check_learner",

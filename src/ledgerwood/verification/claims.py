@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Cost, PureDP
+from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Cost, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.exact import Event, Pair
 from ledgerwood.verification.intervals import Bounds, interval
@@ -28,6 +28,7 @@ Status: TypeAlias = Literal["holds", "violated", "undecided"]
 #: A claim is a float, so it stands for a number rounded to 16 digits: slack in epsilon, relative slack in delta.
 TOLERANCE = 1e-12
 _CURVE_EVALUATIONS = 2000
+_NARROW = 1e-9  # of the axis: where so small a cell proves nothing, claim and truth touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
     pair : Pair
         The exact laws on the two inputs.
     claim : Cost
-        PureDP, ApproxDP and BoundedRange are decided at their point. ZCDP and RDP are decided over all orders, any
-        other cost over its whole profile ``claim.delta(epsilon)``, by covering the axis with cells on which
-        monotonicity gives the proof.
+        PureDP, ApproxDP, BoundedRange and randomised response with two answers (whose profile says no more than its
+        pure epsilon) are decided at their point. ZCDP and RDP are decided over all orders, any other cost over its
+        whole profile ``claim.delta(epsilon)``, by covering the axis with cells on which monotonicity gives the proof:
+        a profile that is exactly attained stays undecided.
     tolerance : float
         Slack in epsilon (relative in delta) granted to the claim as a rounded number; 0 is allowed.
 
@@ -105,7 +107,7 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
         raise ParameterError("tolerance", "be non-negative", tolerance)
     if isinstance(claim, ApproxDP):
         return _check_approximate(pair, claim, tolerance)
-    if isinstance(claim, PureDP):
+    if isinstance(claim, PureDP) or (isinstance(claim, RandomizedResponse) and claim.k == 2):
         return _check_pure(pair, claim, tolerance)
     if isinstance(claim, BoundedRange):
         top, bottom = pair.max_divergence(), pair.min_loss()
@@ -117,7 +119,7 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
     return _worse(_check_profile(side, claim, tolerance, name) for side, name in _directions(pair))
 
 
-def _check_pure(pair: Pair, claim: PureDP, tolerance: float) -> Verdict:
+def _check_pure(pair: Pair, claim: PureDP | RandomizedResponse, tolerance: float) -> Verdict:
     limit = claim.size + tolerance
     verdicts = []
     for side, name in _directions(pair):
@@ -204,7 +206,7 @@ def _cover(
         middle = a + (b - a) / 2
         if refuted(middle):
             return "violated", middle
-        if not a < middle < b:
+        if b - a < _NARROW * (end - start) or not a < middle < b:
             return "undecided", a
         pending += [(middle, b), (a, middle)]
     return ("undecided", pending[-1][0]) if pending else ("holds", end)

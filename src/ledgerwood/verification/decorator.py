@@ -19,14 +19,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from hypothesis import HealthCheck, Phase, given, settings, target
-from hypothesis.strategies import SearchStrategy
-
 from ledgerwood.accounting import Cost
-from ledgerwood.errors import ParameterError, PrivacyViolation
+from ledgerwood.errors import MissingDependency, ParameterError, PrivacyViolation
 from ledgerwood.verification.claims import check
 from ledgerwood.verification.enumerate import pair_of
 from ledgerwood.verification.exact import Pair
+
+try:
+    from hypothesis import HealthCheck, Phase, given, settings, target
+    from hypothesis.strategies import SearchStrategy
+except ModuleNotFoundError as missing:  # pragma: no cover - depends on the installation
+    raise MissingDependency("hypothesis", "verify_mechanism", "verification") from missing
 
 Method = Literal["law", "program", "audit"]
 Mechanism = TypeVar("Mechanism", bound=Callable[..., Any])
@@ -86,7 +89,16 @@ def verify_mechanism(
         )
     if pairs is None and "schema" not in audit_options:
         raise ParameterError("pairs", "be given (an audit may search them from schema= instead)", pairs)
+    if not isinstance(claim, Cost):
+        raise ParameterError("claim", "be a cost of ledgerwood.accounting", claim, "For example PureDP(0.1).")
+    if examples < 1:
+        raise ParameterError("examples", "be at least 1", examples)
     inputs = pairs if pairs is None or isinstance(pairs, SearchStrategy) else tuple(pairs)
+    if isinstance(inputs, tuple):
+        if not inputs:  # nothing would be verified, and that would pass
+            raise ParameterError("pairs", "hold at least one pair of inputs", inputs)
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in inputs):
+            raise ParameterError("pairs", "be pairs of inputs", inputs)
     plan = Verification(claim, method, inputs, examples, audit_options)
 
     def attach(mechanism: Mechanism) -> Mechanism:
@@ -98,7 +110,10 @@ def verify_mechanism(
 
 def verification_of(mechanism: Any) -> Verification | None:
     """The claim attached to a mechanism, or None."""
-    plan = getattr(mechanism, _ATTRIBUTE, None)
+    try:
+        plan = getattr(mechanism, _ATTRIBUTE, None)
+    except Exception:  # a proxy in a test module that refuses to be looked at is no mechanism
+        return None
     return plan if isinstance(plan, Verification) else None
 
 

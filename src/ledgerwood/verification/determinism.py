@@ -2,6 +2,8 @@
 
 Noise seeded with the clock's second, or copied by a fork, repeats; whoever knows the second can subtract it. These are
 tests of the mechanism's randomness, not of one pair: each compares outputs that ought to be independent bit for bit.
+One output says little if there are few (a coin agrees with another every second time), so runs of outputs are
+compared, long enough to tell two coins apart.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence, default_rng
+from numpy.typing import NDArray
 
 from ledgerwood.verification.features import Encoder, row_keys
 from ledgerwood.verification.sampling import Mechanism, draw_outputs
@@ -58,6 +61,11 @@ class Determinism:
 
 
 _CALLS = 16  # within one second
+_DISTINCT = 8  # different outputs in a run: no other run is equal to it by chance
+_SHORT = 4  # outputs of the later runs, if all of the first differ
+_RUN = 256  # outputs of a run, if there are fewer different ones
+_PATIENCE = 2.0  # seconds for the first run; the others are as long
+_CHANCE = 1e-6  # below it, equal outputs are no luck
 
 
 def _rng(*key: int) -> np.random.Generator:
@@ -111,24 +119,56 @@ def check_determinism(mechanism: Mechanism, data: Any) -> Determinism:
     >>> print(check_determinism(lambda data, rng: data, 1.0))
     outputs do not depend on the generator; two forked processes draw the same noise; two threads draw the same noise
     """
-    different = [_one(mechanism, data, 2, i) for i in range(8)]
-    same_second = _same(*different)
-    same_seed = _same(_one(mechanism, data, 3), _one(mechanism, data, 3))
+    first = _first_run(mechanism, data)
+    length = _SHORT if len(first) == _DISTINCT else len(first)
+    same_second = _stands_still(first)
     clock = same_second and is_clock_seeded(mechanism, data)
-    in_threads: list[Any] = [None, None]
+    same_seed = _same_runs(*(_run(mechanism, data, length, 3) for _ in range(2)))
+    in_threads: list[list[Any]] = [[], []]
 
     def work(i: int) -> None:
-        in_threads[i] = _one(mechanism, data, 4, i)
+        in_threads[i] = _run(mechanism, data, length, 4, i)
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    return Determinism(same_second, same_seed, _forked(mechanism, data), _same(*in_threads), clock)
+    forked = _forked(mechanism, data, length)
+    return Determinism(same_second, same_seed, forked, _same_runs(*in_threads), clock)
 
 
-def _forked(mechanism: Mechanism, data: Any) -> bool | None:
+def _run(mechanism: Mechanism, data: Any, count: int, *key: int) -> list[Any]:
+    """Outputs under as many different generators."""
+    return [_one(mechanism, data, *key, i) for i in range(count)]
+
+
+def _first_run(mechanism: Mechanism, data: Any) -> list[Any]:
+    """Outputs under different generators until enough of them differ, or enough were seen."""
+    start, outputs = time.monotonic(), _run(mechanism, data, _DISTINCT, 2)
+    while len(outputs) < _RUN and np.unique(_keys(outputs)).size < _DISTINCT and time.monotonic() - start < _PATIENCE:
+        outputs += [_one(mechanism, data, 2, len(outputs) + i) for i in range(_DISTINCT)]
+    return outputs
+
+
+def _stands_still(outputs: list[Any]) -> bool:
+    """Whether the first outputs are equal, and so many equal ones are no luck at the frequency of the commonest."""
+    if not _same(*outputs[:_DISTINCT]):
+        return False
+    _, counts = np.unique(_keys(outputs), return_counts=True)
+    return bool(counts.size == 1 or (counts.max() / len(outputs)) ** _DISTINCT < _CHANCE)
+
+
+def _keys(outputs: list[Any]) -> NDArray[np.uint64]:
+    return row_keys(Encoder.fit(outputs)(outputs).numbers)
+
+
+def _same_runs(first: list[Any], second: list[Any]) -> bool:
+    keys = _keys([*first, *second])
+    return bool(np.array_equal(keys[: len(first)], keys[len(first) :]))
+
+
+def _forked(mechanism: Mechanism, data: Any, count: int) -> bool | None:
     if "fork" not in multiprocessing.get_all_start_methods():
         return None
     context = multiprocessing.get_context("fork")
@@ -137,9 +177,8 @@ def _forked(mechanism: Mechanism, data: Any) -> bool | None:
         receiver, sender = context.Pipe(duplex=False)
 
         def work(i: int = i, sender: Any = sender) -> None:
-            output = _one(mechanism, data, 5, i)
-            encoded = Encoder.fit([output])([output])
-            sender.send(int(row_keys(encoded.numbers)[0]))
+            outputs = _run(mechanism, data, count, 5, i)
+            sender.send([int(row_keys(Encoder.fit([output])([output]).numbers)[0]) for output in outputs])
 
         process = context.Process(target=work)
         with warnings.catch_warnings():

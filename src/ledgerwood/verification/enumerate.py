@@ -34,6 +34,10 @@ Data = TypeVar("Data", bound=Hashable)
 Program: TypeAlias = "Callable[[Any, Choices], Hashable]"
 
 
+_MOST_DRAWS = 1000  # of one run: a loop without end is told from a long program
+_REPLAYS = 3  # of the first run, to see that nothing else decides its output
+
+
 @dataclass(frozen=True, slots=True)
 class DiscreteLaw(Generic[Outcome]):
     """Outcomes with exact probabilities; ``tail`` is the mass that was cut off."""
@@ -79,6 +83,15 @@ class Choices:
         index = self._script[self._position] if self._position < len(self._script) else 0
         self._position += 1
         self.laws.append(law)
+        if len(self.laws) > _MOST_DRAWS:
+            raise ParameterError(
+                "program",
+                f"end after at most {_MOST_DRAWS} draws",
+                len(self.laws),
+                "Bound its loops, and cut its noise.",
+            )
+        if index >= len(law.outcomes):  # the same draws led to another law before
+            raise ParameterError("program", "depend on its data and its draws alone", f"draw {len(self.laws)}")
         return law.outcomes[index]
 
     def select(self, weights: Sequence[Fraction | int]) -> int:
@@ -148,6 +161,8 @@ def law_of(program: Program, data: Any, *, limit: int = 10_000_000) -> ProgramLa
     while True:
         source = Choices(script)
         output = program(data, source)
+        if not runs and any(program(data, Choices(script)) != output for _ in range(_REPLAYS)):
+            raise ParameterError("program", "draw all its randomness from its source", _name(program))
         runs += 1
         if runs > limit:
             raise ParameterError("limit", "cover all sequences of outcomes", limit, "Use fewer draws or outcomes.")
@@ -163,6 +178,10 @@ def law_of(program: Program, data: Any, *, limit: int = 10_000_000) -> ProgramLa
         if not script:
             return ProgramLaw(found, 1 - sum(found.values(), Fraction(0)), runs)
         script[-1] += 1
+
+
+def _name(program: Any) -> str:
+    return getattr(program, "__name__", type(program).__name__)
 
 
 def pair_of(program: Program, first: Any, second: Any) -> Pair:

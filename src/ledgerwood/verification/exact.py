@@ -126,6 +126,8 @@ class Pair:
         a law of floats only has to sum to one within 1e-9; use Fractions or intervals for a proof.
         """
         for name, law, tail in (("first", first, tails[0]), ("second", second, tails[1])):
+            if not isinstance(law, Mapping):
+                raise ParameterError(name, "be a law: a mapping from outcome to probability", type(law).__name__)
             _check_law(name, list(law.values()), tail)
         outcomes = list(first) + [outcome for outcome in second if outcome not in first]
         zero = Fraction(0)

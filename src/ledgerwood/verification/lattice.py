@@ -29,6 +29,8 @@ __all__ = ["FORMULAS", "Attainable", "attainable", "find_lattice"]
 Floats = NDArray[np.float64]
 
 _GUESSES = 100  # locations and scales tried
+_SEARCHED = 400  # fields whose noise is sought among all of them
+_FOUND = 500  # fields explained
 
 
 #: Samplers known by their own floating-point operations on a uniform u on the grid of 2^-53.
@@ -91,13 +93,24 @@ def find_lattice(encoded: Encoded, hints: Iterable[float] = (), *, probe: int = 
     Locations tried: the hints (numbers of the input, its sums), and simple numbers near the median; scales: the hints'
     and simple numbers near the mean deviation. A wrong guess explains a small part of ``probe`` outputs only.
     """
-    found = []
+    found: list[Attainable] = []
+    searched = 0
     extra = [float(h) for h in hints if math.isfinite(h)]
-    for j, name in enumerate(encoded.names[:16]):
+    for j, name in enumerate(encoded.names):
         values = encoded.numbers[:, j]
         values = values[np.isfinite(values)]
-        if values.size >= 20 and _uses_all_bits(values[:100]) and (match := _explain(values, probe, extra)):
+        if values.size < 20 or not _uses_all_bits(values[:100]):
+            continue
+        # Fields of one model share their noise: where it is known, only the location is sought.
+        known = list(dict.fromkeys((each.formula, each.scale) for each in found))
+        match = next((hit for noise in known if (hit := _explain(values, probe, extra, noise))), None)
+        if match is None and searched < _SEARCHED:
+            searched += 1
+            match = _explain(values, probe, extra)
+        if match:
             found.append(Attainable(j, name, *match))
+        if len(found) == _FOUND:
+            break
     return found
 
 
@@ -107,7 +120,10 @@ def _uses_all_bits(values: Floats) -> bool:
     return bool(np.median(exponent - low_bit(values)) > 46)
 
 
-def _explain(values: Floats, probe: int, extra: list[float]) -> tuple[str, float, float] | None:
+def _explain(
+    values: Floats, probe: int, extra: list[float], noise: tuple[str, float] | None = None
+) -> tuple[str, float, float] | None:
+    """Formula, location and scale that explain the values; ``noise`` is a formula and a scale to try alone."""
     from ledgerwood.verification._kernels.preimages import first_explanation
 
     centre = float(np.median(values))
@@ -117,8 +133,12 @@ def _explain(values: Floats, probe: int, extra: list[float]) -> tuple[str, float
         (x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre)
     )
     wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
+    if noise is not None:
+        wide = [noise[1]]
     locations, scales = (np.asarray(guesses[:_GUESSES], dtype=np.float64) for guesses in (near, wide))
     for k, formula in enumerate(FORMULAS):
+        if noise is not None and formula != noise[0]:
+            continue
         a, b = first_explanation(np.ascontiguousarray(values[:12]), locations, scales, k, 3)
         if a < 0:
             continue

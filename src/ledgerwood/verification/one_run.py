@@ -19,14 +19,15 @@ guessed, k/m, no such learner exists. Derived, with a proof that this start is t
 ``docs/theory/one-run-audit.md``.
 
 Both are lower bounds at the stated confidence. They are looser than an audit by many trainings, because canaries share
-the model.
+the model; ``audit_training`` makes both audits of one learner and reports them side by side.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,23 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification.audit import audit
+from ledgerwood.verification.report import AuditReport, plain
+from ledgerwood.verification.statements import read_claim
 
-__all__ = ["OneRunReport", "audit_one_run", "gdp_one_run_bound", "one_run_bound", "one_run_p_value"]
+__all__ = [
+    "OneRunReport",
+    "TrainingReport",
+    "audit_one_run",
+    "audit_training",
+    "gdp_one_run_bound",
+    "one_run_bound",
+    "one_run_p_value",
+]
 
 Floats = NDArray[np.float64]
+
+_DELTA = 1e-5  # where a claim that is a whole profile is read
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float = 0.0) -> float:
@@ -88,7 +102,7 @@ def _impossible(canaries: int, guesses: int, right: int, mu: float, alpha: float
     for i in range(right - 1, -1, -1):
         raised = max(h, float(ndtr(ndtri(min(r, 1.0)) - mu)))
         if raised == h:
-            break  # neither number can change any more
+            break  # from here on both repeat
         r = min(r + i / (guesses - i) * (raised - h), 1.0)
         h = raised
     return r + h > guesses / canaries
@@ -116,7 +130,7 @@ def _check_counts(canaries: int, guesses: int, right: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OneRunReport:
-    """Both bounds of one training, at the claim's delta, and whether they contradict the claim."""
+    """Both bounds of one training, at ``delta``, and whether they contradict the claim."""
 
     canaries: int
     guesses: int
@@ -130,14 +144,18 @@ class OneRunReport:
     confidence: float
 
     def __str__(self) -> str:
+        at = f" at delta={self.delta:.3g}" if self.delta > 0 else ""
+        same = f", that is epsilon >= {self.epsilon_lower_gdp:.4f} at that delta," if self.delta > 0 else ""
         return (
             f"{'violation' if self.flagged else 'no violation found'}: {self.right} of {self.guesses} guesses right "
             f"({self.canaries} canaries, one training)\n"
-            f"  epsilon >= {self.epsilon_lower:.4f} at delta={self.delta:.3g} (claimed {self.epsilon_claimed:.6g}), "
-            f"for any (epsilon, delta)-DP learner\n"
-            f"  mu >= {self.mu_lower:.4f}, that is epsilon >= {self.epsilon_lower_gdp:.4f} at that delta, "
-            f"if it is Gaussian DP"
+            f"  epsilon >= {self.epsilon_lower:.4f}{at} (claimed {self.epsilon_claimed:.6g}), for any DP learner\n"
+            f"  mu >= {self.mu_lower:.4f}{same} if it is Gaussian DP"
         )
+
+    def to_json(self) -> str:
+        """The report as a JSON text; infinite numbers are written as the string "inf"."""
+        return json.dumps(plain(asdict(self)), allow_nan=False, sort_keys=True)
 
 
 def audit_one_run(
@@ -146,7 +164,7 @@ def audit_one_run(
     score: Callable[[Any, Sequence[Any]], Any],
     claim: Any,
     *,
-    delta: float = 1e-5,
+    delta: float | None = None,
     guesses: int | None = None,
     two_sided: bool = True,
     confidence: float = 0.99,
@@ -166,7 +184,7 @@ def audit_one_run(
     claim:
         A cost of ``ledgerwood.accounting``.
     delta:
-        Where epsilon is bounded; a pure claim is read at this delta too.
+        Where epsilon is bounded. By default at the claim's own delta, which is 0 for a pure claim; 1e-5 for a profile.
     guesses:
         How many canaries are guessed; all by default. It must be fixed before the training.
     two_sided:
@@ -185,16 +203,28 @@ def audit_one_run(
     (True, True)
     """
     m = len(canaries)
+    if m == 0:
+        raise ParameterError("canaries", "be at least one record", m)
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
     count = m if guesses is None else int(guesses)
     _check_counts(m, count, 0)
     if count == 0:
         raise ParameterError("guesses", "be at least 1", guesses)
+    reading = read_claim(claim)
+    if delta is None:
+        # A claim at one point says nothing at a smaller delta, and less than it could at a larger one.
+        delta = _DELTA if reading.forgiven is None else reading.forgiven
+    elif not 0 <= delta < 1:
+        raise ParameterError("delta", "lie in [0, 1)", delta)
     rng = default_rng(seed)
     included = rng.random(m) < 0.5
     model = train([canary for canary, inside in zip(canaries, included) if inside], rng)
     scores = np.asarray(score(model, canaries), dtype=np.float64)
-    if scores.shape != (m,) or np.isnan(scores).any():
-        raise ParameterError("score", "return one number per canary", scores.shape)
+    if scores.shape != (m,):
+        raise ParameterError("score", f"return one number for each of {m} canaries", scores.shape)
+    if np.isnan(scores).any():
+        raise ParameterError("score", "return numbers", "nan")
     order = np.argsort(scores, kind="stable")
     outside = count // 2 if two_sided else 0
     right = int(
@@ -204,10 +234,86 @@ def audit_one_run(
     epsilon = one_run_bound(m, count, right, delta=delta, confidence=level)
     mu = gdp_one_run_bound(m, count, right, confidence=level)
     claimed = float(claim.epsilon(delta))
-    claimed_mu = getattr(claim, "mu", None)
-    claimed_mu = claimed_mu() if callable(claimed_mu) else claimed_mu
-    flagged = epsilon > claimed or (claimed_mu is not None and mu > claimed_mu)
+    flagged = epsilon > claimed or (reading.mu is not None and mu > reading.mu.claimed)
     return OneRunReport(m, count, right, epsilon, delta, claimed, mu, _gaussian_epsilon(mu, delta), flagged, confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """A learner audited by many trainings and by one, side by side; both hold together at ``confidence``."""
+
+    many: AuditReport
+    one: OneRunReport
+    confidence: float
+
+    @property
+    def flagged(self) -> bool:
+        """Whether either audit contradicts the claim."""
+        return self.many.flagged or self.one.flagged
+
+    @property
+    def passed(self) -> bool:
+        """Whether both audits are complete and contradict nothing."""
+        return self.many.passed and not self.one.flagged
+
+    def __str__(self) -> str:
+        return f"many trainings: {self.many}\none training: {self.one}"
+
+    def to_json(self) -> str:
+        """Both reports as one JSON text."""
+        both = {"many": json.loads(self.many.to_json()), "one": json.loads(self.one.to_json())}
+        verdict = {"flagged": self.flagged, "passed": self.passed, "confidence": self.confidence}
+        return json.dumps({**both, **verdict}, allow_nan=False, sort_keys=True)
+
+
+def audit_training(
+    train: Callable[[Sequence[Any], Generator], Any],
+    canaries: Sequence[Any],
+    score: Callable[[Any, Sequence[Any]], Any],
+    claim: Any,
+    *,
+    samples: int = 2000,
+    seconds: float | None = None,
+    confidence: float = 0.99,
+    seed: int | None = None,
+    **options: Any,
+) -> TrainingReport:
+    """Audit a learner by many trainings and in one training, side by side.
+
+    The many trainings are of all canaries against all but the first. Their output is the model, every field of it as it
+    would be saved, and what it says of that canary. The one training is that of :func:`audit_one_run`. Each has half of
+    the error.
+
+    Parameters
+    ----------
+    train, canaries, score, claim:
+        As for :func:`audit_one_run`.
+    samples, seconds:
+        Trainings on each of the two inputs, and the time they may take.
+    options:
+        Passed on to :func:`audit_one_run`: ``delta``, ``guesses``, ``two_sided``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ledgerwood.accounting import Gaussian
+    >>> train = lambda included, rng: np.round(sum(included) + rng.normal(0, 0.4, 50), 6)
+    >>> score = lambda model, canaries: [float(model @ canary) for canary in canaries]
+    >>> report = audit_training(train, list(np.eye(50)), score, Gaussian(mu=0.5), samples=1000, seed=1)
+    >>> report.many.flagged, 0.5 < report.many.mu_lower <= 2.5, report.one.mu_lower < report.many.mu_lower
+    (True, True, True)
+    """
+    level = 1.0 - (1.0 - confidence) / 2.0
+    one = audit_one_run(train, canaries, score, claim, confidence=level, seed=seed, **options)
+    seen = list(canaries[:1])
+
+    def trained(included: Sequence[Any], rng: Generator) -> dict[str, Any]:
+        model = train(included, rng)
+        return {"model": model, "prediction": score(model, seen)}
+
+    pair = (list(canaries), list(canaries[1:]))
+    many = audit(trained, claim, pair=pair, confidence=level, samples=samples, seed=seed, seconds=seconds)
+    return TrainingReport(many, one, confidence)
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
@@ -216,6 +322,8 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
     if mu == 0.0:
         return 0.0
+    if delta == 0.0:
+        return math.inf
     low, high = 0.0, mu * mu / 2 + 12.0 * mu
     for _ in range(100):
         middle = 0.5 * (low + high)

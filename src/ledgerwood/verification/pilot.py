@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 
 from ledgerwood.verification.determinism import is_clock_seeded
-from ledgerwood.verification.features import Encoded, Encoder, Outputs, Raised, has_nan, row_keys
+from ledgerwood.verification.features import Encoded, Encoder, Raised, row_keys
 from ledgerwood.verification.sampling import Draws, Mechanism, draw_outputs
 from ledgerwood.verification.search import Pair
 
@@ -20,6 +20,7 @@ _OUTPUTS = 400
 _SECONDS = 2.0  # a slow mechanism is not kept longer than about this per input
 _SHARE = 0.05  # of a time budget, per input
 _STREAM = 0
+_LEAST = 100  # outputs per input: if the time does not allow them, there is no audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +29,33 @@ class Pilot:
 
     outputs: int
     per_output: float
-    problems: tuple[str, ...]
+    found: tuple[str, ...]
     fatal: bool
     clock: bool
     inputs_differ: bool
+    draws: Draws
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was found, and how many of all outputs drawn by now are nan: a rare one may come after the pilot."""
+        nans, drawn = self.draws.nans, self.draws.drawn
+        return ((f"the output is nan in {nans:,} of {drawn:,} outputs",) if nans else ()) + self.found
 
 
 def run_pilot(draws: Draws, pair: Pair, samples: int, seconds: float | None = None) -> Pilot:
     """Draw a few outputs on both inputs of a pair, within a small part of the time there is."""
     most = _SECONDS if seconds is None else min(_SECONDS, _SHARE * seconds)
     start = time.monotonic()
-    probe = draw_outputs(draws.mechanism, pair.first, 3, default_rng(SeedSequence(draws.entropy, spawn_key=(99,))))
-    each = (time.monotonic() - start) / 3
+    rng = default_rng(SeedSequence(draws.entropy, spawn_key=(99,)))
+    probe = list(draw_outputs(draws.mechanism, pair.first, 1, rng))
+    each = time.monotonic() - start
+    for _ in range(2):  # the first call may import and compile
+        start = time.monotonic()
+        probe.extend(draw_outputs(draws.mechanism, pair.first, 1, rng))
+        each = min(each, time.monotonic() - start)
+        if seconds is not None and 2 * _LEAST * each > seconds and not draws.vectorised:
+            slow = f"too slow: at {each:.3g} s per output the time allows {int(seconds / (2 * each))} outputs per input"
+            return Pilot(len(probe), each, (slow,), True, False, False, draws)
     count = int(max(10, min(_OUTPUTS, samples // 20, most / max(each, 1e-9))))
     if all(isinstance(output, Raised) for output in probe):
         count = 10
@@ -52,32 +68,21 @@ def run_pilot(draws: Draws, pair: Pair, samples: int, seconds: float | None = No
         per_output = min(per_output, (time.monotonic() - start) / (20 * count))
     kinds = sorted({output.kind for outputs in both for output in outputs if isinstance(output, Raised)})
     if kinds and all(isinstance(output, Raised) for outputs in both for output in outputs):
-        return Pilot(2 * count, per_output, (f"every call raised {', '.join(kinds)}",), True, False, False)
+        return Pilot(2 * count, per_output, (f"every call raised {', '.join(kinds)}",), True, False, False, draws)
     encoder = Encoder.fit(*both)
     first, second = (encoder(outputs) for outputs in both)
-    problems = [f"the output is nan in {bad:,} of {2 * count:,} pilot outputs"] if (bad := _nans(both)) else []
+    found = []
     constant = all(np.unique(row_keys(side.numbers)).size == 1 for side in (first, second))
     clock = constant and is_clock_seeded(draws.mechanism, pair.first)
     if constant and not clock:
-        problems.append("ignores its generator: the output never changed")
+        found.append("ignores its generator: the output never changed")
     elif not clock and not _reproducible(draws.mechanism, pair.first, encoder):
-        problems.append(
+        found.append(
             "ignores its generator: equal seeds give different outputs, so the outputs may not be independent "
             "and the seed does not reproduce this audit"
         )
     differ = bool(_key(first) != _key(second))
-    return Pilot(2 * count, per_output, tuple(problems), False, clock, differ)
-
-
-def _nans(both: tuple[Outputs, Outputs]) -> int:
-    """Outputs that are nan, or have nan among their numbers."""
-    bad = 0
-    for outputs in both:
-        if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "f":
-            bad += int(np.count_nonzero(np.isnan(outputs.reshape(len(outputs), -1)).any(axis=1)))
-        else:
-            bad += sum(map(has_nan, outputs))
-    return bad
+    return Pilot(2 * count, per_output, tuple(found), False, clock, differ, draws)
 
 
 def _key(encoded: Encoded) -> int:

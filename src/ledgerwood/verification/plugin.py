@@ -24,6 +24,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return None
     from ledgerwood.verification.decorator import verification_of
 
+    obj = obj.__func__ if isinstance(obj, staticmethod) else obj  # of a test class
     if verification_of(obj) is None:
         return None
     return MechanismItem.from_parent(collector, name=f"{name}[dp-audit]", mechanism=obj)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -73,12 +74,16 @@ class Certificate:
         """Whether the bound exceeds the claim."""
         return self.bound > self.claimed
 
+    @property
+    def _shown(self) -> str:
+        """The bound with four digits, rounded down."""
+        return f"{math.floor(self.bound * 1e4) / 1e4 if math.isfinite(self.bound) else self.bound:.4f}"
+
     def __str__(self) -> str:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
         last = Block(self.event, self.on, self.hits1, self.hits2, self.n, self.guess)
-        shown = math.floor(self.bound * 1e4) / 1e4 if math.isfinite(self.bound) else self.bound
         nothing = "" if self.bound > 0 else "; these counts certify nothing"
-        return f"{self.quantity} >= {shown:.4f}{at} (claimed {self.claimed:.6g}{nothing}): " + "; and before, ".join(
+        return f"{self.quantity} >= {self._shown}{at} (claimed {self.claimed:.6g}{nothing}): " + "; and before, ".join(
             str(block) for block in (last, *self.earlier)
         )
 
@@ -163,7 +168,7 @@ class AuditReport:
         from dataclasses import asdict
 
         content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": _FORMAT}
-        return json.dumps(_plain(content), allow_nan=False, sort_keys=True)
+        return json.dumps(plain(content), allow_nan=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AuditReport:
@@ -193,48 +198,80 @@ class AuditReport:
         except ImportError as error:
             raise MissingDependency("matplotlib", "AuditReport.plot", "verification") from error
         if axes is None:
-            _, axes = plt.subplots(1, 2, figsize=(10, 4), width_ratios=(2, 1), layout="constrained")
+            _, axes = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2), layout="constrained")
         left, right = axes
         if self.picture is not None:
             self._plot_distributions(left)
-        names = [c.quantity if c.quantity == "mu" else f"epsilon\n{c.event[:24]}" for c in self.certificates]
-        right.bar(range(len(names)), [max(c.bound, 0.0) for c in self.certificates], color="#4477aa")
-        right.set_xticks(range(len(names)), names, fontsize=8)
-        for i, certificate in enumerate(self.certificates):
-            right.hlines(certificate.claimed, i - 0.45, i + 0.45, color="#aa3377", label="claimed" if i == 0 else None)
-        right.set_ylabel(f"certified at {self.confidence:.4g}")
+        else:
+            left.set_axis_off()
+            why = "\n".join(textwrap.fill(problem, 60) for problem in self.problems) or "no event was certified"
+            left.text(0.5, 0.5, why, ha="center", va="center", transform=left.transAxes)
+        left.set_title(textwrap.fill(f"{self.verdict}: {self.claim}", 70), fontsize=10)
         if self.certificates:
-            right.legend(loc="best", fontsize=8)
-        left.set_title(self.verdict)
+            self._plot_bounds(right)
+        else:
+            right.set_axis_off()
         return axes
+
+    def _plot_bounds(self, axis: Any) -> None:
+        """A bar for each bound, with its number, and a line at what is claimed there."""
+        bounds = [max(c.bound, 0.0) for c in self.certificates]
+        finite = [value for value in [*bounds, *(c.claimed for c in self.certificates)] if math.isfinite(value)]
+        top = 1.3 * max(finite, default=0.0) or 1.0
+        heights = [min(bound, top) for bound in bounds]
+        axis.bar(range(len(bounds)), heights, width=0.6, color="#4477aa", label="certified")
+        for i, certificate in enumerate(self.certificates):
+            axis.annotate(f"≥ {certificate._shown}", (i, heights[i]), (0, 2), textcoords="offset points", ha="center")
+            line = min(certificate.claimed, top)
+            axis.hlines(line, i - 0.45, i + 0.45, color="#aa3377", lw=2, label="claimed" if i == 0 else None)
+        names = [
+            c.quantity + (f" at δ = {c.delta:.3g}" if c.delta else "") + "\n" + _wrapped(c.event)
+            for c in self.certificates
+        ]
+        axis.set_xticks(range(len(names)), names, fontsize=7)
+        axis.set_xlim(-0.6, len(names) - 0.4)
+        axis.set_ylim(0.0, top)
+        axis.set_ylabel(f"certified at {self.confidence:.6g}")
+        axis.legend(loc="upper center", ncols=2, fontsize=8)
 
     def _plot_distributions(self, axis: Any) -> None:
         picture = self.picture
         assert picture is not None
         axis.stairs(picture.counts1, picture.edges, label="first input", color="#4477aa")
         axis.stairs(picture.counts2, picture.edges, label="second input", color="#ee6677")
-        low, high = picture.edges[0], picture.edges[-1]
-        cut = min(max(picture.cut, low), high)
-        axis.axvspan(*((cut, high) if picture.above else (low, cut)), alpha=0.15, color="grey", label="the event")
+        margin = 0.04 * (picture.edges[-1] - picture.edges[0])  # an event at the very end is seen too
+        low, high = picture.edges[0] - margin, picture.edges[-1] + margin
+        first_bin, last_bin = picture.edges[1], picture.edges[-2]
+        cut = min(max(picture.cut, low), last_bin) if picture.above else max(min(picture.cut, high), first_bin)
+        name = "the event" if picture.below is None else "an input is guessed"
+        axis.axvspan(*((cut, high) if picture.above else (low, cut)), alpha=0.15, color="grey", label=name)
         if picture.below is not None:
-            axis.axvspan(low, max(picture.below, low), alpha=0.15, color="grey")
+            axis.axvspan(low, max(min(picture.below, high), first_bin), alpha=0.15, color="grey")
+        axis.set_xlim(low, high)
         axis.set_xlabel(picture.score)
         axis.set_ylabel("outputs")
         axis.legend(loc="best", fontsize=8)
 
 
-def _plain(value: Any) -> Any:
+def _wrapped(text: str) -> str:
+    """A few short lines for the foot of a bar."""
+    lines = textwrap.wrap(text, 24)
+    return "\n".join(lines[:4]) + ("..." if len(lines) > 4 else "")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can write it: keys are texts, sequences lists, infinite numbers texts."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
 def _restored(value: Any) -> Any:
-    """Undo :func:`_plain`: lists were tuples, and some strings were numbers."""
+    """Undo :func:`plain`: lists were tuples, and some strings were numbers."""
     if isinstance(value, dict):
         return {key: _restored(item) for key, item in value.items()}
     if isinstance(value, list):

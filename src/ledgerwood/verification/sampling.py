@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.features import Outputs, Raised
+from ledgerwood.verification.features import Outputs, Raised, count_nans
 
 __all__ = ["Draws", "Progress"]
 
@@ -47,8 +47,9 @@ class Progress:
         now = time.monotonic()
         if self.live and now - self.start > 3.0 and now - self.shown > 0.2:
             self.shown = now
-            filled = round(30 * min(1.0, self.done / self.total))
-            sys.stderr.write(f"\raudit [{'#' * filled}{'.' * (30 - filled)}] {self.done:,} of {self.total:,} outputs")
+            done = min(self.done, self.total)  # the pilot's outputs come on top
+            filled = round(30 * done / self.total)
+            sys.stderr.write(f"\raudit [{'#' * filled}{'.' * (30 - filled)}] {done:,} of {self.total:,} outputs")
             sys.stderr.flush()
 
     def close(self) -> None:
@@ -66,6 +67,8 @@ class Draws:
     entropy: int
     progress: Progress
     raised: dict[str, int] = field(default_factory=dict)
+    drawn: int = 0  # outputs so far
+    nans: int = 0  # and how many of them are nan, or have nan among their fields
     _pool: Pool | None = None
     _adopted: int = 0  # inputs that the workers inherited; later ones travel with the job
 
@@ -88,6 +91,7 @@ class Draws:
         """Ask for one output per call from now on: an exception then stands for one output, not for a whole batch."""
         self.mechanism = _OneByOne(self.mechanism)
         self.raised.clear()
+        self.drawn = self.nans = 0
 
     def use_all_cores(self, expected_seconds: float) -> None:
         """Start worker processes if the rest of the run is long enough to pay for them."""
@@ -133,6 +137,8 @@ class Draws:
             for output in outputs if not isinstance(outputs, np.ndarray) else ():
                 if isinstance(output, Raised):
                     self.raised[output.kind] = self.raised.get(output.kind, 0) + 1
+            self.drawn += len(outputs)
+            self.nans += count_nans(outputs)
             self.progress.advance(len(outputs))
             yield outputs
 
@@ -176,8 +182,8 @@ def draw_outputs(mechanism: Mechanism, data: Any, count: int, rng: Generator) ->
             outputs = _read(sample(data, count, rng))
         except (Exception, SystemExit) as error:
             return [Raised(type(error).__name__)] * count
-        if len(outputs) != count:
-            raise ParameterError("sample", f"return {count} outputs", len(outputs))
+        if (given := _length(outputs)) != count:
+            raise ParameterError("sample", f"return {count} outputs, in an array or a list", given)
         return outputs if isinstance(outputs, np.ndarray) else [_read(output) for output in outputs]
     return [_call(mechanism, data, rng) for _ in range(count)]
 
@@ -187,6 +193,14 @@ def _call(mechanism: Mechanism, data: Any, rng: Generator) -> Any:
         return _read(mechanism(data, rng))
     except (Exception, SystemExit) as error:
         return Raised(type(error).__name__)
+
+
+def _length(outputs: Any) -> int | str:
+    """How many outputs there are, or the type of what cannot be counted."""
+    try:
+        return len(outputs)
+    except TypeError:
+        return type(outputs).__name__
 
 
 def _read(output: Any) -> Any:

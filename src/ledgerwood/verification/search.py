@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,11 @@ __all__ = ["Pair", "candidate_pairs", "refine", "search_pair"]
 
 Floats = NDArray[np.float64]
 
+_FACTS = {
+    "queries": ("queries", "sensitivity", "moves", "thresholds"),
+    "columns": ("columns", "rows", "relation", "thresholds", "edges"),
+    "values": ("values",),
+}
 _FAR = 1e6  # stands for an infinite bound
 _MOST = 64  # pairs tried
 _TRIAL = 2000  # outputs per input in the first round, at most
@@ -60,17 +65,43 @@ def candidate_pairs(schema: Mapping[str, Any]) -> list[Pair]:
     >>> [pair.origin for pair in candidate_pairs({"queries": 2})][:3]
     ['one above at 1', 'one below at 1', 'one above, rest below at 1']
     """
+    form = _check_schema(schema)
+    if form == "queries":
+        pairs = list(_query_pairs(schema))
+    elif form == "columns":
+        pairs = list(_table_pairs(schema))
+    else:
+        pairs = [Pair(a, b, f"{a!r} for {b!r}") for a, b in itertools.combinations(schema["values"], 2)]
+    return pairs[:_MOST]
+
+
+def _check_schema(schema: Any) -> str:
+    """Which of the three forms a schema has; a fact that it does not know is refused, not passed over."""
     if not isinstance(schema, Mapping):
         raise ParameterError("schema", "be a mapping of public facts", schema)
-    if "queries" in schema:
-        pairs = list(_query_pairs(schema))
-    elif "columns" in schema:
-        pairs = list(_table_pairs(schema))
-    elif "values" in schema:
-        pairs = [Pair(a, b, f"{a!r} for {b!r}") for a, b in itertools.combinations(schema["values"], 2)]
-    else:
-        raise ParameterError("schema", 'declare "queries", "columns" or "values"', sorted(schema))
-    return pairs[:_MOST]
+    form = next((form for form in _FACTS if form in schema), None)
+    if form is None:
+        raise ParameterError("schema", 'declare "queries", "columns" or "values"', sorted(map(str, schema)))
+    unknown = sorted(str(fact) for fact in schema if fact not in _FACTS[form])
+    if unknown:
+        raise ParameterError("schema", f"declare {', '.join(_FACTS[form])} and nothing else", unknown)
+    for fact, allowed in (("moves", ("each", "one")), ("relation", ("add_remove", "replace_one"))):
+        if schema.get(fact, allowed[0]) not in allowed:
+            raise ParameterError("schema", f"have {fact} {allowed[0]!r} or {allowed[1]!r}", schema[fact])
+    if form == "values" and len(schema["values"]) < 2:
+        raise ParameterError("schema", "have at least two values", schema["values"])
+    if not isinstance(schema.get("thresholds", ()), Iterable):
+        raise ParameterError("schema", "have a list of thresholds", schema["thresholds"])
+    if form == "columns":
+        if not len(schema["columns"]):
+            raise ParameterError("schema", "have at least one column", schema["columns"])
+        if int(schema.get("rows", 1)) < 1:
+            raise ParameterError("schema", "have at least one row", schema["rows"])
+        if len(schema.get("edges", schema["columns"])) != len(schema["columns"]):
+            raise ParameterError("schema", "have one list of edges per column", schema["edges"])
+        if any(int(count) < 1 for count in schema.get("thresholds", ())):
+            raise ParameterError("schema", "have thresholds of at least one row", schema["thresholds"])
+    return form
 
 
 def _query_pairs(schema: Mapping[str, Any]) -> Iterator[Pair]:

@@ -1,20 +1,22 @@
 """What a claim says about one event: the statements that a certificate can contradict.
 
 A cost object is read through ``epsilon(delta)`` and ``delta(epsilon)`` only. A *point* claim (pure or approximate DP)
-is tested at its own delta. A *profile* claim (RDP, zCDP, GDP, compositions) holds at every epsilon at once, and is
-tested at the point that the selection sample finds worst. A GDP claim is tested a second time, on mu itself.
+is tested at its own delta: it says nothing more than that. A *profile* claim (RDP, zCDP, GDP, a composition, a bounded
+range, Laplace noise) holds at every epsilon at once, and is tested at the point that the selection sample finds worst.
+A GDP claim is tested a second time, on mu itself.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.errors import LedgerwoodError, ParameterError
+from ledgerwood.errors import LedgerwoodError, OrderAtEdge, ParameterError
 from ledgerwood.verification.nulls import GaussianNull, Null, RatioNull
 
 __all__ = ["Claim", "Statement", "read_claim"]
@@ -91,24 +93,51 @@ class Claim:
 
 
 def read_claim(claim: Any) -> Claim:
-    """Read a cost object; raise ``ParameterError`` if it does not answer ``epsilon`` and ``delta``."""
+    """Read a cost object; raise ``ParameterError`` if it does not answer ``epsilon`` and ``delta``.
+
+    >>> from ledgerwood.accounting import PureDP
+    >>> read_claim(PureDP(1.0)).is_profile, read_claim(10 * PureDP(0.1)).is_profile
+    (False, True)
+    """
     if not (callable(getattr(claim, "epsilon", None)) and callable(getattr(claim, "delta", None))):
         raise ParameterError(
             "claim", "be a cost of ledgerwood.accounting", claim, "For example PureDP(0.1) or Gaussian(mu=0.5)."
         )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OrderAtEdge)  # the bound that the curve gives is the claim
+        return _read(claim)
+
+
+def _read(claim: Any) -> Claim:
     floor = _floor(claim)
     at_floor = _epsilon(claim, floor)
-    if math.isfinite(at_floor):
-        return Claim(claim, (Statement("epsilon", at_floor, floor),))
+    end = [Statement("epsilon", at_floor, floor)] if math.isfinite(at_floor) else []
+    if end and not _says_more(claim, at_floor, floor):
+        return Claim(claim, tuple(end))
     reach = next((e for e in (_epsilon(claim, 10.0**-k) for k in range(10, 0, -1)) if math.isfinite(e)), math.inf)
+    reach = min(reach, at_floor)
     if not math.isfinite(reach):
         raise ParameterError("claim", "bound epsilon at some delta", claim)
     grid = np.concatenate([[0.0], reach * np.linspace(0.02, 1.0, 40)])
-    points = [Statement("epsilon", float(e), delta) for e in grid if (delta := _delta(claim, float(e))) < 1.0]
+    inner = [float(e) for e in grid if e < at_floor]
+    points = [Statement("epsilon", e, delta) for e in inner if (delta := _delta(claim, e)) < 1.0]
     mu = getattr(claim, "mu", None)
     value = mu() if callable(mu) else mu
     gaussian = value if isinstance(value, (int, float)) and math.isfinite(value) else None
-    return Claim(claim, tuple(points), None if gaussian is None else Statement("mu", float(gaussian)))
+    return Claim(claim, tuple(points + end), None if gaussian is None else Statement("mu", float(gaussian)))
+
+
+def _says_more(claim: Any, epsilon: float, delta: float) -> bool:
+    r"""Whether a claim of finite epsilon at its floor delta promises more than that point.
+
+    :math:`(\varepsilon, \delta)`-DP forces no more at :math:`x < \varepsilon` than :math:`\delta + (1 - \delta)
+    \frac{e^\varepsilon - e^x}{e^\varepsilon + 1}`, which randomised response attains. A composition lies below it.
+    """
+    for x in (share * epsilon for share in (0.0, 0.25, 0.5, 0.75)):
+        implied = delta - (1.0 - delta) * math.expm1(x - epsilon) / (1.0 + math.exp(-epsilon))
+        if _delta(claim, x) < implied * (1.0 - 1e-6):
+            return True
+    return False
 
 
 def _floor(claim: Any) -> float:

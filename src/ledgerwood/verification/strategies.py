@@ -29,7 +29,7 @@ try:
     from hypothesis import strategies as st
     from hypothesis.strategies import SearchStrategy
 except ModuleNotFoundError as missing:  # pragma: no cover - depends on the installation
-    raise MissingDependency("hypothesis", "the strategies of the verifier", "verification") from missing
+    raise MissingDependency("hypothesis", "the module of strategies", "verification") from missing
 
 __all__ = [
     "Leaf",
@@ -71,6 +71,8 @@ def neighbouring_datasets(
     ([[0.0], [0.0]], [[0.0]])
     """
     replace = as_neighbours(relation) == "replace_one"
+    if "columns" not in schema:
+        raise ParameterError("schema", "declare columns, a (low, high) for each", sorted(map(str, schema)))
     columns = [(float(low), float(high)) for low, high in schema["columns"]]
     if not columns or any(not low <= high for low, high in columns):
         raise ParameterError("schema", "have columns as (low, high) with low <= high", schema["columns"])
