@@ -16,6 +16,8 @@ from ledgerwood.accounting import ZCDP, ApproxDP, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import sampling
 from ledgerwood.verification.audit import audit
+from ledgerwood.verification.events import low_bit_scores
+from ledgerwood.verification.features import Encoded
 
 GRID = 2.0**20  # outputs are rounded to a grid, as a safe sampler's are
 
@@ -602,3 +604,29 @@ def test_letters_at_one_place_may_tell_the_input_and_equal_laws_of_texts_pass():
 class Colour(Enum):
     RED = 1
     BLUE = 2
+
+
+def test_pairs_of_a_table_are_neighbours_in_the_claims_relation():
+    def noisy_sum(table, rng):  # in steps of 1/64, which hide the floats; the number of rows is public
+        return len(table), math.floor(64 * (table[:, 0].sum() + rng.laplace())) / 64
+
+    schema = {"columns": [(0, 1)], "rows": 6}
+    assert not audit(noisy_sum, PureDP(1, neighbours="replace_one"), schema=schema, samples=10_000, seed=1).flagged
+    assert audit(noisy_sum, PureDP(1), schema=schema, samples=10_000, seed=1).flagged
+
+
+def test_a_report_without_a_seed_says_how_to_repeat_it():
+    def coin(data, rng):
+        return int(rng.random() < 0.4 + 0.2 * data)
+
+    first = audit(coin, PureDP(1.0), pair=(0, 1), samples=2_000)
+    again = audit(coin, PureDP(1.0), pair=(0, 1), samples=2_000, seed=first.seed)
+    assert again.epsilon_lower == first.epsilon_lower and again.seed == first.seed
+
+
+def test_the_grid_of_floats_is_looked_at_in_every_field():
+    rng = np.random.default_rng(2)
+    fields = rng.integers(0, 2**20, size=(2, 4_000, 100)) / 64  # the same coarse grid for both inputs
+    fields[0, :, 90] += 2.0**-30
+    first, second = (Encoded(side, tuple(f"y[{j}]" for j in range(100))) for side in fields)
+    assert "lowest bit of y[90]" in [score.name for score in low_bit_scores(first, second)]

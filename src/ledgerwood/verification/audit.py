@@ -76,13 +76,15 @@ def audit(
     pair:
         Two neighbouring inputs. ``None`` searches among pairs made from ``schema``.
     schema:
-        Public facts from which pairs are made (see ``ledgerwood.verification.search``); only used without a pair.
+        Public facts from which pairs are made (see ``ledgerwood.verification.search``); only used without a pair. A
+        table without a ``relation`` has the claim's.
     confidence:
         Probability at least with which *all* bounds of the report hold.
     samples:
         Outputs per input, selection and certificate together; on average, where the input is to be guessed.
     seed:
-        Reproduces the audit if ``f`` draws all its randomness from ``rng``.
+        Reproduces the audit if ``f`` draws all its randomness from ``rng``. ``None`` takes one from the operating
+        system; the report says which.
     seconds:
         Time budget. The number of outputs is fixed from the speed of a pilot run, before the certificate is drawn.
     stop_early:
@@ -109,7 +111,7 @@ def audit(
     _check(f, confidence, samples, seconds)
     started = time.monotonic()
     reading = read_claim(claim)
-    pairs = _pairs(f, pair, schema)
+    pairs = _pairs(pair, schema, claim)
     entropy = secrets.randbits(63) if seed is None else int(seed)
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, Progress(2 * samples)) as draws:
@@ -117,7 +119,7 @@ def audit(
         if draws.vectorised and draws.raised:
             draws.one_by_one()
             pilot = run_pilot(draws, pairs[0], samples, seconds)
-        facts = _Facts(claim, reading, confidence, seed, started, pairs=1, stop_early=stop_early)
+        facts = _Facts(claim, reading, confidence, entropy, started, pairs=1, stop_early=stop_early)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
         if pilot.clock:
@@ -146,7 +148,7 @@ def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> No
         raise ParameterError("seconds", "be positive", seconds)
 
 
-def _pairs(f: Any, pair: tuple[Any, Any] | None, schema: Mapping[str, Any] | None) -> list[Pair]:
+def _pairs(pair: tuple[Any, Any] | None, schema: Mapping[str, Any] | None, claim: Any) -> list[Pair]:
     if pair is not None:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ParameterError("pair", "be two neighbouring inputs", type(pair).__name__)
@@ -155,6 +157,12 @@ def _pairs(f: Any, pair: tuple[Any, Any] | None, schema: Mapping[str, Any] | Non
         raise ParameterError(
             "pair", "be given, or a schema to search one", None, 'For example schema={"queries": 5, "sensitivity": 1}.'
         )
+    relation = getattr(claim, "neighbours", None)
+    if isinstance(schema, Mapping) and "columns" in schema and relation is not None:
+        schema = {
+            "relation": str(relation),
+            **schema,
+        }  # the claim is about these neighbours, unless the schema says else
     return candidate_pairs(schema)
 
 
@@ -357,7 +365,7 @@ class _Facts:
     claim: Any
     reading: Claim
     confidence: float
-    seed: int | None
+    seed: int
     started: float
     pairs: int
     stop_early: bool = False

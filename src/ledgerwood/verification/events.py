@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.features import Encoded, low_bit
 from ledgerwood.verification.gates import Gated
 from ledgerwood.verification.guessing import promise as promise_of_guesses
 from ledgerwood.verification.rules import Event, Guess, Promise, Rule, scores_of
@@ -42,6 +42,7 @@ _LEARN = 60_000  # rows per input that scores of many fields are learned from be
 _FEW_FIELDS = 6
 _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
+_ENOUGH = 4_000  # rows per input that say which fields differ most
 _FEW_VALUES = 40  # of a field that is not cut into bins
 _MARGIN = 2.33  # standard errors between an estimate and its bound
 _CAUTIONS = (0.0, 1.4, 4.0)  # beyond the margin: bold cuts for rare events, careful ones for frequent events
@@ -121,13 +122,12 @@ def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]
 
 def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
     """One score per field whose values are not all integers: which grid of floats it lies on."""
-    scores: list[Score] = []
-    for j, name in enumerate(first.names[:64]):
-        values = first.numbers[:2000, j]
-        values = values[np.isfinite(values)]
-        if values.size and np.any(values != np.round(values)):
-            scores.append(LowBit(j, f"lowest bit of {name}"))
-    return scores
+    values = first.numbers[:2000]
+    with np.errstate(invalid="ignore"):
+        floats = np.flatnonzero(np.any(np.isfinite(values) & (values != np.round(values)), axis=0)).tolist()
+    bits1, bits2 = (Encoded(low_bit(side.numbers[:_ENOUGH]), side.names) for side in (first, second))
+    told = _separating(bits1, bits2, floats, most=64)
+    return [LowBit(j, f"lowest bit of {first.names[j]}") for j in told]
 
 
 def choose(
@@ -355,7 +355,7 @@ def _separating(first: Encoded, second: Encoded, columns: Sequence[int], most: i
         return list(columns)
     gaps = []
     for j in columns:
-        a, b = np.sort(first.numbers[:4000, j]), np.sort(second.numbers[:4000, j])
+        a, b = np.sort(first.numbers[:_ENOUGH, j]), np.sort(second.numbers[:_ENOUGH, j])
         grid = np.concatenate([a, b])
         gap = np.searchsorted(a, grid, side="right") / a.size - np.searchsorted(b, grid, side="right") / b.size
         gaps.append(float(np.max(np.abs(gap))))

@@ -103,14 +103,15 @@ def select(
     if not scores:
         return Selection([], None)
     ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-    if isinstance(
-        coarse := ranked[0].rule.score, (Gated, Tree)
-    ):  # fields interact: half of the rows teach a finer score
+    if isinstance(ranked[0].rule.score, (Gated, Tree)):  # fields interact: half of the rows teach finer scores
         half = len(first) // 2
-        fine = coarse.relearn(first.part(0, half), second.part(0, half), {})
+        taught = first.part(0, half), second.part(0, half)
+        fine: list[Score] = [score.relearn(*taught, {}) for score in scores if isinstance(score, Tree)]
+        if (gated := Gated.fit(*taught, fine=True)) is not None:
+            fine.append(gated)
         rest1, rest2 = first.part(half, len(first)), second.part(half, len(second))
-        finer = choose([fine], rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-        ranked = sorted([*finer, *ranked], key=lambda candidate: candidate.promise, reverse=True)
+        finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
+        ranked = [*finer, *ranked] if finer[0].promise > ranked[0].promise else ranked
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):
