@@ -23,6 +23,7 @@ _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tent
 
 
 _LATTICE_ROWS = 90_000  # rows per input on which such events are compared
+_TEACH = 0.625  # of the rows, where fields interact
 _EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
 
 
@@ -103,13 +104,13 @@ def select(
     if not scores:
         return Selection([], None)
     ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-    if isinstance(ranked[0].rule.score, (Gated, Tree)):  # fields interact: half of the rows teach finer scores
-        half = len(first) // 2
-        taught = first.part(0, half), second.part(0, half)
+    if isinstance(ranked[0].rule.score, (Gated, Tree)):  # fields interact: more rows teach finer scores
+        most = int(_TEACH * len(first))
+        taught = first.part(0, most), second.part(0, most)
         fine: list[Score] = [score.relearn(*taught, {}) for score in scores if isinstance(score, Tree)]
         if (gated := Gated.fit(*taught, fine=True)) is not None:
             fine.append(gated)
-        rest1, rest2 = first.part(half, len(first)), second.part(half, len(second))
+        rest1, rest2 = first.part(most, len(first)), second.part(most, len(second))
         finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
         ranked = [*finer, *ranked] if finer[0].promise > ranked[0].promise else ranked
     best = ranked[0]

@@ -32,7 +32,7 @@ _MOST_BOXES = 8
 _MOST_GATES = 6  # of one box
 _TRIED = 3  # gates, the sharpest first, before a box is left as it is
 _BINS = 8192  # of a field: where its gates may stand
-_FEW_ROWS, _MOST_ROWS = 30_000, 400_000  # per input that boxes are learned from, at first and finely
+_FEW_ROWS, _MOST_ROWS = 30_000, 600_000  # per input that boxes are learned from, at first and finely
 _ALIKE = 2.0  # standard errors between log-odds that may well be the same
 _CAUTION = 5.0  # standard errors taken off the promise of guesses
 
@@ -83,16 +83,18 @@ class Gated:
     def fit(cls, first: Encoded, second: Encoded, *, fine: bool = False) -> Gated | None:
         """Grow boxes on as many rows of either input; None if no field tells more behind a gate."""
         half = min(len(first), _MOST_ROWS if fine else _FEW_ROWS) // 2
-        table = _Table.of(first.part(0, half), second.part(0, half))
-        judge = _Table.of(first.part(half, 2 * half), second.part(half, 2 * half))
+        table, judge, whole = (
+            _Table.of(first.part(a, b), second.part(a, b)) for a, b in ((0, half), (half, 2 * half), (0, 2 * half))
+        )
         boxes: list[_Box] = []
         counts: list[tuple[Pair, Pair]] = []
         while len(boxes) < _MOST_BOXES and (box := _grow(table, judge)) is not None:
             if not boxes and not box.gates:
                 return None
+            box = whole.settled(box)
             boxes.append(box)
-            counts.append(judge.counts(box))
-            table, judge = table.without(box), judge.without(box)
+            counts.append(whole.counts(box))
+            table, judge, whole = (rows.without(box) for rows in (table, judge, whole))
         if not boxes:
             return None
         low, high = (_levels([ends[i] for ends in counts]) for i in (0, 1))
@@ -171,16 +173,20 @@ class _Table:
         return max(boxes, key=self.promise) if boxes and len(self.own) else None
 
     def gated(self, box: _Box) -> Iterator[_Box]:
-        """The box with one gate more, the sharpest few; each gate is moved once more now that the others stand."""
+        """The box with one gate more, the sharpest few."""
         found = sorted((self._gate(box, field) for field in self.edges if field != box.field), key=lambda one: -one[0])
         for _, new in found[:_TRIED]:
-            gates = (*box.gates, new)
-            for i, gate in enumerate(gates):
-                others = replace(box, gates=(*gates[:i], *gates[i + 1 :]))
-                _, moved = self._gate(others, gate.field)
-                if moved.above == gate.above:
-                    gates = (*gates[:i], moved, *gates[i + 1 :])
-            yield self.read(box.field, gates)
+            yield self.settled(replace(box, gates=(*box.gates, new)))
+
+    def settled(self, box: _Box) -> _Box:
+        """The box with each gate moved to where these rows want it while the others stand, and their ramp."""
+        gates = box.gates
+        for i, gate in enumerate(gates):
+            others = replace(box, gates=(*gates[:i], *gates[i + 1 :]))
+            _, moved = self._gate(others, gate.field)
+            if moved.above == gate.above:
+                gates = (*gates[:i], moved, *gates[i + 1 :])
+        return self.read(box.field, gates)
 
     def promise(self, box: _Box) -> float:
         """Of guessing the input at the ends of the ramp."""
