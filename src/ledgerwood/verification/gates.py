@@ -180,13 +180,13 @@ class _Table:
 
     def settled(self, box: _Box) -> _Box:
         """The box with each gate moved to where these rows want it while the others stand, and their ramp."""
-        gates = box.gates
-        for i, gate in enumerate(gates):
-            others = replace(box, gates=(*gates[:i], *gates[i + 1 :]))
+        for i, gate in enumerate(box.gates):
+            others = replace(box, gates=(*box.gates[:i], *box.gates[i + 1 :]))
             _, moved = self._gate(others, gate.field)
-            if moved.above == gate.above:
-                gates = (*gates[:i], moved, *gates[i + 1 :])
-        return self.read(box.field, gates)
+            gates = (*box.gates[:i], moved, *box.gates[i + 1 :])
+            if moved.above == gate.above and self.promise(replace(box, gates=gates)) >= self.promise(box):
+                box = replace(box, gates=gates)
+        return self.read(box.field, box.gates)
 
     def promise(self, box: _Box) -> float:
         """Of guessing the input at the ends of the ramp."""
