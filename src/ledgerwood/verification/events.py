@@ -51,8 +51,8 @@ _AS_GOOD = 0.5  # standard errors by which an event may promise less than the be
 _NEARLY = 0.2  # standard errors by which a surer rule may promise less than the best one
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
-_OUTRIGHT = 1.0  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
-_SHRUNK = 20.0  # observations that draw the log-ratio of a rare output to 0, there
+_OUTRIGHT = 2.0  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
+_SHRUNK = 2.5  # standard errors by which log-ratios are drawn to 0 before outputs are ordered, there
 _LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
@@ -182,7 +182,7 @@ def choose_atoms(
     if first.distinct is None or second.distinct is None:
         return None
     keys = np.concatenate([rows.distinct[0].keys for rows in (first, second) if rows.distinct is not None])
-    score = Atoms.fit(None, first, second, strength=_SHRUNK) if np.unique(keys).size <= _FEW_VALUES else None
+    score = Atoms.fit(None, first, second, caution=_SHRUNK) if np.unique(keys).size <= _FEW_VALUES else None
     if score is None:
         return None
     caution = _margin(len(first), fresh) + _OUTRIGHT

@@ -301,7 +301,8 @@ class Atoms:
     """The smoothed log-ratio of the frequencies of each value seen; 0 (or the base score) for values never seen.
 
     ``base`` is the score whose values are the atoms, or None for whole outputs. ``prior`` is a score on the log-odds
-    scale towards which rare atoms shrink, worth ``strength`` observations.
+    scale towards which rare atoms shrink, worth ``strength`` observations. Log-ratios are drawn to 0 by ``caution``
+    standard errors.
     """
 
     base: Score | None
@@ -310,6 +311,7 @@ class Atoms:
     keys: NDArray[Any]
     ratios: Floats
     counts: Floats
+    caution: float = 0.0
 
     @property
     def name(self) -> str:
@@ -331,8 +333,9 @@ class Atoms:
         *,
         prior: Score | None = None,
         strength: float = 1.0,
+        caution: float = 0.0,
     ) -> Atoms | None:
-        """Count values; None if almost none is seen twice."""
+        """Count values; None if almost none is seen twice. Log-ratios are drawn to 0 by ``caution`` standard errors."""
         early = np.concatenate([cls._keys(base, side.part(0, 4000)) for side in (first, second)])
         if np.unique(early).size > 0.99 * early.size:
             return None
@@ -343,8 +346,12 @@ class Atoms:
         often = (c1 + c2) >= 3
         if not often.any():
             return None
+        c1, c2, keys = c1[often], c2[often], keys[often]
         ratios = np.log((c1 + strength / 2) / (c2 + strength / 2))
-        return cls(base, prior, strength, keys[often], ratios[often], np.stack([c1, c2])[:, often])
+        if caution:
+            error = np.sqrt(1.0 / (c1 + strength / 2) + 1.0 / (c2 + strength / 2))
+            ratios = np.sign(ratios) * np.maximum(np.abs(ratios) - caution * error, 0.0)
+        return cls(base, prior, strength, keys, ratios, np.stack([c1, c2]), caution)
 
     def __call__(self, encoded: Encoded) -> Floats:
         keys = self._keys(self.base, encoded)
@@ -361,7 +368,7 @@ class Atoms:
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Atoms:
         base = None if self.base is None else self.base.relearn(first, second, memo)
         prior = None if self.prior is None else self.prior.relearn(first, second, memo)
-        return Atoms.fit(base, first, second, prior=prior, strength=self.strength) or self
+        return Atoms.fit(base, first, second, prior=prior, strength=self.strength, caution=self.caution) or self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
