@@ -20,7 +20,7 @@ from ledgerwood.verification.events import (
     propose,
 )
 from ledgerwood.verification.features import Encoded
-from ledgerwood.verification.gates import Gated
+from ledgerwood.verification.gates import Gated, _levels
 from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
 from ledgerwood.verification.smoothing import smooth
@@ -179,6 +179,23 @@ def test_gates_take_any_numbers():
     assert Gated.fit(first.part(0, 2), second.part(0, 2)) is None
     constant = Encoded(np.ones((100, 2)), ("a", "b"))
     assert Gated.fit(constant, constant) is None
+
+
+def test_boxes_that_may_well_have_the_same_odds_share_them():
+    one, other, third, against = _levels([(3_000, 1_000), (310, 100), (5_000, 1_000), (100, 300)])
+    assert one == other and math.log(3.0) < one < math.log(3.1)
+    assert third == pytest.approx(math.log(5.0), abs=1e-3) and against == pytest.approx(-math.log(3.0), abs=1e-2)
+
+
+def test_rare_outputs_of_a_small_law_are_ordered_behind_frequent_ones():
+    """Four rows against none look like infinite odds, and are luck."""
+    first, second = (
+        Encoded(np.repeat([0.0, 1.0, 2.0], counts)[:, None], ("y",))
+        for counts in ((3_000, 1_000, 4), (1_000, 3_004, 0))
+    )
+    (best, *_) = choose_atoms(first, second, read_claim(PureDP(0.5)).promise, fresh=10_000, forgiven=0.0)
+    scores = best.rule.score(Encoded(np.array([[0.0], [2.0], [1.0]]), ("y",)))
+    assert scores[0] > scores[1] > 0.0 > scores[2]
 
 
 def test_gates_stand_on_fields_that_vary_in_half_of_the_rows_only():
@@ -360,6 +377,16 @@ def test_a_claim_of_almost_nothing_is_contradicted_by_nothing(claim):
     reading = read_claim(claim)
     violations = reading.promise(np.array([500.0, 1000.0]), np.array([400.0, 0.0]), 1000, 2.0)
     assert np.isfinite(violations).all() and (violations < 0).all()
+
+
+@pytest.mark.parametrize(("knots", "odds"), [((-1, 1), (-1, 1)), ((-1, 0.5, 1), (-0.3, 0.0, 0.5))])
+def test_smoothing_keeps_the_corners_of_ramps(knots, odds):
+    """Where the worst event ends: a penalised fit rounds them off."""
+    places = np.linspace(-3, 3, 121)
+    truth = np.interp(places, knots, odds)
+    share = 1 / (1 + np.exp(-truth))
+    first, second = smooth(2_000 * share, 2_000 * (1 - share), places)
+    assert np.abs(np.log(first / second) - truth).max() < 0.03
 
 
 def test_reading_a_short_renyi_curve_warns_of_nothing():
