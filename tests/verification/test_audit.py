@@ -15,7 +15,7 @@ import pytest
 from ledgerwood.accounting import ZCDP, ApproxDP, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification import sampling
-from ledgerwood.verification.audit import audit
+from ledgerwood.verification.audit import _pairs, audit
 from ledgerwood.verification.events import low_bit_scores
 from ledgerwood.verification.features import Encoded
 
@@ -630,3 +630,34 @@ def test_the_grid_of_floats_is_looked_at_in_every_field():
     fields[0, :, 90] += 2.0**-30
     first, second = (Encoded(side, tuple(f"y[{j}]" for j in range(100))) for side in fields)
     assert "lowest bit of y[90]" in [score.name for score in low_bit_scores(first, second)]
+
+
+def test_all_bounds_of_a_report_share_its_error():
+    """Values and bits of floats, each in two blocks."""
+    noisy = Vectorised(lambda data, n, rng: data + rng.laplace(0, 10.0, n))
+    report = audit(noisy, PureDP(0.1), pair=(0.0, 1.0), samples=20_000, seed=1)
+    assert len(report.certificates) == 2 and all(certificate.earlier for certificate in report.certificates)
+    assert sum(1 - certificate.confidence for certificate in report.certificates) <= 0.01 + 1e-12
+
+
+def test_guesses_are_counted_in_a_poisson_number_of_outputs_and_events_in_a_fixed_one():
+    drawn = {0.0: 0, 1.0: 0}
+
+    def both_ways(data, n, rng):
+        drawn[float(data)] += n
+        return np.round(16 * (data + rng.laplace(0, 0.25, n))) / 16
+
+    for claim, guessed in ((PureDP(4.0), True), (Gaussian(mu=5.0), False)):
+        gaps = set()
+        for seed in (2, 3):
+            drawn.update({0.0: 0, 1.0: 0})
+            report = audit(Vectorised(both_ways), claim, pair=(0.0, 1.0), samples=20_000, seed=seed)
+            assert {certificate.guess for certificate in report.certificates} == {guessed}
+            gaps.add(drawn[0.0] - drawn[1.0])  # the pilot asks more of the first input, but always the same
+        assert len(gaps) == 1 + guessed
+
+
+def test_a_relation_that_the_schema_declares_is_kept():
+    schema = {"columns": [(0, 1)], "rows": 6, "relation": "add_remove"}
+    pairs = _pairs(None, schema, PureDP(1.0, neighbours="replace_one"))
+    assert any(len(pair.first) != len(pair.second) for pair in pairs)

@@ -20,7 +20,7 @@ from ledgerwood.verification.events import (
     propose,
 )
 from ledgerwood.verification.features import Encoded
-from ledgerwood.verification.gates import Gated
+from ledgerwood.verification.gates import Gated, _levels
 from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
 from ledgerwood.verification.smoothing import smooth
@@ -181,6 +181,65 @@ def test_gates_take_any_numbers():
     assert Gated.fit(constant, constant) is None
 
 
+def test_boxes_that_may_well_have_the_same_odds_share_them():
+    one, other, third, against = _levels([(3_000, 1_000), (310, 100), (5_000, 1_000), (100, 300)])
+    assert one == other and math.log(3.0) < one < math.log(3.1)
+    assert third == pytest.approx(math.log(5.0), abs=1e-3) and against == pytest.approx(-math.log(3.0), abs=1e-2)
+
+
+def test_rare_outputs_of_a_small_law_are_ordered_behind_frequent_ones():
+    """Four rows against none look like infinite odds, and are luck."""
+    first, second = (
+        Encoded(np.repeat([0.0, 1.0, 2.0], counts)[:, None], ("y",))
+        for counts in ((3_000, 1_000, 4), (1_000, 3_004, 0))
+    )
+    (best, *_) = choose_atoms(first, second, read_claim(PureDP(0.5)).promise, fresh=10_000, forgiven=0.0)
+    scores = best.rule.score(Encoded(np.array([[0.0], [2.0], [1.0]]), ("y",)))
+    assert scores[0] > scores[1] > 0.0 > scores[2]
+
+
+def test_gates_stand_on_fields_that_vary_in_half_of_the_rows_only():
+    """Among more fields than are looked at, one that varies late takes the place of another."""
+    rng = np.random.default_rng(12)
+    numbers = rng.random((2, 3_000, 30))
+    numbers[:, :, 24] = rng.laplace(size=(2, 3_000))
+    numbers[0, :, 24] += 2.0 * (numbers[0, :, 1] > 0.2)
+    numbers[:, :1_500, 0] = 0.0
+    first, second = (Encoded(side, tuple(f"y[{j}]" for j in range(30))) for side in numbers)
+    assert Gated.fit(first, second) is None  # field 24 is the twenty-fifth that varies
+    numbers[:, :, 0] = 0.0
+    assert Gated.fit(first, second).boxes[0].field == 24
+
+
+def test_gates_and_ramps_take_the_largest_floats():
+    rng = np.random.default_rng(13)
+    first, second = (Encoded(1.6e308 + 1e307 * rng.random((500, 3)), tuple("abc")) for _ in range(2))
+    assert Gated.fit(first, second) is None
+
+
+def test_a_tree_of_many_rows_is_the_same_every_time_and_leaves_numpys_generator_alone():
+    """Beyond 200,000 rows scikit-learn draws those that are binned."""
+    rng = np.random.default_rng(14)
+    first, second = (Encoded(rng.laplace(size=(101_000, 2)) + shift, tuple("ab")) for shift in (0.3, 0.0))
+    linear = Linear.fit(Design.fit(first.numbers), first.part(0, 2_000), second.part(0, 2_000))
+    before = np.random.get_state()[2]
+    one, other = (Tree.fit(linear, first, second)(first) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    assert np.random.get_state()[2] == before
+
+
+def test_an_output_scores_the_same_in_every_batch():
+    """Else its hits would not be independent draws."""
+    rng = np.random.default_rng(15)
+    numbers = np.round(rng.laplace(size=(2, 2_000, 5)), 2) + 0.3 * np.arange(2)[:, None, None]
+    numbers[:, ::11, 2], numbers[:, ::13, 3], numbers[:, ::17, 4] = np.nan, np.inf, 1e200
+    first, second = (Encoded(side, tuple("abcde")) for side in numbers)
+    for score in propose(first, second):
+        whole = score(first)
+        for start, stop in ((0, 1), (5, 6), (10, 17), (100, 400)):
+            np.testing.assert_array_equal(score(first.part(start, stop)), whole[start:stop], err_msg=score.name)
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_an_event_of_one_input_only_is_not_learned_again_into_one_of_both(swapped):
     sides = two_fields([[1, 1], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 1], [0, 0], [0, 0], [0, 0]])
@@ -311,6 +370,23 @@ def test_a_claim_that_says_more_than_its_pure_epsilon_is_a_profile_that_ends_the
     assert reading.is_profile and reading.mu is None
     assert (reading.points[-1].claimed, reading.points[-1].delta) == pytest.approx((epsilon, delta), rel=1e-4)
     assert all(a.claimed < b.claimed and a.delta >= b.delta for a, b in pairwise(reading.points))
+
+
+@pytest.mark.parametrize("claim", [10_000 * PureDP(0.5), PureDP(400) + PureDP(390), ZCDP(1e4), Gaussian(mu=60)])
+def test_a_claim_of_almost_nothing_is_contradicted_by_nothing(claim):
+    reading = read_claim(claim)
+    violations = reading.promise(np.array([500.0, 1000.0]), np.array([400.0, 0.0]), 1000, 2.0)
+    assert np.isfinite(violations).all() and (violations < 0).all()
+
+
+@pytest.mark.parametrize(("knots", "odds"), [((-1, 1), (-1, 1)), ((-1, 0.5, 1), (-0.3, 0.0, 0.5))])
+def test_smoothing_keeps_the_corners_of_ramps(knots, odds):
+    """Where the worst event ends: a penalised fit rounds them off."""
+    places = np.linspace(-3, 3, 121)
+    truth = np.interp(places, knots, odds)
+    share = 1 / (1 + np.exp(-truth))
+    first, second = smooth(2_000 * share, 2_000 * (1 - share), places)
+    assert np.abs(np.log(first / second) - truth).max() < 0.03
 
 
 def test_reading_a_short_renyi_curve_warns_of_nothing():

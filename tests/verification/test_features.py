@@ -164,3 +164,24 @@ def test_the_code_of_an_output_does_not_depend_on_the_others_of_its_batch(large,
     encoder = Encoder.fit([0, 1, 2], [1, 2, 3])
     alone = encoder([large]).numbers[0]
     np.testing.assert_array_equal(encoder([*others, large]).numbers[-1], alone)
+
+
+@pytest.mark.parametrize(
+    ("output", "other"),
+    [
+        ([3.0, 4.0], np.array([1.0, 2.0])),
+        ((3.0, 4.0), np.array([1.0, 2.0])),
+        (np.array([2**60, 1]), np.array([1.0, 2.0])),
+        (np.ma.array([3.0, 4.0], mask=[True, False]), np.array([1.0, 2.0])),
+    ],
+)
+def test_nor_on_which_of_them_comes_first(output, other) -> None:
+    """A mechanism that returns arrays and lists was once read by the type of a batch's first output."""
+    encoder = Encoder.fit([np.zeros(2)] * 3, [np.ones(2)] * 3)
+    for batch, place in (([output, other], 0), ([other, output], 1), ([output], 0)):
+        np.testing.assert_array_equal(encoder(batch).numbers[place], [np.nan, np.nan])
+
+
+def test_a_text_of_half_a_character_is_a_text():
+    outputs = ["\ud800", "\ud801"]
+    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2

@@ -71,3 +71,11 @@ def test_fields_of_one_noise_are_all_explained_at_their_own_locations():
     numbers = np.arange(100) % 7 + rng.laplace(0.0, 10.0, (400, 100))
     found = find_lattice(Encoded(numbers, tuple(f"y[{j}]" for j in range(100))))
     assert [each.location for each in found] == [j % 7 for j in range(100)]
+
+
+@pytest.mark.parametrize("low", [-1.7e308, 1e308])
+def test_the_largest_floats_have_no_sampler(low):
+    """Their sum is infinite, and so is their spread."""
+    values = low + (1.7e308 - low if low > 0 else 1.7e308) * np.random.default_rng(7).random((400, 1))
+    values[::2] = np.abs(values[::2])
+    assert find_lattice(Encoded(values, ("y",))) == []

@@ -98,7 +98,14 @@ def test_the_gaussian_bound_errs_at_most_alpha_for_independent_gaussian_releases
 
 
 @pytest.mark.parametrize(
-    ("claim", "delta"), [(PureDP(1.0), 0.0), (ApproxDP(1.0, 1e-3), 1e-3), (Gaussian(mu=1.0), 1e-5)]
+    ("claim", "delta"),
+    [
+        (PureDP(1.0), 0.0),
+        (ApproxDP(1.0, 1e-3), 1e-3),
+        (Gaussian(mu=1.0), 1e-5),
+        (10 * PureDP(0.1), 1e-5),
+        (2 * ApproxDP(0.5, 1e-3), pytest.approx(2e-3, rel=1e-3)),
+    ],
 )
 def test_a_claim_is_read_at_its_own_delta(claim, delta):
     """An approximate claim of a large delta was once read at 1e-5, where it allows everything."""
@@ -115,6 +122,10 @@ def test_a_nan_among_the_scores_and_a_bad_confidence_are_named():
         audit_one_run(lambda included, rng: 0, canaries, lambda model, c: [0.0, math.nan, 1.0], PureDP(1.0))
     with pytest.raises(ParameterError, match="confidence"):
         audit_one_run(lambda included, rng: 0, canaries, lambda model, c: c, PureDP(1.0), confidence=1.5)
+    with pytest.raises(ParameterError, match=r"confidence.*0\.2"):
+        audit_training(lambda included, rng: 0, canaries, lambda model, c: c, PureDP(1.0), confidence=0.2)
+    with pytest.raises(ParameterError, match="added or removed"):
+        audit_one_run(lambda included, rng: 0, canaries, lambda model, c: c, PureDP(1.0, neighbours="replace_one"))
     with pytest.raises(ParameterError, match="canaries"):
         audit_one_run(lambda included, rng: 0, [], lambda model, c: c, PureDP(1.0))
 

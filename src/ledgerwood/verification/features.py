@@ -40,6 +40,7 @@ _TAG = "\x01"  # begins the name of a type: part of the hash of all fields, no c
 _SPELLED = 2000  # texts per input whose pieces are counted
 _LETTERS = 300  # of each of them
 _PIECES = 32  # columns for pieces of texts
+_NUMERIC = (bool, int, float, np.number, np.bool_, np.ndarray)
 _TELLING = 4.0  # standard errors between the frequencies of a piece on the two inputs
 
 
@@ -81,7 +82,8 @@ class Encoded:
 @lru_cache(maxsize=65536)
 def text_code(text: str) -> float:
     """A 52-bit hash of a text, exact as a float and the same in every process."""
-    return float(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 12)
+    code = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return float(int.from_bytes(code, "big") >> 12)
 
 
 def row_keys(numbers: Floats) -> NDArray[np.uint64]:
@@ -285,13 +287,14 @@ def _text(output: str | bytes) -> str:
 
 def _as_array(outputs: Outputs) -> Floats | None:
     """Outputs as a float matrix, if every one is a number or a numeric array of one shape."""
-    if isinstance(outputs, np.ma.MaskedArray) or any(isinstance(output, np.ma.MaskedArray) for output in outputs[:1]):
+    if isinstance(outputs, np.ma.MaskedArray):
         return None
     if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf":
         array = outputs
     else:
-        first = outputs[0] if len(outputs) else 0.0
-        if not isinstance(first, (bool, int, float, np.number, np.bool_, np.ndarray)):
+        # Of all outputs, not of one: an output is read alike whatever comes with it, or counts would not be binomial.
+        kinds = set(map(type, outputs))
+        if not all(issubclass(kind, _NUMERIC) and not issubclass(kind, np.ma.MaskedArray) for kind in kinds):
             return None
         try:
             array = np.asarray(list(outputs))
@@ -312,7 +315,12 @@ def _merged_by_floats(array: NDArray[Any], outputs: Outputs) -> bool:
         return True
     with np.errstate(invalid="ignore"):
         large = bool(np.any(array >= _EXACT) or np.any(array <= -_EXACT))  # 2**53 + 1 may be rounded to it by now
-    return large and (array.dtype.kind in "iu" or any(isinstance(output, (int, np.integer)) for output in outputs))
+    return large and (array.dtype.kind in "iu" or any(map(_is_whole, outputs)))
+
+
+def _is_whole(output: Any) -> bool:
+    kind = output.dtype.kind if isinstance(output, np.ndarray) else ""
+    return isinstance(output, (int, np.integer)) or kind in ("i", "u")
 
 
 def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str, float]]:

@@ -111,8 +111,9 @@ def select(
         if (gated := Gated.fit(*taught, fine=True)) is not None:
             fine.append(gated)
         rest1, rest2 = first.part(most, len(first)), second.part(most, len(second))
-        finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-        ranked = [*finer, *ranked] if finer[0].promise > ranked[0].promise else ranked
+        # none without scikit-learn, if the gates do not help with more rows
+        finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven) if fine else []
+        ranked = [*finer, *ranked] if finer and finer[0].promise > ranked[0].promise else ranked
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):

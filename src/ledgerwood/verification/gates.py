@@ -86,6 +86,8 @@ class Gated:
         table, judge, whole = (
             _Table.of(first.part(a, b), second.part(a, b)) for a, b in ((0, half), (half, 2 * half), (0, 2 * half))
         )
+        # a field that varies in all rows may not do so in half of them, and then another has its place there
+        table = replace(table, edges={j: edges for j, edges in table.edges.items() if j in whole.edges})
         boxes: list[_Box] = []
         counts: list[tuple[Pair, Pair]] = []
         while len(boxes) < _MOST_BOXES and (box := _grow(table, judge)) is not None:
@@ -152,11 +154,13 @@ class _Table:
     def of(cls, first: Encoded, second: Encoded) -> _Table:
         numbers = np.concatenate([first.numbers, second.numbers])
         edges: dict[int, Floats] = {}
+        levels = np.linspace(0, 1, _BINS)[1:-1]
         for j, column in enumerate(numbers.T):
+            if len(edges) == _MOST_FIELDS:
+                break
             finite = column[np.isfinite(column)]
-            levels = np.linspace(0, 1, _BINS)[1:-1]
             cuts = np.unique(np.quantile(finite, levels, method="nearest")) if finite.size else finite
-            if cuts.size > 1 and len(edges) < _MOST_FIELDS:
+            if cuts.size > 1:
                 edges[j] = cuts
         codes = {j: np.searchsorted(cuts, numbers[:, j], side="right").astype(np.uint16) for j, cuts in edges.items()}
         return cls(numbers, np.arange(len(numbers)) < len(first), edges, codes, len(first))
@@ -209,7 +213,8 @@ class _Table:
             np.bincount(codes[inside & side], minlength=edges.size + 1).astype(np.float64)
             for side in (self.own, ~self.own)
         )
-        places = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+        with np.errstate(over="ignore"):
+            places = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
         return replace(box, odds=ramp(c1, c2, places))
 
     def _guesses(self, box: _Box) -> tuple[Rows, Rows]:

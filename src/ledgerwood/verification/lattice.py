@@ -126,9 +126,12 @@ def _explain(
     """Formula, location and scale that explain the values; ``noise`` is a formula and a scale to try alone."""
     from ledgerwood.verification._kernels.preimages import first_explanation
 
-    centre = float(np.median(values))
-    spread = float(np.mean(np.abs(values - centre)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = float(np.median(values))
+        spread = float(np.mean(np.abs(values - centre)))
     error = 6.0 * spread / math.sqrt(values.size)
+    if not math.isfinite(centre) or not math.isfinite(error):  # near the largest float: no scale that people write
+        return None
     near = sorted(
         (x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre)
     )

@@ -182,9 +182,10 @@ def audit_one_run(
         ``score(model, canaries)`` returns one number per canary, larger if it looks included. It must not know the
         coins.
     claim:
-        A cost of ``ledgerwood.accounting``.
+        A cost of ``ledgerwood.accounting``, for neighbours with one record added or removed.
     delta:
-        Where epsilon is bounded. By default at the claim's own delta, which is 0 for a pure claim; 1e-5 for a profile.
+        Where epsilon is bounded. By default at the claim's own delta, which is 0 for a pure claim; for a profile at
+        1e-5, or at the least delta at which it bounds epsilon if that is larger.
     guesses:
         How many canaries are guessed; all by default. It must be fixed before the training.
     two_sided:
@@ -212,9 +213,11 @@ def audit_one_run(
     if count == 0:
         raise ParameterError("guesses", "be at least 1", guesses)
     reading = read_claim(claim)
+    if getattr(claim, "neighbours", None) == "replace_one":
+        raise ParameterError("claim", "be about records added or removed, as canaries are", claim)
     if delta is None:
         # A claim at one point says nothing at a smaller delta, and less than it could at a larger one.
-        delta = _DELTA if reading.forgiven is None else reading.forgiven
+        delta = max(_DELTA, reading.points[-1].delta) if reading.forgiven is None else reading.forgiven
     elif not 0 <= delta < 1:
         raise ParameterError("delta", "lie in [0, 1)", delta)
     rng = default_rng(seed)
@@ -303,6 +306,8 @@ def audit_training(
     >>> report.many.flagged, 0.5 < report.many.mu_lower <= 2.5, report.one.mu_lower < report.many.mu_lower
     (True, True, True)
     """
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
     level = 1.0 - (1.0 - confidence) / 2.0
     one = audit_one_run(train, canaries, score, claim, confidence=level, seed=seed, **options)
     seen = list(canaries[:1])

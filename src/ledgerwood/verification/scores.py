@@ -261,7 +261,12 @@ class Tree:
         labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
         least = max(_LEAST_LEAF, len(rows) // _LEAST_SHARE)
         model = HistGradientBoostingClassifier(
-            learning_rate=1.0, max_iter=1, max_leaf_nodes=_MOST_LEAVES, min_samples_leaf=least, early_stopping=False
+            learning_rate=1.0,
+            max_iter=1,
+            max_leaf_nodes=_MOST_LEAVES,
+            min_samples_leaf=least,
+            early_stopping=False,
+            random_state=0,  # many rows are binned by some of them: numpy's global generator is the mechanism's
         )
         with _one_thread():
             return cls(linear, model.fit(rows, labels), fine)

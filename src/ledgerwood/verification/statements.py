@@ -23,6 +23,8 @@ __all__ = ["Claim", "Statement", "read_claim"]
 
 Floats = NDArray[np.float64]
 
+_HUGE = 300.0  # an epsilon that no counts reach, and whose ratio has a square
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -86,7 +88,7 @@ class Claim:
 
     def _violations(self, hits1: Floats, hits2: Floats, n: int) -> Floats:
         p1, p2 = np.asarray(hits1, np.float64) / n, np.asarray(hits2, np.float64) / n
-        ratio = np.exp([point.claimed for point in self.points])[:, None]
+        ratio = np.exp([min(point.claimed, _HUGE) for point in self.points])[:, None]
         delta = np.asarray([point.delta for point in self.points])[:, None]
         spread = p1 * (1 - p1) + ratio**2 * p2 * (1 - p2) + (1 + ratio**2) / n
         return np.asarray((p1 - ratio * p2 - delta) / np.sqrt(spread / n), np.float64)
