@@ -51,8 +51,8 @@ _AS_GOOD = 0.5  # standard errors by which an event may promise less than the be
 _NEARLY = 0.2  # standard errors by which a surer rule may promise less than the best one
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
-_OUTRIGHT = 2.0  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
-_SHRUNK = 2.5  # standard errors by which log-ratios are drawn to 0 before outputs are ordered, there
+_OUTRIGHT = 0.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
+_SHRUNK = 4.0  # standard errors by which log-ratios are drawn to 0 before outputs are ordered, there
 _LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
 
 

@@ -354,8 +354,8 @@ class Atoms:
         c1, c2, keys = c1[often], c2[often], keys[often]
         ratios = np.log((c1 + strength / 2) / (c2 + strength / 2))
         if caution:
-            error = np.sqrt(1.0 / (c1 + strength / 2) + 1.0 / (c2 + strength / 2))
-            ratios = np.sign(ratios) * np.maximum(np.abs(ratios) - caution * error, 0.0)
+            (low1, high1), (low2, high2) = (_count_bounds(c, caution / np.sqrt(2.0)) for c in (c1, c2))
+            ratios = np.maximum(np.log(low1 / high2), 0.0) - np.maximum(np.log(low2 / high1), 0.0)
         return cls(base, prior, strength, keys, ratios, np.stack([c1, c2]), caution)
 
     def __call__(self, encoded: Encoded) -> Floats:
@@ -402,6 +402,12 @@ class Histogram:
 
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Histogram:
         return Histogram.fit(self.base.relearn(first, second, memo), first, second)
+
+
+def _count_bounds(counts: Floats, errors: float) -> tuple[Floats, Floats]:
+    """Means that lie so many of their standard errors above and below the counts (Poisson); 0 has an upper one too."""
+    middle, spread = counts + errors**2 / 2.0, errors * np.sqrt(counts + errors**2 / 4.0)
+    return np.maximum(middle - spread, 1e-12), middle + spread
 
 
 def _finite(scores: Floats) -> Floats:
