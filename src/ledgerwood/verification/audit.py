@@ -264,6 +264,8 @@ class _Block:
     hits: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
+        # Guesses need a Poisson number of outputs, events a fixed one: a block that mixed them would have neither.
+        assert len({isinstance(finalist.rule, Guess) for finalist in self.finalists}) <= 1
         self.hits = np.zeros((len(self.finalists), 2), dtype=np.int64)
 
     def count(self, outputs: Sequence[Outputs]) -> None:
