@@ -159,10 +159,7 @@ def _pairs(pair: tuple[Any, Any] | None, schema: Mapping[str, Any] | None, claim
         )
     relation = getattr(claim, "neighbours", None)
     if isinstance(schema, Mapping) and "columns" in schema and relation is not None:
-        schema = {
-            "relation": str(relation),
-            **schema,
-        }  # the claim is about these neighbours, unless the schema says else
+        schema = {"relation": str(relation), **schema}  # what the claim is about, unless the schema says else
     return candidate_pairs(schema)
 
 
