@@ -14,6 +14,7 @@ from ledgerwood.verification.events import (
     _at_or_above,
     _at_or_below,
     _cells,
+    are_few,
     choose,
     choose_atoms,
     different,
@@ -64,7 +65,7 @@ def test_smoothing_takes_a_straight_line_for_what_it_is():
 
 @given(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30))
 def test_cells_count_values_at_above_and_below_every_cut(values):
-    scores, cuts = np.array(values), np.array([-1.0, 0.5, 1.0])
+    scores, cuts = np.sort(values), np.array([-1.0, 0.5, 1.0])
     cells = _cells(scores, cuts)
     assert cells.sum() == len(values)
     assert _at_or_above(cells).tolist() == [np.count_nonzero(scores >= cut) for cut in cuts]
@@ -193,7 +194,7 @@ def test_rare_outputs_of_a_small_law_are_ordered_behind_frequent_ones():
         Encoded(np.repeat([0.0, 1.0, 2.0], counts)[:, None], ("y",))
         for counts in ((3_000, 1_000, 4), (1_000, 3_004, 0))
     )
-    (best, *_) = choose_atoms(first, second, read_claim(PureDP(0.5)).promise, fresh=10_000, forgiven=0.0)
+    (best, *_) = choose_atoms(first, second, read_claim(PureDP(0.5)).promise, fresh=10_000)
     scores = best.rule.score(Encoded(np.array([[0.0], [2.0], [1.0]]), ("y",)))
     assert scores[0] > scores[1] >= 0.0 > scores[2]
 
@@ -209,6 +210,18 @@ def test_gates_stand_on_fields_that_vary_in_half_of_the_rows_only():
     assert Gated.fit(first, second) is None  # field 24 is the twenty-fifth that varies
     numbers[:, :, 0] = 0.0
     assert Gated.fit(first, second).boxes[0].field == 24
+
+
+def test_a_gate_may_keep_out_what_is_nan():
+    """It is learned on the side on which it is read."""
+    rng = np.random.default_rng(16)
+    numbers = rng.random((2, 4_000, 3))
+    numbers[:, :, 0] = rng.laplace(size=(2, 4_000))
+    numbers[:, ::2, 1] = np.nan
+    numbers[0, 1::2, 0] += 2.0  # only where the second field is a number
+    gated = Gated.fit(*(Encoded(side, tuple("abc")) for side in numbers))
+    (gate,) = gated.boxes[0].gates
+    assert gate.field == 1 and gate.above and gate.cut <= np.nanmin(numbers[:, :, 1]) + 0.01
 
 
 def test_gates_and_ramps_take_the_largest_floats():
@@ -260,12 +273,14 @@ def test_a_law_of_few_outputs_is_cut_at_its_own_frequencies():
     p, q = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.5, 0.32, 0.17, 0.01])
     first, second = (encoded(rng.choice([7.0, 1.0, 5.0, 3.0], 20_000, p=law)) for law in (p, q))
     promise = read_claim(PureDP(1.0)).promise
-    best = choose_atoms(first, second, promise, fresh=20_000, forgiven=0.0)[0]
+    best = choose_atoms(first, second, promise, fresh=20_000)[0]
     assert isinstance(best.rule, Event) and not best.rule.swapped
     assert best.rule(encoded([7.0, 1.0, 5.0, 3.0])).tolist() == [False, False, False, True]
-    assert choose_atoms(encoded(rng.random(20_000)), second, promise, fresh=20_000, forgiven=0.0) is None
-    many = encoded(rng.integers(41, size=20_000))
-    assert choose_atoms(many, many, promise, fresh=20_000, forgiven=0.0) is None
+    assert are_few(first, second) and not are_few(encoded(rng.random(20_000)), second)
+    some, many = (encoded(rng.integers(values, size=20_000)) for values in (40, 41))
+    assert are_few(some, some) and not are_few(many, many)
+    once = encoded([1.0, 1.0, 2.0, 3.0, 4.0])
+    assert choose_atoms(once, encoded([5.0, 5.0, 6.0, 7.0, 8.0]), promise, fresh=10) == []
 
 
 def test_a_guess_at_a_delta_is_cut_further_out():

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.certificates import Counts, combined_bound
 from ledgerwood.verification.features import Encoded, Encoder, Outputs
-from ledgerwood.verification.finalists import Finalist, Selection, picture_of, select
+from ledgerwood.verification.finalists import Finalist, Selection, is_small_law, picture_of, select
 from ledgerwood.verification.guessing import Guesses, sizes
 from ledgerwood.verification.pilot import Pilot, run_pilot
 from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
@@ -39,16 +39,13 @@ __all__ = ["audit"]
 
 _EARLY = 0.15  # share of the outputs that choose the first event
 _FIRST_BLOCK = 0.25  # share that is counted for it, and then helps to choose a better one for the rest
+_EARLY_OF_FEW, _FIRST_BLOCK_OF_FEW = 0.1, 0.2  # where the mechanism has few outputs, which need no score to be learned
 _SELECTION = 0.45  # share that chooses the only event, where there is one block
 _STRONG = 2.0  # promised epsilon from which a leak is strong
 _LOOK = 0.25  # of the error, for a look at the first block that may end the audit
 _LEAST = 100  # fewer outputs per input are no audit
-_SELECT, _CERTIFY, _SELECT_MORE, _CERTIFY_MORE = (
-    1,
-    2,
-    3,
-    4,
-)  # streams of random numbers; the pilot and the pair search have their own
+#: Streams of random numbers; the pilot and the pair search have their own.
+_SELECT, _CERTIFY, _SELECT_MORE, _CERTIFY_MORE, _SELECT_REST = range(1, 6)
 
 
 def audit(
@@ -173,9 +170,12 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 
 def _certify(draws: Draws, facts: _Facts, pilot: Pilot, pair: Pair, which: int, total: int, spent: int) -> AuditReport:
     """Choose events on a first sample, count them on fresh outputs: in one block, or in two with a second choice."""
-    early, confidence = int(_EARLY * total), facts.confidence
+    early, n, confidence = int(_EARLY_OF_FEW * total), int(_FIRST_BLOCK_OF_FEW * total), facts.confidence
     seen = _Seen([draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)])
-    n = int(_FIRST_BLOCK * total)
+    if not is_small_law(*seen.encoded, facts.reading):
+        more = int(_EARLY * total) - early
+        early, n = early + more, int(_FIRST_BLOCK * total)
+        seen = seen.joined([draws.draw(2 * which + side, more, _SELECT_REST) for side in (0, 1)])
     selection = seen.select(pair, facts.reading, n, classifiers=False)
     if facts.reading.is_profile:
         # Which point of the profile is tested depends on the event, so there is one block, and one careful choice.
@@ -312,7 +312,8 @@ def _hopeless(look: Certificate) -> bool:
     """Whether the ratio of the counts lies five standard errors below the claim: the rest cannot contradict it."""
     if look.quantity != "epsilon" or not look.hits1 or not look.hits2:
         return False
-    ratio = math.log(max(look.hits1 - look.n * look.delta, 0.5) / look.hits2)
+    forgiven = (2 if look.guess else 1) * look.n * look.delta  # guesses are made on the outputs of both inputs
+    ratio = math.log(max(look.hits1 - forgiven, 0.5) / look.hits2)
     return ratio + 5.0 * math.sqrt(1.0 / look.hits1 + 1.0 / look.hits2) < look.claimed
 
 

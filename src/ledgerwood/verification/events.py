@@ -7,8 +7,8 @@ chosen here is certified on outputs that nothing here has seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,12 @@ from ledgerwood.verification.scores import (
 )
 from ledgerwood.verification.smoothing import smooth
 
-__all__ = ["Candidate", "choose", "choose_atoms", "different", "low_bit_scores", "propose"]
+__all__ = ["Candidate", "are_few", "choose", "choose_atoms", "different", "low_bit_scores", "propose"]
 
 Floats = NDArray[np.float64]
 
 _QUICK = 20_000  # rows per input for the first comparison of scores
+_FAINT = 0.1  # a promise below which that takes more rows
 _LEARN = 60_000  # rows per input that scores of many fields are learned from before they are compared
 _FEW_FIELDS = 6
 _FINALISTS = 6  # scores compared again on all rows
@@ -49,11 +50,12 @@ _CAUTIONS = (0.0, 1.4, 4.0)  # beyond the margin: bold cuts for rare events, car
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _NEARLY = 0.2  # standard errors by which a surer rule may promise less than the best one
+_UNSURE = 10.0  # standard errors of a promise below which counts are smoothed before rules are compared
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
-_OUTRIGHT = 0.5  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
+_OUTRIGHT = 1.0  # standard errors beyond the margin, where a rule is learned, cut and compared on the same rows
 _SHRUNK = 4.0  # standard errors by which log-ratios are drawn to 0 before outputs are ordered, there
-_LEARNED = 0.5  # and more for a score that was learned: it has to beat the plain ones clearly
+_LEARNED = 1.0  # and more for a score that was learned: it has to beat the plain ones clearly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,21 @@ class Candidate:
     hits2: int
     rows: int
     caution: float
+
+    @property
+    def worth(self) -> float:
+        """What the promise is worth (see :func:`_worth`)."""
+        return float(_worth(np.asarray(self.promise), np.asarray(self.promise + self.error)))
+
+
+def _worth(promised: Floats, bolder: Floats) -> Floats:
+    """A positive promise itself; of any other, how many standard errors are missing. ``bolder`` promises one more.
+
+    What holds almost always promises nearly 0 and proves nothing: it must not win where every promise is below 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missing = promised / (bolder - promised)
+    return np.where(promised > 0.0, promised, np.where(np.isfinite(missing), missing, -math.inf))
 
 
 def propose(first: Encoded, second: Encoded, *, plain: bool = True, classifiers: bool = True) -> list[Score]:
@@ -147,53 +164,82 @@ def choose(
     point, with a delta of ``forgiven``. ``fresh`` outputs per input await the rule.
     """
     third = len(first) // 3
-    cut1, cut2 = first.part(0, third), second.part(0, third)
-    rank1, rank2 = first.part(third, len(first)), second.part(third, len(second))
     kept = list(scores)
     if len(scores) > _FINALISTS:
-        quick1, quick2 = cut1.part(0, _QUICK), cut2.part(0, _QUICK)
-        worth = [_Cuts.of(score, quick1, quick2).promise(promise, 4.0) for score in scores]
+        worth = [_worth_of(score, first.part(0, _QUICK), second.part(0, _QUICK), promise) for score in scores]
+        if max(worth) < _FAINT:
+            worth = [_worth_of(score, first.part(0, third), second.part(0, third), promise) for score in scores]
         top = np.argsort(worth)[::-1][:_FINALISTS]
         kept = [scores[i] for i in sorted(top)]  # simple scores come first, and win a tie
-    ranked = []
+    ranked: list[Candidate] = []
+    values = {}
+    margin = _margin(third, fresh)
     for score in kept:
-        cuts = _Cuts.of(score, cut1, cut2)
-        margin = _margin(third, fresh)
-        s1, s2 = scores_of(score, rank1), scores_of(score, rank2)
+        s1, s2 = values[id(score)] = scores_of(score, first), scores_of(score, second)
+        cuts = _Cuts.of(s1[:third], s2[:third])
         for caution in _CAUTIONS:
             rules = cuts.rules(score, promise, margin + caution, forgiven)
-            ranked += [_measure(rule, s1, s2, promise, fresh, caution) for rule in rules]
-    ranked.sort(key=lambda candidate: candidate.promise, reverse=True)
+            ranked += [_measure(rule, s1[third:], s2[third:], promise, fresh, caution) for rule in rules]
+    best = max(ranked, key=lambda candidate: candidate.worth)
+    if best.promise < _UNSURE * best.error:
+        ranked = _smoothed(ranked, {key: (s1[third:], s2[third:]) for key, (s1, s2) in values.items()}, promise, fresh)
+    ranked.sort(key=lambda candidate: candidate.worth, reverse=True)
     # Of those about as good as the best, the one that says so most surely.
-    near = [c for c in ranked if c.promise >= ranked[0].promise - _NEARLY * ranked[0].error]
+    best = ranked[0]
+    near = [c for c in ranked if c.promise >= max(best.promise - _NEARLY * best.error, 0.0)] or [best]
     surest = min(near, key=lambda candidate: candidate.error)
     ranked.remove(surest)
-    return [_cut_again(surest, first, second, promise, fresh), *ranked]
+    return [_cut_again(surest, *values[id(surest.rule.score)], promise, fresh), *ranked]
 
 
-def choose_atoms(
-    first: Encoded, second: Encoded, promise: Promise, *, fresh: int, forgiven: float
-) -> list[Candidate] | None:
-    """The most promising rules on a small law, from the frequencies of its few outputs in all rows; None if not small.
+def _smoothed(
+    candidates: Sequence[Candidate], values: Mapping[int, tuple[Floats, Floats]], promise: Promise, fresh: int
+) -> list[Candidate]:
+    """The candidates with promises from counts that are smoothed along their scores, whose values are given.
+
+    Where promises are hardly more than their errors, raw counts would choose between the cuts of one score by luck.
+    """
+    at = {key: [r for c in candidates if id(c.rule.score) == key for r in c.rule.cuts] for key in values}
+    cuts = {key: _Cuts.of(*both, at=at[key]) for key, both in values.items()}
+    found = []
+    for candidate in candidates:
+        counts = cuts[id(candidate.rule.score)].hits(candidate.rule)
+        promised = _promised(candidate.rule, counts, candidate.rows, promise, fresh)
+        found.append(replace(candidate, promise=promised[0], error=promised[1]))
+    return found
+
+
+def _worth_of(score: Score, first: Encoded, second: Encoded, promise: Promise) -> float:
+    """What the best event of a score is worth on a few rows."""
+    return _Cuts.of(scores_of(score, first), scores_of(score, second), smoothed=False).worth(promise, 4.0)
+
+
+def are_few(first: Encoded, second: Encoded) -> bool:
+    """Whether the outputs take few values."""
+    if first.distinct is None or second.distinct is None:
+        return False
+    keys = np.concatenate([first.distinct[0].keys, second.distinct[0].keys])
+    return bool(np.unique(keys).size <= _FEW_VALUES)
+
+
+def choose_atoms(first: Encoded, second: Encoded, promise: Promise, *, fresh: int) -> list[Candidate]:
+    """The most promising rules on a small law under a pure claim, by the frequencies in all rows; none if rows are few.
 
     Every event is a set of outputs, so no other score can do better, and so few leave little to luck: no row is set
     aside to teach, to cut or to compare.
     """
-    if first.distinct is None or second.distinct is None:
-        return None
-    keys = np.concatenate([rows.distinct[0].keys for rows in (first, second) if rows.distinct is not None])
-    score = Atoms.fit(None, first, second, caution=_SHRUNK) if np.unique(keys).size <= _FEW_VALUES else None
+    score = Atoms.fit(None, first, second, caution=_SHRUNK)
     if score is None:
-        return None
+        return []
     caution = _margin(len(first), fresh) + _OUTRIGHT
     s1, s2 = (scores_of(score, rows) for rows in (first, second))
-    rules = _Cuts.of(score, first, second).rules(score, promise, caution, forgiven)
+    rules = _Cuts.of(s1, s2, smoothed=False).rules(score, promise, caution, 0.0)
     found = []
     for rule in rules:
         hits = _hits(rule, s1, s2)
-        value = rule.promise(promise, hits, len(first), caution)
-        found.append(Candidate(rule, value, 0.0, *hits, len(first), _OUTRIGHT))
-    return sorted(found, key=lambda candidate: candidate.promise, reverse=True)
+        promised = _with_error(rule, hits, len(first), promise, caution)
+        found.append(Candidate(rule, *promised, *hits, len(first), _OUTRIGHT))
+    return sorted(found, key=lambda candidate: candidate.worth, reverse=True)
 
 
 def _margin(rows: int, fresh: int) -> float:
@@ -201,14 +247,13 @@ def _margin(rows: int, fresh: int) -> float:
     return _MARGIN * math.sqrt(rows / fresh)
 
 
-def _cut_again(candidate: Candidate, first: Encoded, second: Encoded, promise: Promise, fresh: int) -> Candidate:
+def _cut_again(candidate: Candidate, s1: Floats, s2: Floats, promise: Promise, fresh: int) -> Candidate:
     """The chosen kind of rule, cut with the same caution on all rows; an event of one input only stays as it is."""
     if not candidate.hits2:
         return candidate
     score, forgiven = candidate.rule.score, getattr(candidate.rule, "delta", None)
-    caution = _margin(len(first), fresh) + candidate.caution
-    rules = _Cuts.of(score, first, second).rules(score, promise, caution, forgiven)
-    s1, s2 = (scores_of(score, rows) for rows in (first, second))
+    caution = _margin(len(s1), fresh) + candidate.caution
+    rules = _Cuts.of(s1, s2).rules(score, promise, caution, forgiven)
     return _measure(rules[-1], s1, s2, promise, fresh, candidate.caution)
 
 
@@ -238,9 +283,20 @@ def _correlation(a: Floats, b: Floats) -> float:
 
 def _measure(rule: Rule, s1: Floats, s2: Floats, promise: Promise, fresh: int, caution: float) -> Candidate:
     hits = _hits(rule, s1, s2)
-    errors = _margin(len(s1), fresh) + _LUCK + _LEARNED * (not isinstance(rule.score, Fixed))
-    value, bolder = (rule.promise(promise, hits, len(s1), e) for e in (errors, errors - 1.0))
-    return Candidate(rule, value, bolder - value if math.isfinite(value) else 0.0, *hits, len(s1), caution)
+    return Candidate(rule, *_promised(rule, hits, len(s1), promise, fresh), *hits, len(s1), caution)
+
+
+def _promised(rule: Rule, hits: tuple[float, float], rows: int, promise: Promise, fresh: int) -> tuple[float, float]:
+    """The promise of one rule among many, and its standard error."""
+    luck = _LUCK + _LEARNED * (not isinstance(rule.score, Fixed))
+    return _with_error(rule, hits, rows, promise, _margin(rows, fresh) + luck)
+
+
+def _with_error(
+    rule: Rule, hits: tuple[float, float], rows: int, promise: Promise, caution: float
+) -> tuple[float, float]:
+    value, bolder = (rule.promise(promise, hits, rows, errors) for errors in (caution, caution - 1.0))
+    return value, bolder - value if math.isfinite(value) else 0.0
 
 
 def _hits(rule: Rule, s1: Floats, s2: Floats) -> tuple[int, int]:
@@ -258,10 +314,13 @@ class _Cuts:
     sides: list[tuple[bool, bool, Floats, Floats]]
 
     @classmethod
-    def of(cls, score: Score, first: Encoded, second: Encoded) -> _Cuts:
-        s1, s2 = scores_of(score, first), scores_of(score, second)
-        cuts = _cuts(s1, s2)
-        cells = smooth(_cells(s1, cuts), _cells(s2, cuts), _places(cuts))
+    def of(cls, s1: Floats, s2: Floats, *, smoothed: bool = True, at: Sequence[float] = ()) -> _Cuts:
+        """From the score's values on both inputs; ``at`` are cuts beside those that the values suggest."""
+        s1, s2 = np.sort(s1), np.sort(s2)
+        cuts = np.union1d(_cuts(s1, s2), at)
+        cells = _cells(s1, cuts), _cells(s2, cuts)
+        if smoothed:
+            cells = smooth(*cells, _places(cuts))
         sides: list[tuple[bool, bool, Floats, Floats]] = []
         for rising in (True, False):  # does a large score favour the first input?
             for above in (True, False):
@@ -271,8 +330,23 @@ class _Cuts:
                 sides.append((above, swapped, b, a) if swapped else (above, swapped, a, b))
         return cls(cuts, len(s1), sides)
 
-    def promise(self, promise: Promise, caution: float) -> float:
-        return max(float(np.max(promise(a, b, self.rows, caution))) for _, _, a, b in self.sides)
+    def hits(self, rule: Rule) -> tuple[float, float]:
+        """The counts of a rule that is cut here: hits on the likelier input and on the other, or guesses."""
+        (_, _, *high), _, _, (_, _, *low) = self.sides  # at or above a cut, and at or below it, on either input
+        if isinstance(rule, Guess):
+            i, j = np.searchsorted(self.cuts, (rule.high, rule.low))
+            right, wrong = high[0][i] + low[1][j], high[1][i] + low[0][j]
+            return (right, wrong) if rule.rising else (wrong, right)
+        i = int(np.searchsorted(self.cuts, rule.cut))
+        first, second = (side[i] for side in (high if rule.above else low))
+        return (second, first) if rule.swapped else (first, second)
+
+    def worth(self, promise: Promise, caution: float) -> float:
+        """Of the best event."""
+        return max(float(np.max(self._worths(promise, a, b, caution))) for _, _, a, b in self.sides)
+
+    def _worths(self, promise: Promise, a: Floats, b: Floats, caution: float) -> Floats:
+        return _worth(*(promise(a, b, self.rows, errors) for errors in (caution, caution - 1.0)))
 
     def rules(self, score: Score, promise: Promise, caution: float, forgiven: float | None) -> list[Rule]:
         """The most promising event and, for a claim at one delta, the most promising guess."""
@@ -285,7 +359,7 @@ class _Cuts:
         """The cut, whether the event lies above it, and whether the second input makes it likely."""
         options = []
         for above, swapped, a, b in self.sides:
-            values = promise(a, b, self.rows, caution)
+            values = self._worths(promise, a, b, caution)
             i = int(np.argmax(values))
             options.append((float(values[i]), (float(self.cuts[i]), above, swapped)))
         return max(options)[1]
@@ -302,7 +376,9 @@ class _Cuts:
             ratio = more / np.maximum(less, np.maximum(more, 1.0) / self.rows)
             gain = np.where(self.cuts < self.cuts[:, None], c - ratio[:, None] * d, -np.inf)
             low = np.argmax(gain, axis=1)
-            values = promise_of_guesses(a + c[low], b + d[low], self.rows, delta, caution)
+            right, wrong = a + c[low], b + d[low]
+            both = (promise_of_guesses(right, wrong, self.rows, delta, errors) for errors in (caution, caution - 1.0))
+            values = _worth(*both)
             values[self.cuts[low] >= self.cuts] = -np.inf
             i = int(np.argmax(values))
             options.append((float(values[i]), (float(self.cuts[low[i]]), float(self.cuts[i]), not swapped)))
@@ -311,22 +387,20 @@ class _Cuts:
 
 
 def _cuts(s1: Floats, s2: Floats) -> Floats:
-    """All values if they are few; else quantiles, dense in both tails and taken from each input."""
-    sample = np.concatenate([s1[:20_000], s2[:20_000]])
-    few = np.unique(sample)
+    """All values if they are few; else quantiles, dense in both tails and taken from each input. Scores are sorted."""
+    few = np.unique(np.concatenate([s[np.append(True, s[1:] != s[:-1])] for s in (s1, s2)]))
     if few.size <= _CUTS:
         return few
     tail = np.geomspace(5.0 / s1.size, 0.02, 60)
     levels = np.concatenate([tail, np.linspace(0.02, 0.98, 240), 1.0 - tail])
-    places = np.unique(np.clip((levels * s1.size).astype(np.int64), 0, s1.size - 1))
-    return np.unique(np.concatenate([np.partition(s, places)[places] for s in (s1, s2)]))
+    places = np.clip((levels * s1.size).astype(np.int64), 0, s1.size - 1)
+    return np.unique(np.concatenate([s1[places], s2[places]]))
 
 
 def _cells(scores: Floats, cuts: Floats) -> Floats:
-    """Counts below the first cut, at it, between it and the next, at the next, ..., above the last."""
-    right = np.searchsorted(cuts, scores, side="right")
-    at = cuts[np.maximum(right - 1, 0)] == scores
-    return np.bincount(2 * right - at, minlength=2 * cuts.size + 1).astype(np.float64)
+    """How many sorted scores lie below the first cut, at it, between it and the next, ..., above the last."""
+    edges = np.stack([np.searchsorted(scores, cuts, side=side) for side in ("left", "right")], axis=1).ravel()
+    return np.diff(edges, prepend=0, append=scores.size).astype(np.float64)
 
 
 def _places(cuts: Floats) -> Floats:

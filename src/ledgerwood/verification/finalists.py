@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledgerwood.verification.events import Candidate, choose, choose_atoms, different, low_bit_scores, propose
+from ledgerwood.verification.events import Candidate, are_few, choose, choose_atoms, different, low_bit_scores, propose
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.gates import Gated
 from ledgerwood.verification.lattice import find_lattice, hints_of
@@ -17,7 +17,7 @@ from ledgerwood.verification.scores import Memo, Score, Tree
 from ledgerwood.verification.search import Pair
 from ledgerwood.verification.statements import Claim, Statement
 
-__all__ = ["Finalist", "Selection", "picture_of", "select"]
+__all__ = ["Finalist", "Selection", "is_small_law", "picture_of", "select"]
 
 _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tenth of the error costs it 0.4 of epsilon
 
@@ -53,6 +53,11 @@ class Selection:
         return max((c.promise for c, _ in [*self.values, *self._lattice]), default=-math.inf)
 
     @property
+    def worth(self) -> float:
+        """The best worth of any event."""
+        return max((c.worth for c, _ in [*self.values, *self._lattice]), default=-math.inf)
+
+    @property
     def _lattice(self) -> list[tuple[Candidate, Statement]]:
         return [] if self.floating is None else [self.floating]
 
@@ -62,8 +67,8 @@ class Selection:
         return bool(self.values) and self.values[0][0].hits2 == 0
 
     def or_better(self, other: Selection) -> Selection:
-        """Another selection from the same outputs if it promises more and no bit pattern is at stake, else this one."""
-        better = other.promise > self.promise and self.floating is None
+        """Another selection from the same outputs if it is worth more and no bit pattern is at stake, else this one."""
+        better = other.worth > self.worth and self.floating is None
         return other if better else self
 
     def finalists(self, first: Encoded, second: Encoded, most: int | None = None) -> list[Finalist]:
@@ -84,6 +89,11 @@ class Selection:
         return chosen + lattice
 
 
+def is_small_law(first: Encoded, second: Encoded, claim: Claim) -> bool:
+    """Whether outputs are few and the claim is pure: with a delta, or a profile, tails of rare ones are at stake."""
+    return claim.forgiven == 0.0 and are_few(first, second)
+
+
 def select(
     first: Encoded, second: Encoded, pair: Pair, claim: Claim, fresh: int, *, plain: bool = True, classifiers: bool
 ) -> Selection:
@@ -92,11 +102,8 @@ def select(
     An event on floating-point patterns joins those on values if it promises a violation that they do not show; an event
     for mu if the claim is Gaussian. ``fresh`` outputs per input await the events.
     """
-    if claim.forgiven == 0.0:
-        # with a delta, or a profile, tails of rare outputs are at stake
-        ranked = choose_atoms(first, second, claim.promise, fresh=fresh, forgiven=0.0)
-        if ranked is not None:
-            return Selection([(ranked[0], claim.points[0])], None)
+    if is_small_law(first, second, claim) and (ranked := choose_atoms(first, second, claim.promise, fresh=fresh)):
+        return Selection([(ranked[0], claim.points[0])], None)
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
     cut1, cut2 = first.part(quarter, len(first)), second.part(quarter, len(second))
@@ -113,7 +120,7 @@ def select(
         rest1, rest2 = first.part(most, len(first)), second.part(most, len(second))
         # none without scikit-learn, if the gates do not help with more rows
         finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven) if fine else []
-        ranked = [*finer, *ranked] if finer and finer[0].promise > ranked[0].promise else ranked
+        ranked = [*finer, *ranked] if finer and finer[0].worth > ranked[0].worth else ranked
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):

@@ -162,7 +162,9 @@ class _Table:
             cuts = np.unique(np.quantile(finite, levels, method="nearest")) if finite.size else finite
             if cuts.size > 1:
                 edges[j] = cuts
-        codes = {j: np.searchsorted(cuts, numbers[:, j], side="right").astype(np.uint16) for j, cuts in edges.items()}
+        # nan lies below every gate
+        known = {j: np.where(np.isnan(numbers[:, j]), -np.inf, numbers[:, j]) for j in edges}
+        codes = {j: np.searchsorted(edges[j], column, side="right").astype(np.uint16) for j, column in known.items()}
         return cls(numbers, np.arange(len(numbers)) < len(first), edges, codes, len(first))
 
     def without(self, box: _Box) -> _Table:

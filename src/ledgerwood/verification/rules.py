@@ -41,12 +41,17 @@ class Event:
         """Whether the event holds at each value of its score."""
         return scores >= self.cut if self.above else scores <= self.cut
 
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Where the score is cut."""
+        return (self.cut,)
+
     def tally(self, scores: Floats, side: int) -> tuple[int, int]:
         """What outputs of one input add to the hits on the likelier input and to those on the other."""
         hits = int(np.count_nonzero(self.holds(scores)))
         return (hits, 0) if (side == 1) == self.swapped else (0, hits)
 
-    def promise(self, promise: Promise, hits: tuple[int, int], rows: int, caution: float) -> float:
+    def promise(self, promise: Promise, hits: tuple[float, float], rows: int, caution: float) -> float:
         """The bound that such counts promise."""
         return float(promise(np.asarray([hits[0]]), np.asarray([hits[1]]), rows, caution)[0])
 
@@ -83,12 +88,17 @@ class Guess:
     rising: bool
     delta: float = 0.0
 
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Where the score is cut."""
+        return (self.low, self.high)
+
     def tally(self, scores: Floats, side: int) -> tuple[int, int]:
         """How many guesses are right and how many wrong on outputs of one input."""
         high, low = int(np.count_nonzero(scores >= self.high)), int(np.count_nonzero(scores <= self.low))
         return (high, low) if (side == 0) == self.rising else (low, high)
 
-    def promise(self, promise: Promise, hits: tuple[int, int], rows: int, caution: float) -> float:
+    def promise(self, promise: Promise, hits: tuple[float, float], rows: int, caution: float) -> float:
         """The bound that such counts promise."""
         right, wrong = (np.asarray([float(count)]) for count in hits)
         return float(promise_of_guesses(right, wrong, rows, self.delta, caution)[0])

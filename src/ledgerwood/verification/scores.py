@@ -138,7 +138,8 @@ class Design:
         """``self(encoded) @ weights`` in one pass."""
         from ledgerwood.verification._kernels.rows import linear_scores
 
-        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, self.scales, self.cuts, weights)
+        rates = 1.0 / np.maximum(self.scales, 1e-300)  # finite
+        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, rates, self.cuts, weights)
         return scores
 
     @property
@@ -345,9 +346,11 @@ class Atoms:
         if np.unique(early).size > 0.99 * early.size:
             return None
         keys1, keys2 = (cls._keys(base, side) for side in (first, second))
-        keys, place = np.unique(np.concatenate([keys1, keys2]), return_inverse=True)
-        c1 = np.bincount(place[: keys1.size], minlength=keys.size).astype(np.float64)
-        c2 = np.bincount(place[keys1.size :], minlength=keys.size).astype(np.float64)
+        seen = [np.unique(side, return_counts=True) for side in (keys1, keys2)]
+        keys = np.union1d(seen[0][0], seen[1][0])
+        c1, c2 = (np.zeros(keys.size) for _ in seen)
+        for counts, (own, times) in zip((c1, c2), seen, strict=True):
+            counts[np.searchsorted(keys, own)] = times
         often = (c1 + c2) >= 3
         if not often.any():
             return None

@@ -225,7 +225,7 @@ def search_pair(
         for i in alive:
             tried.add(i)
             best = _best(draws, i, count, stream, claim, fresh=max(count, total // 2))
-            promised[i] = -math.inf if best is None else best.promise
+            promised[i] = -math.inf if best is None else best.worth
             spent += count
             if best is not None and _beyond_doubt(best, claim):
                 return i, spent, len(tried)

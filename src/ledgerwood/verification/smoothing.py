@@ -29,7 +29,7 @@ __all__ = ["Ramp", "ramp", "smooth"]
 
 Floats = NDArray[np.float64]
 
-_FEW = 40  # cells that need no smoothing
+_FEW = 8  # cells that need no smoothing
 _GROUPS = 200  # cells are merged into so many before smoothing
 _EVEN = 30.0  # the larger, the more of them lie in the middle
 _ROUGHNESS = (3e5, 1e4, 300.0, 10.0, 0.3)  # values of lambda, smoothest first

@@ -28,11 +28,14 @@ def linear_scores(
     numbers: NDArray[np.float64],
     columns: NDArray[np.int64],
     centres: NDArray[np.float64],
-    scales: NDArray[np.float64],
+    rates: NDArray[np.float64],
     cuts: NDArray[np.float64],
     weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The sum over fields and steps of weight * clipped value + weight * (1/2 if above its cut, else -1/2)."""
+    """The sum over fields and steps of weight * clipped value + weight * (1/2 if above its cut, else -1/2).
+
+    ``rates`` are the reciprocals of the scales.
+    """
     d, k = columns.size, centres.size
     scores = np.empty(numbers.shape[0], dtype=np.float64)
     for i in range(numbers.shape[0]):
@@ -42,11 +45,11 @@ def linear_scores(
             if math.isnan(value):
                 value = 0.0
             value = min(max(value, -1e150), 1e150)
-            total += weights[j] * min(max((value - centres[j]) / scales[j], -3.0), 3.0)
+            total += weights[j] * min(max((value - centres[j]) * rates[j], -3.0), 3.0)
             total += weights[k + j] * (0.5 if value > cuts[j] else -0.5)
             if j > 0:
                 step, s = value - previous, d + j - 1
-                total += weights[s] * min(max((step - centres[s]) / scales[s], -3.0), 3.0)
+                total += weights[s] * min(max((step - centres[s]) * rates[s], -3.0), 3.0)
                 total += weights[k + s] * (0.5 if step > cuts[s] else -0.5)
             previous = value
         scores[i] = total
