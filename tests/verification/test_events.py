@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, Laplace, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.events import (
+    Candidate,
     _at_or_above,
     _at_or_below,
     _cells,
+    _Cuts,
+    _hits,
     are_few,
     choose,
     choose_atoms,
@@ -21,9 +25,11 @@ from ledgerwood.verification.events import (
     propose,
 )
 from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.finalists import select
 from ledgerwood.verification.gates import Gated, _levels
 from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
+from ledgerwood.verification.search import Pair
 from ledgerwood.verification.smoothing import smooth
 from ledgerwood.verification.statements import read_claim
 
@@ -90,6 +96,60 @@ def test_a_lucky_tail_event_does_not_win():
     first, second = encoded(rng.laplace(0, 10, 60_000)), encoded(rng.laplace(1, 10, 60_000))
     best = choose(propose(first, second), first, second, read_claim(PureDP(0.1)).promise, fresh=100_000)[0]
     assert best.hits1 > 3_000
+
+
+def test_what_proves_nothing_never_wins():
+    """An event that holds almost always promises 0; a faint leak may promise less, and may still be true."""
+    rng = np.random.default_rng(4)
+    rows = 30_000
+    sides = []
+    for p in (0.5, 0.51):
+        always = (rng.random(rows) > 1e-4).astype(float)
+        sides.append(Encoded(np.stack([always, (rng.random(rows) < p).astype(float)], axis=1), ("always", "leak")))
+    scores = [Column(0, "always"), Column(1, "leak")]
+    promise = read_claim(PureDP(0.01)).promise
+    best = choose(scores, *sides, promise, fresh=10_000, forgiven=0.0)[0]
+    assert best.rule.score.name == "leak"
+    certain, faint = (Candidate(best.rule, *promised, 1, 1, 2, 0.0) for promised in ((-1e-5, 1e-5), (-0.01, 0.02)))
+    assert certain.promise > faint.promise and certain.worth == pytest.approx(-1.0) and faint.worth == -0.5
+    assert Candidate(best.rule, 0.3, 0.1, 1, 1, 2, 0.0).worth == 0.3
+    assert Candidate(best.rule, -math.inf, 0.0, 0, 0, 2, 0.0).worth == -math.inf
+
+
+def test_a_leak_too_faint_for_a_quick_look_is_found_among_many_fields():
+    """A shift of a fiftieth of the spread: two standard errors on the rows of the quick look, seven on all."""
+    rng = np.random.default_rng(6)
+    names = tuple(f"y[{j}]" for j in range(50))
+    first, second = (Encoded(rng.normal(size=(250_000, 50)), names) for _ in range(2))
+    first.numbers[:, 17] += 0.02
+    columns, promise = [Column(j, name) for j, name in enumerate(names)], read_claim(PureDP(0.01)).promise
+    assert choose(columns, first, second, promise, fresh=250_000, forgiven=0.0)[0].rule.score.name == "y[17]"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_cuts_of_a_faint_leak_are_compared_by_smoothed_counts(seed):
+    """The log-odds of a binomial are straight: the best guesses promise .0708, those that raw counts prefer .055."""
+    rng = np.random.default_rng(seed)
+    first, second = (encoded(rng.binomial(20, p, 60_000)) for p in (0.5, 0.505))
+    promise, fresh = read_claim(PureDP(0.1)).promise, 200_000
+    rule = choose([Column(0, "y")], first, second, promise, fresh=fresh, forgiven=0.0)[0].rule
+    values = np.arange(21.0)
+    hits = np.zeros(2)
+    for side, p in enumerate((0.5, 0.505)):
+        law = fresh * binom.pmf(values, 20, p)
+        hits += sum(many * np.array(rule.tally(values[i : i + 1], side)) for i, many in enumerate(law))
+    assert rule.promise(promise, tuple(hits), fresh, 2.33) > 0.065
+
+
+@given(st.data())
+def test_counts_of_a_rule_are_read_off_the_cuts(data):
+    grid = st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0])
+    s1, s2 = (np.array(data.draw(st.lists(grid, min_size=9, max_size=9))) for _ in range(2))
+    low, high = data.draw(st.sampled_from([(-1.0, 0.25), (0.0, 1.0), (0.25, 0.5)]))
+    one, other = data.draw(st.booleans()), data.draw(st.booleans())
+    column = Column(0, "y")
+    for rule in (Event(column, high, one, other), Guess(column, low, high, one)):
+        assert _Cuts.of(s1, s2, smoothed=False, at=rule.cuts).hits(rule) == _hits(rule, s1, s2)
 
 
 def test_events_that_are_complements_are_not_different():
@@ -210,6 +270,30 @@ def test_gates_stand_on_fields_that_vary_in_half_of_the_rows_only():
     assert Gated.fit(first, second) is None  # field 24 is the twenty-fifth that varies
     numbers[:, :, 0] = 0.0
     assert Gated.fit(first, second).boxes[0].field == 24
+
+
+def behind_a_gate(rows, seed):
+    """One field tells the inputs apart where another one is above .2; two more say nothing."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.random((2, rows, 4))
+    numbers[:, :, 2] = rng.laplace(size=(2, rows))
+    numbers[0, :, 2] += numbers[0, :, 1] > 0.2
+    return tuple(Encoded(side, tuple("abcd")) for side in numbers)
+
+
+def test_gates_stand_where_all_rows_want_them():
+    """Half of the rows propose a gate; with the others it comes closer to the truth."""
+    gates = [Gated.fit(*behind_a_gate(8_000, seed)).boxes[0].gates for seed in (0, 4, 6, 10, 18)]
+    errors = [min(abs(gate.cut - 0.2) for gate in some if gate.field == 1) for some in gates]
+    assert max(errors) < 6e-4  # .009 by half of them
+
+
+def test_where_fields_interact_more_rows_teach_a_finer_score():
+    first, second = behind_a_gate(60_000, 18)
+    claim = read_claim(PureDP(0.5))
+    chosen = select(first, second, Pair(None, None, "given"), claim, 60_000, classifiers=True).values[0][0]
+    assert isinstance(chosen.rule.score, (Gated, Tree)) and chosen.rule.score.fine
+    assert chosen.rows < 0.4 * 60_000  # and the others cut it
 
 
 def test_a_gate_may_keep_out_what_is_nan():
