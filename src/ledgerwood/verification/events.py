@@ -166,9 +166,10 @@ def choose(
     third = len(first) // 3
     kept = list(scores)
     if len(scores) > _FINALISTS:
-        worth = [_worth_of(score, first.part(0, _QUICK), second.part(0, _QUICK), promise) for score in scores]
-        if max(worth) < _FAINT:
-            worth = [_worth_of(score, first.part(0, third), second.part(0, third), promise) for score in scores]
+        cut1, cut2 = first.part(0, third), second.part(0, third)
+        worth = [_worth_of(score, cut1.part(0, _QUICK), cut2.part(0, _QUICK), promise) for score in scores]
+        if max(worth) < _FAINT and third > _QUICK:
+            worth = [_worth_of(score, cut1, cut2, promise) for score in scores]
         top = np.argsort(worth)[::-1][:_FINALISTS]
         kept = [scores[i] for i in sorted(top)]  # simple scores come first, and win a tie
     ranked: list[Candidate] = []
