@@ -1,7 +1,7 @@
 """The auditor reads outputs of any type: labels, models, texts, and what else Python offers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -13,6 +13,10 @@ from tests.verification.samplers import geometric
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.audit import audit
+from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.finalists import picture_of
+from ledgerwood.verification.rules import Event
+from ledgerwood.verification.scores import Column
 
 
 class Colour(Enum):
@@ -150,3 +154,26 @@ def test_letters_at_one_place_may_tell_the_input_and_equal_laws_of_texts_pass():
 
     assert audit(text(True), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).flagged
     assert audit(text(False), PureDP(0.1), pair=(0, 1), samples=6_000, seed=1).passed
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda n, rng: (rng.random(n) * 2 - 1) * 1.7e308,  # further apart than the largest float
+        lambda n, rng: 1.6e308 + rng.random(n) * 1e307,
+        lambda n, rng: rng.integers(-25, 11, n) * 5e-324,  # too close for sixty bins between them
+    ],
+)
+def test_the_largest_and_the_smallest_floats_have_a_picture(values):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [Encoded(values(600, np.random.default_rng(seed))[:, None], ("y",)) for seed in (1, 2)]
+    picture = picture_of(Event(Column(0, "y"), 0.0, True, False), *rows)
+    assert sum(picture.counts1) == sum(picture.counts2) == 600
+    assert np.isfinite(picture.edges).all() and np.all(np.diff(picture.edges) >= 0)
+    report = audit(lambda data, rng: 0 if rng.random() < 0.5 else 1, PureDP(1.0), pair=(0, 1), samples=200, seed=1)
+    replace(report, picture=picture).plot()[0].figure.canvas.draw()
+    plt.close("all")

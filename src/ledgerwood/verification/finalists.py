@@ -24,6 +24,7 @@ _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tent
 
 _LATTICE_ROWS = 90_000  # rows per input on which such events are compared
 _TEACH = 0.625  # of the rows, where fields interact
+_DRAWN = 1e150  # larger scores stand at the edge of a picture: their differences may be no floats
 _EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
 
 
@@ -164,7 +165,9 @@ def picture_of(rule: Rule, first: Encoded, second: Encoded, bins: int = 60) -> P
     finite = np.concatenate([s1, s2])
     finite = finite[np.isfinite(finite)]
     low, high = (float(np.quantile(finite, q)) for q in (0.001, 0.999)) if finite.size else (0.0, 1.0)
-    edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
+    low, high = (min(max(end, -_DRAWN), _DRAWN) for end in (low, high))
+    edges = np.linspace(low, high if high > low else low + max(1.0, 1e-3 * abs(low)), bins + 1)
+    edges = np.maximum.accumulate(edges)  # among the smallest floats they may fall
     counts1, counts2 = (
         tuple(np.histogram(np.clip(s[np.isfinite(s)], edges[0], edges[-1]), edges)[0].tolist()) for s in (s1, s2)
     )
