@@ -152,6 +152,16 @@ def test_counts_of_a_rule_are_read_off_the_cuts(data):
         assert _Cuts.of(s1, s2, smoothed=False, at=rule.cuts).hits(rule) == _hits(rule, s1, s2)
 
 
+@pytest.mark.parametrize("seed", [4, 7, 22, 31])
+def test_mu_is_not_sought_in_a_lucky_tail(seed):
+    """It is the same at every cut of Gaussian noise, and surest in the middle."""
+    rng = np.random.default_rng(seed)
+    first, second = encoded(rng.normal(0.38, 1, 30_000)), encoded(rng.normal(0, 1, 30_000))
+    promise = read_claim(Gaussian(mu=0.3)).mu.promise
+    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, alike=True)[0]
+    assert 0.15 < best.hits1 / best.rows < 0.9
+
+
 def test_events_that_are_complements_are_not_different():
     rng = np.random.default_rng(3)
     first, second = encoded(rng.laplace(0, 1, 30_000)), encoded(rng.laplace(1, 1, 30_000))

@@ -50,6 +50,7 @@ _CAUTIONS = (0.0, 1.4, 4.0)  # beyond the margin: bold cuts for rare events, car
 _COMPARED = 12  # events among which different ones are sought
 _AS_GOOD = 0.5  # standard errors by which an event may promise less than the best one and still be certified
 _NEARLY = 0.2  # standard errors by which a surer rule may promise less than the best one
+_ALIKE = 3.0  # and where rules are expected to be about as good
 _UNSURE = 10.0  # standard errors of a promise below which counts are smoothed before rules are compared
 _SAME = 0.7  # correlation from which two events count as the same
 _LUCK = 0.7  # standard errors taken off for the luckiest of the rules compared, beyond the margin of the certificate
@@ -156,12 +157,14 @@ def choose(
     *,
     fresh: int,
     forgiven: float | None = None,
+    alike: bool = False,
 ) -> list[Candidate]:
     """The most promising rules, best first: cut on one third of the rows, compared on the others.
 
     Among thousands of cuts the best looking one is often the luckiest, above all in the tails. So each score proposes
     a bold cut and careful ones, and fresh rows decide between them; guesses as well as events if the claim is one
-    point, with a delta of ``forgiven``. ``fresh`` outputs per input await the rule.
+    point, with a delta of ``forgiven``. ``fresh`` outputs per input await the rule. ``alike``: rules are expected to be
+    about as good, as mu is the same at every cut of Gaussian noise; the surest wins unless another is clearly better.
     """
     third = len(first) // 3
     kept = list(scores)
@@ -182,15 +185,16 @@ def choose(
             rules = cuts.rules(score, promise, margin + caution, forgiven)
             ranked += [_measure(rule, s1[third:], s2[third:], promise, fresh, caution) for rule in rules]
     best = max(ranked, key=lambda candidate: candidate.worth)
-    if best.promise < _UNSURE * best.error:
+    if not alike and best.promise < _UNSURE * best.error:
         ranked = _smoothed(ranked, {key: (s1[third:], s2[third:]) for key, (s1, s2) in values.items()}, promise, fresh)
     ranked.sort(key=lambda candidate: candidate.worth, reverse=True)
     # Of those about as good as the best, the one that says so most surely.
     best = ranked[0]
-    near = [c for c in ranked if c.promise >= max(best.promise - _NEARLY * best.error, 0.0)] or [best]
-    surest = min(near, key=lambda candidate: candidate.error)
+    least = max(best.promise - (_ALIKE if alike else _NEARLY) * best.error, 0.0)
+    surest = min([c for c in ranked if c.promise >= least] or [best], key=lambda candidate: candidate.error)
     ranked.remove(surest)
-    return [_cut_again(surest, *values[id(surest.rule.score)], promise, fresh), *ranked]
+    # Cut again, it could end in a lucky tail: mu is large where hits are few.
+    return [surest if alike else _cut_again(surest, *values[id(surest.rule.score)], promise, fresh), *ranked]
 
 
 def _smoothed(

@@ -133,7 +133,8 @@ def select(
     few = different(ranked, cut1, cut2, _EVENTS) if claim.is_profile and best.hits2 else ranked[:1]
     chosen = [(c, _statement(c, claim)) for c in few]
     if claim.mu is not None:
-        chosen.append((choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh)[0], claim.mu))
+        best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh, alike=True)[0]
+        chosen.append((best, claim.mu))
     return Selection(chosen, None if floating is None else (floating, _statement(floating, claim)))
 
 
