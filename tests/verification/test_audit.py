@@ -9,6 +9,7 @@ from tests.verification.samplers import GRID, Vectorised, gaussian, geometric, l
 
 from ledgerwood.accounting import ZCDP, ApproxDP, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification import sampling
 from ledgerwood.verification.audit import _pairs, audit
 from ledgerwood.verification.events import low_bit_scores
 from ledgerwood.verification.features import Encoded
@@ -305,3 +306,31 @@ def test_a_relation_that_the_schema_declares_is_kept():
     schema = {"columns": [(0, 1)], "rows": 6, "relation": "add_remove"}
     pairs = _pairs(None, schema, PureDP(1.0, neighbours="replace_one"))
     assert any(len(pair.first) != len(pair.second) for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "arguments"),
+    [
+        (geometric(0.39), {"claim": PureDP(0.5), "pair": (1, 0)}),  # few outputs
+        (laplace(1.0), {"claim": PureDP(1.0), "pair": ([0.0], [1.0])}),
+        (laplace(1.0), {"claim": PureDP(1.0), "pair": ([0.0], [1.0]), "stop_early": True}),
+        (laplace(0.1), {"claim": PureDP(1.0), "pair": ([0.0], [9.0])}),  # one block
+        (gaussian(1.0), {"claim": Gaussian(mu=1.0), "pair": ([0.0], [1.0])}),
+        (laplace(1.0), {"claim": PureDP(1.0), "schema": {"queries": 1}}),
+    ],
+)
+def test_no_output_is_drawn_twice(monkeypatch, mechanism, arguments):
+    """Each generator serves once: an output that helped to choose an event is never counted for it."""
+    drawn, run = [], sampling._run
+
+    def logged(mechanism, data, count, key):
+        drawn.append((key, count))
+        return run(mechanism, data, count, key)
+
+    monkeypatch.setattr(sampling, "_run", logged)
+    report = audit(mechanism, samples=6_000, seed=1, **arguments)
+    keys = [key for key, _ in drawn]
+    assert len(set(keys)) == len(keys)
+    if not report.certificates[0].guess and "schema" not in arguments:
+        first = [count for (_, stream, which, _), count in drawn if stream and not which]  # but for the pilot
+        assert sum(first) == report.samples
