@@ -6,7 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from ledgerwood.accounting import PureDP
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification.audit import audit
 from ledgerwood.verification.features import Raised
 from ledgerwood.verification.sampling import Draws, Progress, draw_outputs
 
@@ -106,3 +108,50 @@ def test_outputs_that_cannot_travel_are_drawn_by_one_process():
         draws.use_all_cores(1e6)
         assert draws._pool is None
         assert len(draws.draw(1, 300, 5)) == 300
+
+
+class _Reused:
+    """Fills one buffer again and again, and shows it in some form."""
+
+    def __init__(self, show):
+        self.buffer, self.show = np.zeros(1), show
+
+    def __call__(self, data, rng):
+        self.buffer[0] = rng.random()
+        return self.show(self)
+
+    def __deepcopy__(self, memo):
+        same = _Reused(self.show)
+        same.buffer[:] = self.buffer
+        return same
+
+
+class _ReusedBatch:
+    def __init__(self, show):
+        self.buffer, self.show = np.zeros(100_000), show
+
+    def sample(self, data, n, rng):
+        self.buffer[:n] = rng.random(n)
+        return self.show(self.buffer[:n])
+
+
+@pytest.mark.parametrize(
+    "show", [lambda f: f.buffer, lambda f: f.buffer[:], lambda f: [f.buffer], lambda f: {"a": (f.buffer, 1)}]
+)
+def test_outputs_stay_when_a_mechanism_fills_its_buffer_again(show):
+    with Draws(_Reused(show), [0.0, 1.0], 7, Progress(1000)) as draws:
+        outputs = draws.draw(0, 300, 5)
+    assert len({str(output) for output in outputs}) == 300
+
+
+@pytest.mark.parametrize("show", [lambda rows: rows, lambda rows: list(rows[:, None])])
+def test_batches_stay_when_a_mechanism_fills_its_buffer_again(show):
+    with Draws(_ReusedBatch(show), [0.0, 1.0], 7, Progress(1000)) as draws:
+        first, second = draws.draw(0, 150_000, 5), draws.draw(1, 1000, 5)
+    assert np.unique(np.ravel(first)).size == 150_000
+    assert not np.isin(np.ravel(second), np.ravel(first)).any()
+
+
+def test_an_object_that_a_mechanism_returns_again_and_again_is_copied():
+    report = audit(_Reused(lambda f: f), PureDP(1.0), pair=(0, 1), samples=2000, seed=1)
+    assert report.passed

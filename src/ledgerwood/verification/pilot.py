@@ -11,7 +11,7 @@ from numpy.random import SeedSequence, default_rng
 
 from ledgerwood.verification.determinism import is_clock_seeded
 from ledgerwood.verification.features import Encoded, Encoder, Raised, row_keys
-from ledgerwood.verification.sampling import Draws, Mechanism, draw_outputs
+from ledgerwood.verification.sampling import Draws, Mechanism, draw_outputs, returns_itself
 from ledgerwood.verification.search import Pair
 
 __all__ = ["Pilot", "run_pilot"]
@@ -59,6 +59,8 @@ def run_pilot(draws: Draws, pair: Pair, samples: int, seconds: float | None = No
     count = int(max(10, min(_OUTPUTS, samples // 20, most / max(each, 1e-9))))
     if all(isinstance(output, Raised) for output in probe):
         count = 10
+    if not draws.vectorised and returns_itself(probe):
+        draws.copied()
     start = time.monotonic()
     both = (draws.draw(0, count, _STREAM), draws.draw(1, count, _STREAM))
     per_output = (time.monotonic() - start) / (2 * count)

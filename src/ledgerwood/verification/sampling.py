@@ -7,6 +7,7 @@ raises, so many equal outputs are no independent draws: nothing can be certified
 
 from __future__ import annotations
 
+import copy
 import itertools
 import multiprocessing
 import os
@@ -30,6 +31,8 @@ __all__ = ["Draws", "Progress"]
 _BATCH = 100_000  # outputs per batch of a vectorised mechanism
 _MOST_ITEMS = 1_000_000  # read of an iterator, which may be endless
 _PARALLEL_FROM = 20.0  # expected seconds from which other cores are used
+_DEEP = 4  # levels of lists and mappings that are copied
+_ATOMS = (bool, int, float, complex, str, bytes, type(None))  # never change once returned
 
 Mechanism = Callable[..., Any]
 
@@ -93,6 +96,10 @@ class Draws:
         self.raised.clear()
         self.drawn = self.nans = 0
 
+    def copied(self) -> None:
+        """Copy every output from now on: the mechanism returns one object again and again, and changes it."""
+        self.mechanism = _Copied(self.mechanism)
+
     def use_all_cores(self, expected_seconds: float) -> None:
         """Start worker processes if the rest of the run is long enough to pay for them."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
@@ -153,6 +160,16 @@ class _OneByOne:
         return draw_outputs(self.mechanism, data, 1, rng)[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """A mechanism whose outputs are copied before its next call changes them."""
+
+    mechanism: Mechanism
+
+    def __call__(self, data: Any, rng: Generator) -> Any:
+        return copy.deepcopy(self.mechanism(data, rng))
+
+
 Key = tuple[int, ...]
 Job = tuple[tuple[int, Any], int, Key]
 
@@ -179,12 +196,12 @@ def draw_outputs(mechanism: Mechanism, data: Any, count: int, rng: Generator) ->
     sample = getattr(mechanism, "sample", None)
     if callable(sample):
         try:
-            outputs = _read(sample(data, count, rng))
+            outputs = _items(sample(data, count, rng))
         except (Exception, SystemExit) as error:
             return [Raised(type(error).__name__)] * count
         if (given := _length(outputs)) != count:
             raise ParameterError("sample", f"return {count} outputs, in an array or a list", given)
-        return outputs if isinstance(outputs, np.ndarray) else [_read(output) for output in outputs]
+        return outputs.copy() if isinstance(outputs, np.ndarray) else [_read(output) for output in outputs]
     return [_call(mechanism, data, rng) for _ in range(count)]
 
 
@@ -203,6 +220,29 @@ def _length(outputs: Any) -> int | str:
         return type(outputs).__name__
 
 
-def _read(output: Any) -> Any:
+def _items(output: Any) -> Any:
     """An iterator's items, which can be read once only; anything else as it is."""
     return list(itertools.islice(output, _MOST_ITEMS)) if isinstance(output, Iterator) else output
+
+
+def _read(output: Any) -> Any:
+    """An output that no later call changes."""
+    return output if type(output) in _ATOMS else _own(_items(output))
+
+
+def _own(output: Any, depth: int = 0) -> Any:
+    """Copies of arrays, lists and mappings: a mechanism may fill one buffer again and again, and return that."""
+    kind = type(output)
+    if kind in _ATOMS or depth > _DEEP:
+        return output
+    if isinstance(output, np.ndarray) or kind is bytearray:
+        return output.copy()
+    if kind is list or kind is tuple:
+        return kind([_own(item, depth + 1) for item in output])
+    return {key: _own(item, depth + 1) for key, item in output.items()} if kind is dict else output
+
+
+def returns_itself(outputs: Sequence[Any]) -> bool:
+    """Whether some of these outputs are one object that may change."""
+    objects = [id(output) for output in outputs if type(output) not in _ATOMS and not isinstance(output, tuple)]
+    return len(set(objects)) < len(objects)
