@@ -74,6 +74,9 @@ ODD = {
     "ragged": lambda v: [v] * (abs(v) + 1),
     "none or text": lambda v: None if v < 0 else str(v),
     "bytes": lambda v: bytes([v % 256]),
+    "half float": np.float16,
+    "half floats": lambda v: np.full(2, v, np.float16),
+    "span or not a time": lambda v: np.timedelta64(v, "s") if v else np.timedelta64("NaT"),
     "nested": lambda v: [[v, (v,)], {"k": {v}}],
 }
 

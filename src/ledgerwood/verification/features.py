@@ -313,7 +313,7 @@ def _merged_by_floats(array: NDArray[Any], outputs: Outputs) -> bool:
         return False
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return True
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # 2**53 is no half float
         large = bool(np.any(array >= _EXACT) or np.any(array <= -_EXACT))  # 2**53 + 1 may be rounded to it by now
     return large and (array.dtype.kind in "iu" or any(map(_is_whole, outputs)))
 
@@ -330,6 +330,8 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
     elif isinstance(output, (complex, np.complexfloating)):
         yield f"{path}.real", float(output.real)
         yield f"{path}.imag", float(output.imag)
+    elif isinstance(output, np.timedelta64):  # a number to numpy, but "not a time" is none
+        yield from _fields(output.item(), path, depth + 1)
     elif isinstance(output, (bool, int, float, np.number, np.bool_, Decimal, Fraction)):
         output = int(output) if isinstance(output, np.integer) else output  # numpy would compare it as a float
         number = _number(output)
