@@ -140,6 +140,16 @@ def test_a_mechanism_that_ignores_its_generator_is_reported():
     assert "ignores its generator" in str(report)
 
 
+def test_a_coin_that_ignores_its_generator_is_reported_and_no_process_copies_it(monkeypatch):
+    """Forked processes would all toss the same coins, and a bound from so many equal ones would be wrong."""
+    monkeypatch.setattr(sampling, "_PARALLEL_FROM", 0.0)
+    monkeypatch.setattr(sampling.Draws, "_outputs_travel", lambda draws: pytest.fail("asked for more processes"))
+    own = np.random.default_rng(5)
+    for _ in range(10):
+        report = audit(lambda data, rng: bool(own.random() < 0.9), PureDP(1.0), pair=(0.0, 1.0), samples=1000, seed=1)
+        assert "ignores its generator" in str(report)
+
+
 def test_an_output_that_never_changes_is_not_a_pass():
     report = audit(lambda data, rng: 7, PureDP(1.0), pair=(0.0, 1.0), samples=1_000, seed=1)
     assert not report.passed and not report.flagged

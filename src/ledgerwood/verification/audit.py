@@ -125,7 +125,7 @@ def audit(
         if total < _LEAST:
             slow = f"too slow: at {pilot.per_output:.3g} s per output the time allows {max(total, 0)} outputs per input"
             return facts.unfinished((slow,), pairs[0])
-        if not draws.vectorised:
+        if not draws.vectorised and pilot.may_fork:
             draws.use_all_cores(2 * total * pilot.per_output)
         chosen, spent = 0, 0
         if pair is None:

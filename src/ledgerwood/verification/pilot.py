@@ -21,6 +21,7 @@ _SECONDS = 2.0  # a slow mechanism is not kept longer than about this per input
 _SHARE = 0.05  # of a time budget, per input
 _STREAM = 0
 _LEAST = 100  # outputs per input: if the time does not allow them, there is no audit
+_AGAIN = 0.1  # seconds for each of two runs with one seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Pilot:
     clock: bool
     inputs_differ: bool
     draws: Draws
+
+    @property
+    def may_fork(self) -> bool:
+        """Whether processes draw different noise: a generator of the mechanism's own would be copied to all of them."""
+        return not self.found
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -78,7 +84,7 @@ def run_pilot(draws: Draws, pair: Pair, samples: int, seconds: float | None = No
     clock = constant and is_clock_seeded(draws.mechanism, pair.first)
     if constant and not clock:
         found.append("ignores its generator: the output never changed")
-    elif not clock and not _reproducible(draws.mechanism, pair.first, encoder):
+    elif not clock and not _reproducible(draws.mechanism, pair.first, encoder, int(_AGAIN / max(each, 1e-9))):
         found.append(
             "ignores its generator: equal seeds give different outputs, so the outputs may not be independent "
             "and the seed does not reproduce this audit"
@@ -91,7 +97,9 @@ def _key(encoded: Encoded) -> int:
     return int(row_keys(encoded.numbers[:1])[0])
 
 
-def _reproducible(mechanism: Mechanism, data: Any, encoder: Encoder) -> bool:
-    runs = [draw_outputs(mechanism, data, 5, default_rng(12345)) for _ in range(2)]
+def _reproducible(mechanism: Mechanism, data: Any, encoder: Encoder, most: int) -> bool:
+    """Whether equal seeds give equal outputs; as many as time allows, for those of a coin may agree by chance."""
+    count = max(5, min(most, _OUTPUTS))
+    runs = [draw_outputs(mechanism, data, count, default_rng(12345)) for _ in range(2)]
     first, second = (row_keys(encoder(outputs).numbers) for outputs in runs)
     return bool(np.array_equal(first, second))
