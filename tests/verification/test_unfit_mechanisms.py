@@ -140,6 +140,23 @@ def test_a_mechanism_that_ignores_its_generator_is_reported():
     assert "ignores its generator" in str(report)
 
 
+def test_a_mechanism_that_changes_its_input_is_not_audited():
+    def in_place(data, rng):
+        data += rng.geometric(0.5, data.shape) - rng.geometric(0.5, data.shape)
+        return data.copy()
+
+    report = audit(in_place, PureDP(1.0), pair=(np.array([3, 0]), np.array([4, 0])), samples=1000, seed=2)
+    assert not report.passed and not report.flagged and "changes its input" in str(report)
+
+
+def test_a_mechanism_that_sorts_its_input_is_audited():
+    def median(data, rng):
+        data.sort()
+        return data[1] + int(rng.geometric(0.9) - rng.geometric(0.9))
+
+    assert audit(median, PureDP(5.0), pair=([3, 1, 2], [5, 4, 3]), samples=1000, seed=2).passed
+
+
 def test_a_coin_that_ignores_its_generator_is_reported_and_no_process_copies_it(monkeypatch):
     """Forked processes would all toss the same coins, and a bound from so many equal ones would be wrong."""
     monkeypatch.setattr(sampling, "_PARALLEL_FROM", 0.0)
