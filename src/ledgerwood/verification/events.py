@@ -31,7 +31,7 @@ from ledgerwood.verification.scores import (
     Score,
     Tree,
 )
-from ledgerwood.verification.smoothing import smooth
+from ledgerwood.verification.smoothing import FEW, smooth
 
 __all__ = ["Candidate", "are_few", "choose", "choose_atoms", "different", "low_bit_scores", "propose"]
 
@@ -43,6 +43,7 @@ _LEARN = 60_000  # rows per input that scores of many fields are learned from be
 _FEW_FIELDS = 6
 _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
+_LEVELS = 50  # of a learned ratio: each stands for itself, and the worst event may be one alone
 _ENOUGH = 4_000  # rows per input that say which fields differ most
 _FEW_VALUES = 40  # of a field that is not cut into bins
 _MARGIN = 2.33  # standard errors between an estimate and its bound
@@ -180,7 +181,7 @@ def choose(
     margin = _margin(third, fresh)
     for score in kept:
         s1, s2 = values[id(score)] = scores_of(score, first), scores_of(score, second)
-        cuts = _Cuts.of(s1[:third], s2[:third])
+        cuts = _Cuts.of(s1[:third], s2[:third], few=_few(score))
         for caution in _CAUTIONS:
             rules = cuts.rules(score, promise, margin + caution, forgiven)
             ranked += [_measure(rule, s1[third:], s2[third:], promise, fresh, caution) for rule in rules]
@@ -205,7 +206,8 @@ def _smoothed(
     Where promises are hardly more than their errors, raw counts would choose between the cuts of one score by luck.
     """
     at = {key: [r for c in candidates if id(c.rule.score) == key for r in c.rule.cuts] for key in values}
-    cuts = {key: _Cuts.of(*both, at=at[key]) for key, both in values.items()}
+    few = {id(candidate.rule.score): _few(candidate.rule.score) for candidate in candidates}
+    cuts = {key: _Cuts.of(*both, few=few[key], at=at[key]) for key, both in values.items()}
     found = []
     for candidate in candidates:
         counts = cuts[id(candidate.rule.score)].hits(candidate.rule)
@@ -216,7 +218,12 @@ def _smoothed(
 
 def _worth_of(score: Score, first: Encoded, second: Encoded, promise: Promise) -> float:
     """What the best event of a score is worth on a few rows."""
-    return _Cuts.of(scores_of(score, first), scores_of(score, second), smoothed=False).worth(promise, 4.0)
+    return _Cuts.of(scores_of(score, first), scores_of(score, second), few=None).worth(promise, 4.0)
+
+
+def _few(score: Score) -> int:
+    """Values of a score that are counted as they are, not smoothed."""
+    return _LEVELS if isinstance(score, (Atoms, Histogram)) else FEW
 
 
 def are_few(first: Encoded, second: Encoded) -> bool:
@@ -238,7 +245,7 @@ def choose_atoms(first: Encoded, second: Encoded, promise: Promise, *, fresh: in
         return []
     caution = _margin(len(first), fresh) + _OUTRIGHT
     s1, s2 = (scores_of(score, rows) for rows in (first, second))
-    rules = _Cuts.of(s1, s2, smoothed=False).rules(score, promise, caution, 0.0)
+    rules = _Cuts.of(s1, s2, few=None).rules(score, promise, caution, 0.0)
     found = []
     for rule in rules:
         hits = _hits(rule, s1, s2)
@@ -258,7 +265,7 @@ def _cut_again(candidate: Candidate, s1: Floats, s2: Floats, promise: Promise, f
         return candidate
     score, forgiven = candidate.rule.score, getattr(candidate.rule, "delta", None)
     caution = _margin(len(s1), fresh) + candidate.caution
-    rules = _Cuts.of(s1, s2).rules(score, promise, caution, forgiven)
+    rules = _Cuts.of(s1, s2, few=_few(score)).rules(score, promise, caution, forgiven)
     return _measure(rules[-1], s1, s2, promise, fresh, candidate.caution)
 
 
@@ -319,13 +326,16 @@ class _Cuts:
     sides: list[tuple[bool, bool, Floats, Floats]]
 
     @classmethod
-    def of(cls, s1: Floats, s2: Floats, *, smoothed: bool = True, at: Sequence[float] = ()) -> _Cuts:
-        """From the score's values on both inputs; ``at`` are cuts beside those that the values suggest."""
+    def of(cls, s1: Floats, s2: Floats, *, few: int | None = FEW, at: Sequence[float] = ()) -> _Cuts:
+        """From the score's values on both inputs, smoothed if there are more than ``few`` (None: never).
+
+        ``at`` are cuts beside those that the values suggest.
+        """
         s1, s2 = np.sort(s1), np.sort(s2)
         cuts = np.union1d(_cuts(s1, s2), at)
         cells = _cells(s1, cuts), _cells(s2, cuts)
-        if smoothed:
-            cells = smooth(*cells, _places(cuts))
+        if few is not None:
+            cells = smooth(*cells, _places(cuts), few)
         sides: list[tuple[bool, bool, Floats, Floats]] = []
         for rising in (True, False):  # does a large score favour the first input?
             for above in (True, False):

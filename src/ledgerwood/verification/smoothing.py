@@ -25,11 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ramp", "ramp", "smooth"]
+__all__ = ["FEW", "Ramp", "ramp", "smooth"]
 
 Floats = NDArray[np.float64]
 
-_FEW = 8  # cells that need no smoothing
+FEW = 8  # cells that need no smoothing, where neighbours are alike
 _GROUPS = 200  # cells are merged into so many before smoothing
 _EVEN = 30.0  # the larger, the more of them lie in the middle
 _ROUGHNESS = (3e5, 1e4, 300.0, 10.0, 0.3)  # values of lambda, smoothest first
@@ -40,8 +40,10 @@ _FAR = 1e100  # places beyond it have no slope
 _STEEP = 30.0  # log-odds beyond which nothing is to be learned
 
 
-def smooth(cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floats]:
+def smooth(cells1: Floats, cells2: Floats, places: Floats, few: int = FEW) -> tuple[Floats, Floats]:
     """The counts of both samples in cells at ``places`` of a score, smoothed; each cell keeps its total.
+
+    So ``few`` cells are left alone.
 
     >>> rng = np.random.default_rng(1)
     >>> first, second = rng.poisson(110, 100), rng.poisson(100, 100)  # the truth: 11 to 10 everywhere
@@ -51,7 +53,7 @@ def smooth(cells1: Floats, cells2: Floats, places: Floats) -> tuple[Floats, Floa
     """
     total = cells1 + cells2
     filled = np.flatnonzero(total)
-    if filled.size <= _FEW:
+    if filled.size <= few:
         return cells1, cells2
     group = _groups(total[filled])
     c1, c2, along = _merged(group, cells1[filled], cells2[filled], places[filled])
