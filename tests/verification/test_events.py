@@ -517,3 +517,15 @@ def test_a_narrow_bump_is_not_smoothed_away():
 
     bounds = [audit(bump, PureDP(0.05), pair=(1, 0), samples=10_000, seed=s).epsilon_lower for s in range(200, 205)]
     assert np.median(bounds) > 0.6  # 0 if the ratios of bins are smoothed
+
+
+def test_one_value_among_many_that_never_repeat_is_an_event():
+    """One output in a hundred against one in two thousand: with 10,000 of them epsilon is known to be 1.9 at best."""
+
+    def one_value(data, rng):
+        return 0.7 if rng.random() < (0.01 if data else 0.0005) else rng.normal()
+
+    bounds = [audit(one_value, PureDP(0.05), pair=(1, 0), samples=10_000, seed=s).epsilon_lower for s in range(5)]
+    assert np.median(bounds) > 0.9
+    rng = np.random.default_rng(3)
+    assert Atoms.fit(None, encoded(rng.normal(size=3000)), encoded(rng.normal(size=3000))) is None

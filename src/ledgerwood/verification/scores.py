@@ -37,6 +37,7 @@ _MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
 _MOST_TREE_ROWS = 600_000  # and a tree
 _MOST_LEAVES = 128
 _LEAST_LEAF, _LEAST_SHARE = 100, 400  # rows of a leaf, at least so many and one in so many
+_ATOM = 5  # times that a value is seen, if few others are seen twice
 
 
 class Score(Protocol):
@@ -341,9 +342,13 @@ class Atoms:
         strength: float = 1.0,
         caution: float = 0.0,
     ) -> Atoms | None:
-        """Count values; None if almost none is seen twice. Log-ratios are drawn to 0 by ``caution`` standard errors."""
+        """Count values; None if almost none is seen twice, and none often.
+
+        Log-ratios are drawn to 0 by ``caution`` standard errors.
+        """
         early = np.concatenate([cls._keys(base, side.part(0, 4000)) for side in (first, second)])
-        if np.unique(early).size > 0.99 * early.size:
+        times = np.unique(early, return_counts=True)[1]
+        if times.size > 0.99 * early.size and times.max() < _ATOM:
             return None
         keys1, keys2 = (cls._keys(base, side) for side in (first, second))
         seen = [np.unique(side, return_counts=True) for side in (keys1, keys2)]
