@@ -529,3 +529,11 @@ def test_one_value_among_many_that_never_repeat_is_an_event():
     assert np.median(bounds) > 0.9
     rng = np.random.default_rng(3)
     assert Atoms.fit(None, encoded(rng.normal(size=3000)), encoded(rng.normal(size=3000))) is None
+
+
+def test_whether_a_large_integer_is_even_may_tell_the_input():
+    def parity(data, rng):
+        return 2 * int(rng.integers(10**6)) + int((rng.random() < 0.8) == data)
+
+    report = audit(parity, PureDP(0.5), pair=(True, False), samples=10_000, seed=1)
+    assert report.flagged and report.epsilon_lower > 1.2 and "lowest bit" in report.event

@@ -43,6 +43,7 @@ _LEARN = 60_000  # rows per input that scores of many fields are learned from be
 _FEW_FIELDS = 6
 _FINALISTS = 6  # scores compared again on all rows
 _CUTS = 500
+_MANY = 0.2  # different values of so many outputs, from which frequencies say little
 _LEVELS = 50  # of a learned ratio: each stands for itself, and the worst event may be one alone
 _ENOUGH = 4_000  # rows per input that say which fields differ most
 _FEW_VALUES = 40  # of a field that is not cut into bins
@@ -141,13 +142,19 @@ def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]
 
 
 def low_bit_scores(first: Encoded, second: Encoded) -> list[Score]:
-    """One score per field whose values are not all integers: which grid of floats it lies on."""
+    """One score per field whose values are not all integers, or integers that hardly repeat: on which grid they lie."""
     values = first.numbers[:2000]
     with np.errstate(invalid="ignore"):
         floats = np.flatnonzero(np.any(np.isfinite(values) & (values != np.round(values)), axis=0)).tolist()
+    floats = sorted({*floats, *(j for j, name in enumerate(first.names) if _hardly_repeats(name, values[:, j]))})
     bits1, bits2 = (Encoded(low_bit(side.numbers[:_ENOUGH]), side.names) for side in (first, second))
     told = _separating(bits1, bits2, floats, most=64)
     return [LowBit(j, f"lowest bit of {first.names[j]}") for j in told]
+
+
+def _hardly_repeats(name: str, column: Floats) -> bool:
+    """Whether a field has so many values that their frequencies say little; not of a hash, whose bits mean nothing."""
+    return not name.endswith((".text", "fields")) and bool(np.unique(column).size > _MANY * column.size)
 
 
 def choose(
