@@ -372,10 +372,12 @@ class _Cuts:
 
     def rules(self, score: Score, promise: Promise, caution: float, forgiven: float | None) -> list[Rule]:
         """The most promising event and, for a claim at one delta, the most promising guess."""
-        found: list[Rule] = [Event(score, *self.event(promise, caution))]
-        if forgiven is not None:
-            found += [Guess(score, *guess, forgiven) for guess in self.guess(forgiven, caution)]
-        return found
+        guesses = (
+            [] if forgiven is None else [Guess(score, *guess, forgiven) for guess in self.guess(forgiven, caution)]
+        )
+        if guesses and isinstance(score, Gated) and score.balanced:  # either of its events would win by luck
+            return [*guesses]
+        return [Event(score, *self.event(promise, caution)), *guesses]
 
     def event(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:
         """The cut, whether the event lies above it, and whether the second input makes it likely."""

@@ -118,10 +118,11 @@ def select(
         fine: list[Score] = [score.relearn(*taught, {}) for score in scores if isinstance(score, Tree)]
         if (gated := Gated.fit(*taught, fine=True)) is not None:
             fine.append(gated)
-        rest1, rest2 = first.part(most, len(first)), second.part(most, len(second))
-        # none without scikit-learn, if the gates do not help with more rows
-        finer = choose(fine, rest1, rest2, claim.promise, fresh=fresh, forgiven=claim.forgiven) if fine else []
-        ranked = [*finer, *ranked] if finer and finer[0].worth > ranked[0].worth else ranked
+        rest = first.part(most, len(first)), second.part(most, len(second))
+        finer = [choose([score], *rest, claim.promise, fresh=fresh, forgiven=claim.forgiven) for score in fine]
+        top = max((found[0] for found in (ranked, *finer)), key=_standing)
+        others = [c for found in (ranked, *finer) for c in found if c is not top]
+        ranked = [top, *sorted(others, key=lambda candidate: candidate.worth, reverse=True)]
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):
@@ -136,6 +137,11 @@ def select(
         best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh, alike=True)[0]
         chosen.append((best, claim.mu))
     return Selection(chosen, None if floating is None else (floating, _statement(floating, claim)))
+
+
+def _standing(candidate: Candidate) -> float:
+    """What a rule is worth, with a standard error to spare behind gates: their level ends leave less to luck."""
+    return candidate.worth + (candidate.error if isinstance(candidate.rule.score, Gated) else 0.0)
 
 
 def _statement(candidate: Candidate, claim: Claim) -> Statement:

@@ -4,13 +4,14 @@ A released tree is the example: which leaf holds the changed row depends on the 
 Boxes are grown one after the other. In each, one field is read through a ramp (``smoothing``): log-odds that are level
 at both ends, where the input can be guessed. One-sided gates on other fields keep out the outputs on which that field
 says nothing; a gate stands where right guesses part most sharply from wrong ones. Half of the rows propose gates, the
-other half judges whether they help.
+other half judges whether they help. In doubt gates and ends leave outputs out: where log-odds are level, the bound of a
+million outputs loses less by a third of the guesses than by one in a thousand that is wrong and should not be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ledgerwood.verification.features import Encoded
 from ledgerwood.verification.guessing import promise
 from ledgerwood.verification.scores import Memo
-from ledgerwood.verification.smoothing import Ramp, ramp
+from ledgerwood.verification.smoothing import SURE, Ramp, ramp
 
 __all__ = ["Gated"]
 
@@ -28,12 +29,13 @@ Rows = NDArray[np.bool_]
 Pair = tuple[int, int]
 
 _MOST_FIELDS = 24
-_MOST_BOXES = 8
+_MOST_BOXES = 10
 _MOST_GATES = 6  # of one box
 _TRIED = 3  # gates, the sharpest first, before a box is left as it is
 _BINS = 8192  # of a field: where its gates may stand
 _FEW_ROWS, _MOST_ROWS = 30_000, 600_000  # per input that boxes are learned from, at first and finely
-_ALIKE = 2.0  # standard errors between log-odds that may well be the same
+_ALIKE = 2.5  # standard errors between log-odds that may well be the same
+_BALANCED = 2.0  # and between those that speak for either input
 _CAUTION = 5.0  # standard errors taken off the promise of guesses
 
 
@@ -77,6 +79,7 @@ class Gated:
 
     boxes: tuple[_Box, ...]
     fine: bool = False
+    balanced: bool = False  # both inputs are told as well: a guess reads both directions, an event one of them
     name: str = "gated fields"
 
     @classmethod
@@ -93,7 +96,7 @@ class Gated:
         while len(boxes) < _MOST_BOXES and (box := _grow(table, judge)) is not None:
             if not boxes and not box.gates:
                 return None
-            box = whole.settled(box)
+            box = whole.settled(box, careful=True)
             boxes.append(box)
             counts.append(whole.counts(box))
             table, judge, whole = (rows.without(box) for rows in (table, judge, whole))
@@ -104,7 +107,8 @@ class Gated:
             replace(box, odds=Ramp((box.odds.knots[0], box.odds.knots[-1]), (a, b)))
             for box, a, b in zip(boxes, low, high, strict=True)
         )
-        return cls(tuple(levelled), fine)
+        balanced = _balanced([ends[0] for ends in counts] + [ends[1] for ends in counts], [*low, *high])
+        return cls(tuple(levelled), fine, balanced)
 
     def __call__(self, encoded: Encoded) -> Floats:
         scores = np.zeros(len(encoded))
@@ -184,7 +188,7 @@ class _Table:
         for _, new in found[:_TRIED]:
             yield self.settled(replace(box, gates=(*box.gates, new)))
 
-    def settled(self, box: _Box) -> _Box:
+    def settled(self, box: _Box, *, careful: bool = False) -> _Box:
         """The box with each gate moved to where these rows want it while the others stand, and their ramp."""
         for i, gate in enumerate(box.gates):
             others = replace(box, gates=(*box.gates[:i], *box.gates[i + 1 :]))
@@ -192,7 +196,7 @@ class _Table:
             gates = (*box.gates[:i], moved, *box.gates[i + 1 :])
             if moved.above == gate.above and self.promise(replace(box, gates=gates)) >= self.promise(box):
                 box = replace(box, gates=gates)
-        return self.read(box.field, box.gates)
+        return self.read(box.field, box.gates, careful=careful)
 
     def promise(self, box: _Box) -> float:
         """Of guessing the input at the ends of the ramp."""
@@ -207,7 +211,7 @@ class _Table:
         )
         return low, high
 
-    def read(self, field: int, gates: tuple[_Gate, ...] = ()) -> _Box:
+    def read(self, field: int, gates: tuple[_Gate, ...] = (), *, careful: bool = False) -> _Box:
         """A box with the ramp that these rows have behind the gates."""
         box = _Box(field, Ramp((0.0,), (0.0,)), gates)
         inside, edges, codes = box.holds(self.numbers), self.edges[field], self.codes[field]
@@ -217,7 +221,7 @@ class _Table:
         )
         with np.errstate(over="ignore"):
             places = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
-        return replace(box, odds=ramp(c1, c2, places))
+        return replace(box, odds=ramp(c1, c2, places, careful=careful))
 
     def _guesses(self, box: _Box) -> tuple[Rows, Rows]:
         """The rows whose input is guessed right, and those whose is guessed wrong."""
@@ -227,7 +231,11 @@ class _Table:
         return (first & self.own) | (second & ~self.own), (first & ~self.own) | (second & self.own)
 
     def _gate(self, box: _Box, field: int) -> tuple[float, _Gate]:
-        """The gate with the largest likelihood ratio (its logarithm comes first) that one field offers."""
+        """The gate with the largest likelihood ratio that one field offers, and before it the logarithm of that.
+
+        Of places about as likely it takes the one that lets the least through: an output too many makes guesses wrong,
+        one that is missed only makes them fewer.
+        """
         edges, codes = self.edges[field], self.codes[field]
         right, wrong = (
             np.cumsum(np.bincount(codes[rows], minlength=edges.size + 1)).astype(np.float64)
@@ -236,9 +244,9 @@ class _Table:
         r, w = right[:-1], wrong[:-1]
         gain = _likelihood(r, w) + _likelihood(right[-1] - r, wrong[-1] - w) - _likelihood(right[-1:], wrong[-1:])
         i = int(np.argmax(gain))
-        return float(gain[i]), _Gate(
-            field, float(edges[i]), bool(r[i] * (wrong[-1] - w[i]) < w[i] * (right[-1] - r[i]))
-        )
+        above = bool(r[i] * (wrong[-1] - w[i]) < w[i] * (right[-1] - r[i]))
+        likely = np.flatnonzero(gain >= gain[i] - SURE)
+        return float(gain[i]), _Gate(field, float(edges[likely[-1] if above else likely[0]]), above)
 
 
 def _levels(counts: list[Pair]) -> list[float]:
@@ -254,6 +262,16 @@ def _levels(counts: list[Pair]) -> list[float]:
         if alike.any():
             odds[alike] = shared
     return [float(value) for value in odds]
+
+
+def _balanced(counts: Sequence[Pair], levels: Sequence[float]) -> bool:
+    """Whether the largest level that speaks for either input may well be the same: by the counts that have it."""
+    both = np.asarray(counts, dtype=np.float64)
+    (first1, second1), (first2, second2) = (
+        both[np.asarray(levels) == end].sum(axis=0) + 0.5 for end in (max(levels), min(levels))
+    )
+    difference = math.log(first1 / second1) - math.log(second2 / first2)
+    return abs(difference) < _BALANCED * math.sqrt(1 / first1 + 1 / second1 + 1 / first2 + 1 / second2)
 
 
 def _likelihood(right: Floats, wrong: Floats) -> Floats:
