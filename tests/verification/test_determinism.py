@@ -23,6 +23,16 @@ def test_noise_seeded_with_the_clock_repeats_within_a_second():
     assert "clock" in str(found)
 
 
+def test_the_clock_is_noticed_though_its_second_ends_in_the_first_run():
+    def slow(data, rng):
+        time.sleep(0.03)
+        return data + np.random.default_rng(int(time.time())).laplace()
+
+    time.sleep((0.88 - time.time()) % 1.0)
+    found = check_determinism(slow, 1.0)
+    assert found.clock and found.same_second
+
+
 def test_a_fixed_seed_repeats_everywhere_but_not_by_the_clock():
     found = check_determinism(lambda data, rng: data + np.random.default_rng(0).laplace(), 1.0)
     assert found.same_second and found.threads and not found.clock

@@ -1,6 +1,7 @@
 """Choosing events: smoothing, counting, ranking, and what a claim says about them."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +27,7 @@ from ledgerwood.verification.events import (
     propose,
 )
 from ledgerwood.verification.features import Encoded
-from ledgerwood.verification.finalists import select
+from ledgerwood.verification.finalists import _standing, select
 from ledgerwood.verification.gates import Gated, _balanced, _levels
 from ledgerwood.verification.rules import Event, Guess, relearn
 from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
@@ -319,6 +320,17 @@ def test_where_fields_interact_more_rows_teach_a_finer_score():
         assert isinstance(chosen.rule, kind)
         assert isinstance(chosen.rule.score, (Gated, Tree)) and chosen.rule.score.fine
         assert chosen.rows < 0.4 * 60_000  # and the others cut it
+
+
+def test_behind_gates_a_rule_has_a_standard_error_to_spare():
+    """Others win by luck: their scores have more places to be cut at."""
+    gated, column = Gated(()), Column(0, "y")
+    behind, beside = (
+        Candidate(Guess(score, -1.0, 1.0, True), promised, 0.02, 90, 30, 100, 0.0)
+        for score, promised in ((gated, 0.90), (column, 0.91))
+    )
+    assert _standing(behind) > _standing(beside) == beside.worth
+    assert _standing(behind) < _standing(replace(beside, promise=0.93))
 
 
 def test_a_gate_may_keep_out_what_is_nan():
