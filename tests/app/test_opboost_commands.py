@@ -10,7 +10,7 @@ import pytest
 from terminal import ask
 
 from ledgerwood.app.cli import main
-from ledgerwood.app.opboost_config import column_names, read_table
+from ledgerwood.app.opboost_config import read_table
 from ledgerwood.app.opboost_demo import make_tables, write_lender, write_party
 from ledgerwood.learners.vertical import OrderPreservingTransformer
 
@@ -113,10 +113,9 @@ def test_one_record_of_a_csv_file_does_not_change_how_the_others_are_read(tmp_pa
     domain = {"zip": ["01", "02"], "kind": [1, 2], "income": (0, 100)}
     made = OrderPreservingTransformer(domain=domain).declare(list(domain))
     tables = [read_table(tmp_path / name, "id", guess_types=False) for name in ("a.csv", "b.csv")]
-    assert [ids[:2] for _, ids in tables] == [["7", "8"]] * 2
+    assert [ids[:2].tolist() for _, ids in tables] == [["7", "8"]] * 2
     plain, other = (made.snap(table) for table, _ in tables)
     assert np.array_equal(plain, other[:2])
     assert plain[:, :6].tolist() == [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0]]
-    assert column_names(tmp_path / "a.csv") == ["id", "zip", "kind", "income"]
     guessed, ids = read_table(tmp_path / "a.csv", "id", guess_types=True)
-    assert guessed["income"].to_pylist() == [10.0, 20.5] and ids == ["7", "8"]
+    assert guessed["income"].to_pylist() == [10.0, 20.5] and ids.tolist() == ["7", "8"]

@@ -39,7 +39,6 @@ Party A::
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,38 +182,30 @@ def read_table(path: Path, id_column: str, *, guess_types: bool) -> tuple[Any, A
     A CSV file has no types. Guessing them looks at all rows, so that one record's cell would decide how the cells of
     all others are read: party B must not, and gets texts, each read on its own.
     """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-    from pyarrow import parquet
+    from ledgerwood.learners.data.files import open_files
+    from ledgerwood.learners.data.frames import unit_column
 
-    if path.suffix == ".csv":
-        types = dict.fromkeys([id_column] if guess_types else column_names(path), pa.string())
-        options = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        table = arrow_csv.read_csv(path, convert_options=options)
-    else:
-        table = parquet.read_table(path)
-    if id_column not in table.column_names:
+    files = open_files(path)
+    if id_column not in files.names:
         raise ParameterError("id", "name a column of the data", id_column)
-    return table.drop_columns([id_column]), table[id_column].to_pylist()
+    if guess_types and not files.has_types:
+        import pyarrow as pa
+        from pyarrow import csv
 
-
-def column_names(path: Path) -> list[str]:
-    """The names of a file's columns; no row is read."""
-    if path.suffix == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return next(csv.reader(file), [])
-    from pyarrow import parquet
-
-    return list(parquet.read_schema(path).names)
+        table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types={id_column: pa.string()}))
+    else:
+        table = files.read()
+    return table.drop_columns([id_column]), unit_column(table, id_column)
 
 
 def check_columns(settings: Settings) -> None:
     """A feature party's file must have its ids and the declared columns, and nothing else: told before it serves."""
-    names = column_names(settings.path("data"))
+    from ledgerwood.learners.data.files import open_files
+
+    names = open_files(settings.path("data")).names
     declared = {settings.text("id"), *settings.content["domain"]}
-    if len(names) != len(set(names)) or set(names) != declared:
-        wrong = sorted(set(names) ^ declared) or sorted(name for name in set(names) if names.count(name) > 1)
+    if set(names) != declared:
         raise ParameterError(
-            "data", "have exactly the column of ids and the declared columns", wrong,
+            "data", "have exactly the column of ids and the declared columns", sorted(set(names) ^ declared),
             "Declare each one's bounds or categories under [domain], or leave it out of the file.",
         )  # fmt: skip

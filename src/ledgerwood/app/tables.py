@@ -1,10 +1,13 @@
-"""Files of the command line: tables and schemas in, tables out, and whether a file can be written."""
+"""Files of the command line: schemas in, tables out, progress, and whether a file can be written."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,22 +20,18 @@ if TYPE_CHECKING:
 _LARGEST_SCHEMA = 64 * 2**20
 
 
-def read_table(path: str) -> Any:
-    """Return a CSV or Parquet file as a pandas table."""
-    import pandas as pd
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield what shows on a terminal how much of a file is read."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    if not os.path.isfile(path):
-        raise FormatError(f"there is no file {path!r}")
-    kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".parquet", ".pq"):
-        raise FormatError(f"{path} must end in .csv or .parquet")
-    try:
-        table = pd.read_csv(path) if kind == ".csv" else pd.read_parquet(path)
-    except (ValueError, OSError):  # the parser's message may quote data
-        raise FormatError(f"{path} could not be read as {kind[1:]}") from None
-    if not len(table):
-        raise FormatError(f"{path} has no rows")
-    return table
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"reading {path}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def write_table(frame: Any, path: str) -> None:

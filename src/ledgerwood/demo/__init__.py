@@ -49,7 +49,7 @@ def run(output: Path, *, rows: int | None = None, say: Say = print) -> Result:
     from sklearn.metrics import roc_auc_score
 
     from ledgerwood.learners import PrivateClassifier, private_score
-    from ledgerwood.learners.frames import take_rows
+    from ledgerwood.learners.data.frames import take_rows
 
     result = Result()
     X, y, schema = load_bank()

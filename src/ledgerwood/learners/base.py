@@ -28,7 +28,7 @@ from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, o
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget
-from ledgerwood.learners.frames import raw_columns, without_unit
+from ledgerwood.learners.data.frames import raw_columns, without_unit
 from ledgerwood.learners.labels import as_numbers, trainable
 from ledgerwood.learners.planning import whole_plan
 from ledgerwood.learners.progress import watching

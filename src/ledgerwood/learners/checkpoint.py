@@ -37,6 +37,7 @@ from ledgerwood.accounting import Cost, Ledger
 from ledgerwood.accounting.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.durable import owned, read_json, sync, write_durably, write_json
+from ledgerwood.learners.units import unit_names
 from ledgerwood.mechanisms.keyed import KEY_BYTES, KeyedSource, RecordedSource, derived, fresh_key
 
 __all__ = ["Checkpoint", "digest_of", "fingerprint", "opened"]
@@ -209,7 +210,7 @@ def digest_of(arrays: Sequence[NDArray[Any] | None], key: bytes) -> str:
             continue
         state.update(f"{array.dtype.str}{array.shape}|".encode())
         plain = array.dtype.kind in "biufSUmM"
-        state.update(np.ascontiguousarray(array).view(np.uint8).data if plain else repr(array.tolist()).encode())
+        state.update(np.ascontiguousarray(array).view(np.uint8).data if plain else repr(unit_names(array)).encode())
     return state.hexdigest()
 
 

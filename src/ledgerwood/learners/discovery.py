@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Release
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import atoms
 from ledgerwood.learners.facts import Column, PublicFacts, UnitCost
 from ledgerwood.learners.schema import MOST_CATEGORIES, Atom
 from ledgerwood.mechanisms import GaussianMechanism
@@ -135,7 +136,8 @@ def log_histogram(values: NDArray[Any]) -> NDArray[np.int64]:
     >>> int(bins.sum()), int(bins[BINS // 2]), int(bins[-1])
     (4, 1, 1)
     """
-    floats = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        floats = values.astype(np.float64)
     floats = np.clip(floats[~np.isnan(floats)], -(2.0**HIGHEST) * 0.75, 2.0**HIGHEST * 0.75)
     exponents = np.frexp(floats)[1] - 1  # exact: 2**e <= |value| < 2**(e + 1)
     steps = np.where(np.abs(floats) < 2.0**LOWEST, 0, exponents - LOWEST + 1)
@@ -237,15 +239,4 @@ def value_counts(values: NDArray[Any]) -> Counter[Atom]:
     >>> value_counts(np.array([True, 1, 1.0, "a"], dtype=object))
     Counter({1: 3, 'a': 1})
     """
-    found = (value for value in values.tolist() if isinstance(value, str | int) or _is_finite(value))
-    return Counter(map(_one_form, found))
-
-
-def _one_form(value: Any) -> Atom:
-    if isinstance(value, str):
-        return str.__str__(value)
-    return int(value) if value == int(value) else float(value)
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
+    return Counter(value for value in atoms(values).tolist() if value is not None)

@@ -27,7 +27,7 @@ from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateEstimator, source_for
 from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.frames import raw_columns, take_rows
+from ledgerwood.learners.data.frames import take_rows, unit_column
 from ledgerwood.learners.labels import as_numbers, as_vector
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Receipt
@@ -168,11 +168,8 @@ def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
     y = np.asarray(y)
     if schema.unit is None:
         return X, y
-    names, values = raw_columns(X, schema.unit)
-    if schema.unit not in names:
-        raise ParameterError("X", "have the column that names the unit", schema.unit)
     key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
-    kept = keep_rows(values[names.index(schema.unit)], schema.max_rows_per_unit, key)
+    kept = keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, key)
     return take_rows(X, kept), y[kept]
 
 

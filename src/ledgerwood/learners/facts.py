@@ -13,9 +13,8 @@ from typing import Any, Literal, cast
 from ledgerwood.accounting import Cost, Plan
 from ledgerwood.accounting.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.schema import Atom, Key
+from ledgerwood.learners.schema import Atom, Key, Kind
 
-Kind = Literal["number", "category"]
 Task = Literal["classification", "regression"]
 
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = str | int
 Atom: TypeAlias = str | int | float | bool
+Kind: TypeAlias = Literal["number", "category"]
 
 FORMAT, VERSION = "ledgerwood.schema", 1
 MOST_CATEGORIES = 254
@@ -54,6 +55,9 @@ class Schema:
         Rows of a unit beyond this many are dropped by a keyed rule; costs are priced for groups of this size.
     sources
         Where a fact comes from, by column, or by the names ``"classes"``, ``"target_bounds"``, ``"rows"``.
+    kinds
+        Column to ``"number"`` or ``"category"``, where neither bounds nor categories are declared and the type of the
+        column does not tell: a CSV file has no types. Bounds or categories are then learned privately.
 
     Examples
     --------
@@ -71,19 +75,25 @@ class Schema:
     unit: Key | None = None
     max_rows_per_unit: int = 1
     sources: Mapping[Key, str] | None = None
+    kinds: Mapping[Key, Kind] | None = None
 
     def __post_init__(self) -> None:
         settle = object.__setattr__
-        for name in ("bounds", "categories", "sources"):
+        for name in ("bounds", "categories", "sources", "kinds"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise ParameterError(name, "be a mapping from columns", getattr(self, name))
         settle(self, "bounds", {_key(c): _interval(f"bounds[{c!r}]", b) for c, b in (self.bounds or {}).items()})
         settle(self, "categories", {_key(c): _categories(c, v) for c, v in (self.categories or {}).items()})
         settle(self, "sources", {_key(c): str(text) for c, text in (self.sources or {}).items()})
+        settle(self, "kinds", {_key(c): _kind(c, kind) for c, kind in (self.kinds or {}).items()})
         settle(self, "neighbours", as_neighbours(self.neighbours))
-        assert self.bounds is not None and self.categories is not None
+        assert self.bounds is not None and self.categories is not None and self.kinds is not None
         for column in self.bounds.keys() & self.categories.keys():
             raise ParameterError("schema", "give a column bounds or categories, not both", column)
+        for column in self.kinds:
+            known = "number" if column in self.bounds else "category" if column in self.categories else None
+            if known not in (None, self.kinds[column]):
+                raise ParameterError(f"kinds[{column!r}]", f"be {known!r}, as declared", self.kinds[column])
         if self.classes is not None:
             settle(self, "classes", _values("classes", self.classes))
         if self.target_bounds is not None:
@@ -96,7 +106,7 @@ class Schema:
         self._check_unit()
 
     def _check_unit(self) -> None:
-        assert self.bounds is not None and self.categories is not None
+        assert self.bounds is not None and self.categories is not None and self.kinds is not None
         if self.unit is None:
             if self.max_rows_per_unit != 1:
                 raise ParameterError(
@@ -104,8 +114,8 @@ class Schema:
                 )
             return
         _key(self.unit)
-        if self.unit in self.bounds or self.unit in self.categories:
-            raise ParameterError("unit", "be a column without bounds or categories: it is no feature", self.unit)
+        if self.unit in self.bounds or self.unit in self.categories or self.unit in self.kinds:
+            raise ParameterError("unit", "be a column without bounds, categories or kind: it is no feature", self.unit)
         if self.neighbours == "replace_one" and self.max_rows_per_unit > 1:
             raise ParameterError(
                 "max_rows_per_unit",
@@ -175,7 +185,7 @@ class Schema:
         known = {field.name for field in fields(cls)}
         for name in sorted(body.keys() - known):
             raise FormatError(f"unknown field {name!r} in a schema; this version knows {', '.join(sorted(known))}")
-        for name in ("bounds", "categories", "sources"):
+        for name in ("bounds", "categories", "sources", "kinds"):
             pairs = body.get(name) or []
             if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
                 raise FormatError(f"the field {name!r} of a schema must be a list of [column, fact] pairs")
@@ -203,6 +213,13 @@ def _key(column: Any) -> Key:
     if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
         raise ParameterError("column", "be a name or a column number", column)
     return column if isinstance(column, str) else int(column)
+
+
+def _kind(column: Key, kind: Any) -> Kind:
+    if kind not in get_args(Kind):
+        raise ParameterError(f"kinds[{column!r}]", 'be "number" or "category"', kind)
+    found: Kind = kind
+    return found
 
 
 def _count(name: str, value: Any) -> int:
@@ -242,6 +259,9 @@ def _categories(column: Key, values: Any) -> tuple[Atom, ...]:
         raise ParameterError(
             f"categories[{column!r}]", f"be at most {MOST_CATEGORIES}", len(found), "Merge the rare ones before"
         )
+    numbers = [float(value) for value in found if not isinstance(value, str)]
+    if len(set(numbers)) < len(numbers):
+        raise ParameterError(f"categories[{column!r}]", "be distinct as float64 numbers", values)
     if len({isinstance(value, str) for value in found}) > 1:
         raise ParameterError(f"categories[{column!r}]", "be all strings or all numbers", values)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.frames import raw_columns
+from ledgerwood.learners.data.frames import raw_columns
 from ledgerwood.learners.labels import as_vector
 from ledgerwood.learners.schema import MOST_CATEGORIES, Key, Schema
 from ledgerwood.learners.tables import read_columns
@@ -73,16 +73,18 @@ def _some(name: str, what: str, wrong: Any) -> list[str]:
 
 def draft(public: Any, target: Key | None, facts: Mapping[str, Any]) -> Schema:
     """Return the facts of a public table."""
-    names, values = raw_columns(public)
-    if target is not None and target not in names:
+    columns = raw_columns(public)
+    if target is not None and target not in [column.name for column in columns]:
         raise ParameterError("target", "be a column of the table", target)
     bounds: dict[Key, tuple[float, float]] = {}
     categories: dict[Key, list[Any]] = {}
     classes = facts.get("classes")
     unit = facts.get("unit")
-    for name, column in zip(names, values, strict=True):
+    for raw in columns:
+        name = raw.name
         if name == unit:
             continue
+        column = raw.cells()
         numeric = column.dtype.kind in "biuf"
         if name == target:
             if classes is None and "target_bounds" not in facts:

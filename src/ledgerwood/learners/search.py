@@ -35,7 +35,7 @@ from ledgerwood.learners.base import PrivateEstimator, source_for
 from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.evaluation import Metric, private_score
 from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.frames import raw_columns, take_rows
+from ledgerwood.learners.data.frames import take_rows, unit_column
 from ledgerwood.learners.labels import as_vector
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
@@ -326,8 +326,7 @@ def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
     if schema.unit is None:
         coins = np.random.default_rng(int.from_bytes(key, "little"))
         return np.asarray(coins.integers(4, size=rows) > 0)
-    names, values = raw_columns(X, schema.unit)
-    units = unit_names(values[names.index(schema.unit)])
+    units = unit_names(unit_column(X, schema.unit))
     side = {
         unit: hashlib.blake2b(unit.encode("utf-8", "replace"), key=key[:64], digest_size=1).digest()[0] >= 64
         for unit in set(units)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.cells import codes, floats, write_numbers
+from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
+from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns
 from ledgerwood.learners.facts import Column, Kind
-from ledgerwood.learners.frames import Values, boolean_names, is_frame, objects, raw_columns
 from ledgerwood.learners.labels import Labels, read_labels, read_target
 from ledgerwood.learners.schema import Key, Schema
 from ledgerwood.learners.trees.threads import RowThreads
@@ -81,8 +81,10 @@ class Columns:
         for column, values in zip(known, self.values, strict=True):
             if not column.is_known:
                 raise ParameterError("schema", "give bounds or categories of every column here", column.name)
-            number = column.kind == "number"
-            cells.append(np.empty(len(values), dtype=np.float32) if number else codes(values, column))
+            if column.kind == "number":
+                cells.append(np.empty(len(values), dtype=np.float32))
+            else:
+                cells.append(category_codes(values, column.categories or ()))
         numbers = [i for i, column in enumerate(known) if column.kind == "number"]
 
         def read(_: None, lo: int, hi: int) -> None:
@@ -110,47 +112,46 @@ def read_table(X: Any, schema: Schema) -> Table:
 
 
 def read_columns(X: Any, schema: Schema) -> Columns:
-    """Read names, types and shapes; values are not looked at. Raises on public facts only."""
-    names, values = raw_columns(X, schema.unit)
-    _check_names(names, schema)
+    """Read names, types and shapes, and each cell by what its column is declared to be. Raises on public facts only."""
+    raw = raw_columns(X)
+    _check_names([column.name for column in raw], schema)
     assert schema.bounds is not None and schema.categories is not None
     units, columns, kept = None, [], []
-    rows, flags = len(values[0]), boolean_names(X)
-    for name, column in zip(names, values, strict=True):
-        if name == schema.unit:
-            units = column
+    for given in raw:
+        if given.name == schema.unit:
+            units = given.ids()
             continue
-        kind, read = _kind(name, column, schema)
-        bounds = schema.bounds.get(name) or ((0.0, 1.0) if name in flags else None)
-        categories = schema.categories.get(name)
+        kind = _kind(given, schema)
+        bounds = schema.bounds.get(given.name) or ((0.0, 1.0) if given.type == "boolean" else None)
+        categories = schema.categories.get(given.name)
         columns.append(
-            Column(name, kind, bounds if kind == "number" else None, None if categories is None else tuple(categories))
+            Column(
+                given.name,
+                kind,
+                bounds if kind == "number" else None,
+                None if categories is None else tuple(categories),
+            )
         )
-        kept.append(read)
+        kept.append(_values(given, kind))
     if not columns:
-        raise ParameterError("X", "have at least one feature besides the unit", list(names))
-    return Columns(tuple(columns), tuple(kept), units, rows)
+        raise ParameterError("X", "have at least one feature besides the unit", [column.name for column in raw])
+    return Columns(tuple(columns), tuple(kept), units, len(raw[0]))
 
 
 def read_as(X: Any, columns: Sequence[Column]) -> Table:
     """Read a table with the columns of an earlier one, known by now: what predict does."""
-    names, values = raw_columns(X)
+    raw = raw_columns(X)
+    names = [column.name for column in raw]
     if is_frame(X) and names != [column.name for column in columns]:
         raise ParameterError("X", "have the columns of the fit, in their order", names[:20])
-    read = []
-    for column, raw in zip(columns, values, strict=True):
-        numeric = raw.dtype.kind in "biuf"
-        if column.kind == "number":
-            read.append(raw if numeric else floats(column.name, raw))
-        else:
-            texts = isinstance(next(iter(column.categories or ()), None), str)
-            read.append(raw if numeric and not texts else objects(raw))
-    return Columns(tuple(columns), tuple(read), None, len(values[0])).table()
+    values = tuple(_values(given, column.kind) for given, column in zip(raw, columns, strict=True))
+    return Columns(tuple(columns), values, None, len(raw[0])).table()
 
 
 def _check_names(names: Sequence[Key], schema: Schema) -> None:
-    assert schema.bounds is not None and schema.categories is not None
-    declared: list[Key] = [*schema.bounds, *schema.categories, *([] if schema.unit is None else [schema.unit])]
+    assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
+    unit = [] if schema.unit is None else [schema.unit]
+    declared: list[Key] = [*schema.bounds, *schema.categories, *schema.kinds, *unit]
     missing = [name for name in declared if name not in set(names)]
     if missing:
         numbered = all(isinstance(name, int) for name in names)
@@ -165,19 +166,28 @@ def _check_names(names: Sequence[Key], schema: Schema) -> None:
 # ---- values
 
 
-def _kind(name: Key, values: Values, schema: Schema) -> tuple[Kind, Values]:
-    """Return the kind of a column and its values in a form fit for it."""
-    assert schema.bounds is not None and schema.categories is not None
-    numeric = values.dtype.kind in "biuf"
+def _kind(given: RawColumn, schema: Schema) -> Kind:
+    """Return what a column is: as declared, otherwise by its type."""
+    assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
+    name = given.name
     if name in schema.categories:
-        texts = isinstance(schema.categories[name][0], str)
-        if numeric and texts:
-            raise ParameterError(
-                f"categories[{name!r}]", f"be numbers: the column is of type {values.dtype}", schema.categories[name]
-            )
-        return "category", values if numeric else objects(values)
-    if numeric:
-        return "number", values
-    if name in schema.bounds or isinstance(name, int):
-        return "number", floats(name, values)
-    return "category", objects(values)
+        if given.type in ("number", "boolean") and all(number(c) != number(c) for c in schema.categories[name]):
+            rule = "be numbers: the column is of a numeric type"
+            raise ParameterError(f"categories[{name!r}]", rule, schema.categories[name])
+        return "category"
+    if name in schema.bounds:
+        return "number"
+    if name in schema.kinds:
+        return schema.kinds[name]
+    if given.type in ("number", "boolean"):
+        return "number"
+    if isinstance(name, int) and given.type == "text":
+        raise ParameterError(
+            f"column {name!r}", "be declared: an array of texts does not tell what they stand for", "text",
+            f'Declare Schema(kinds={{{name!r}: "number"}}), its bounds, or its categories',
+        )  # fmt: skip
+    return "number" if isinstance(name, int) else "category"
+
+
+def _values(given: RawColumn, kind: Kind) -> Values:
+    return given.numbers() if kind == "number" else given.cells()

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 Identities: TypeAlias = NDArray[np.uint64]
 """``uint64[rows, 2]``: who each row is about. Two units of n share one with probability n**2 / 2**129."""
 _MISSING = "\0"
-"""What rows without a unit go by."""
+"""The name of rows without a unit; a name that begins with it is no other cell's text."""
+_MOST_BITS = 14_000
+"""Python refuses to write integers of more than 4300 digits in decimal."""
 
 
 def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
@@ -74,31 +76,47 @@ def record_numbers(units: Identities) -> NDArray[np.uint64]:
     return numbers
 
 
-def unit_names(units: NDArray[Any]) -> list[str]:
-    r"""Return the text that each row's unit goes by; nothing raises.
+def unit_names(units: NDArray[Any] | Sequence[Any]) -> list[str]:
+    r"""Return the text that identifies each row's unit, a function of its own cell; nothing raises.
 
-    Whole numbers go by one text however they are stored: a single missing value makes floats of a column of integers,
-    and must not rename everybody else. All kinds of missing are one unit, and no text is that unit's.
+    Whole numbers have one text however they are stored: a single missing value makes floats of a column of integers,
+    and must not rename everybody else. All kinds of missing are one unit, as is what cannot be read; no text is that
+    unit's.
 
     >>> unit_names(np.array([3, 3.0, "3", None, float("nan")], dtype=object))
     ['3', '3', '3', '\x00', '\x00']
     """
-    return [_name(value) for value in units.tolist()]
+    return [_name(value) for value in (units.tolist() if isinstance(units, np.ndarray) else units)]
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, str):
-        return _MISSING + value if value.startswith(_MISSING) else value
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    try:
+        if isinstance(value, bytes):
+            value = value.decode("utf-8")
+        if isinstance(value, str):
+            return _MISSING + value if value.startswith(_MISSING) else str.__str__(value)
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            return _MISSING
+        return _whole(value) or str(value)
+    except UnicodeDecodeError:
+        return f"{_MISSING}bytes {value.hex()}"
+    except Exception:  # whatever an object does when it is looked at
         return _MISSING
+
+
+def _whole(value: Any) -> str | None:
+    """Return the text of a whole number, the sign of what is missing for nan, None for all else."""
+    if not isinstance(value, Number):
+        return None
     try:
         if value != value:
             return _MISSING
-        if isinstance(value, Number) and value == int(value):  # type: ignore[call-overload]
-            return str(int(value))  # type: ignore[call-overload]
-    except (ArithmeticError, TypeError, ValueError):  # infinities, arrays, a decimal's signalling nan
-        pass
-    return str(value)
+        whole = int(value)  # type: ignore[call-overload]
+        if value != whole:
+            return None
+    except (ArithmeticError, ValueError):  # infinities, a decimal's signalling nan
+        return None
+    return str(whole) if whole.bit_length() < _MOST_BITS else f"{_MISSING}hex {whole:x}"
 
 
 def _digests(names: Sequence[str], key: bytes) -> Identities:

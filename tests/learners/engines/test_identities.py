@@ -81,7 +81,7 @@ def test_parts_keep_the_rows_of_memory_and_no_two_records_share_a_number(
     keep = np.concatenate(masks)
     assert np.flatnonzero(keep).tolist() == keep_rows(column, k, b"key").tolist()
     if k == 1:
-        numbers = np.concatenate([rows.kept_numbers for rows in found])
+        numbers = np.concatenate([rows.numbers[slice(None) if rows.keep is None else rows.keep] for rows in found])
         assert sorted(numbers.tolist()) == list(range(int(keep.sum())))
         alone = identities(column, b"key")
         assert numbers.tolist() == record_numbers(alone[kept(alone, 1, b"key")]).tolist()

@@ -11,7 +11,7 @@ import typer
 
 from ledgerwood.app.options import Delta, Depth, Json, Target, Trees, examples, recipe_names
 from ledgerwood.app.show import Answer
-from ledgerwood.app.tables import check_output, read_schema, read_table, write_table
+from ledgerwood.app.tables import check_output, read_schema, reading, write_table
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AUTO, LINEAR = "auto", "linear"
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", show_default=False, help="A .csv or .parquet file.")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", show_default=False, help="A .csv or .parquet file, or a folder.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="A model that train wrote.")]
 
 
@@ -62,7 +62,7 @@ def train(
         ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification or regression; read from the schema by default.")
+        str | None, typer.Option(help="classification or regression; by default as the schema says.")
     ] = None,
     recipe: Annotated[
         str,
@@ -84,24 +84,26 @@ def train(
     report: Annotated[str | None, typer.Option(metavar="FILE", help="Also write a report.")] = None,
     json: Json = False,
 ) -> None:
-    """Train a private model on a TABLE, a .csv or .parquet file.
+    """Train a private model on a TABLE: a .csv, .parquet or .arrow file, or a folder of them.
 
-    The guarantee and the plan are shown, the model holds released numbers only.
+    Each cell is read by itself, by what the schema or the file says of its column; values out of bounds are clipped,
+    and records without a usable label are left out. The guarantee and the plan are shown; the model holds released
+    numbers only.
     """
     if journal is not None and budget is not None:
         raise ParameterError("journal", "be given without a budget: the budget has a journal of its own", journal)
     for name, path in (("model", model), ("report", report), ("journal", journal)):
         check_output(name, path)
-    facts = None if schema is None else read_schema(schema)
-    rows = read_table(table)
-    if target not in rows.columns:
-        raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, list(rows.columns)))
-    X, y = rows.drop(columns=[target]), rows[target]
-    if not X.shape[1]:
-        raise FormatError(f"{table} has no column besides the target")
-    if y.isna().any():
-        raise FormatError(f"the target {target!r} has rows without a value: leave such rows out")
-    task = _task(task, facts, y)
+    from ledgerwood.learners import Schema
+    from ledgerwood.learners.data.files import open_files, read_labelled
+
+    facts = Schema() if schema is None else read_schema(schema)
+    task = _task(task, facts)
+    files = open_files(table)
+    if target not in files.names:
+        raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))
+    with reading(table) as progress:
+        X, y = read_labelled(files, target, facts, progress=progress)
     estimator = _estimator(task, recipe, trees, depth)
     estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
@@ -135,20 +137,24 @@ def train(
     answer.say(f"Written: {written}").print(as_json=json)
 
 
-def _task(asked: str | None, facts: Schema | None, y: Any) -> str:
-    """Return the task as told; text is classified; for numbers nobody can tell without being told."""
-    if asked is not None and asked not in ("classification", "regression"):
+def _task(asked: str | None, facts: Schema) -> str:
+    """Return the task as told or as the schema tells. The values of the target are not asked: they are private."""
+    if asked not in (None, "classification", "regression"):
         raise ParameterError("task", "be classification or regression", asked)
-    if asked is not None:
-        return asked
-    if facts is not None and facts.target_bounds is not None:
-        return "regression"
-    if (facts is not None and facts.classes is not None) or y.dtype.kind not in "iuf":
-        return "classification"
-    raise ParameterError(
-        "task", "be given (--task classification or regression)", None,
-        "Or declare the classes or the target_bounds in the schema",
-    )  # fmt: skip
+    if asked == "regression" and facts.classes is not None:
+        raise ParameterError("task", "be classification: the schema declares classes", asked)
+    if asked == "classification" and facts.classes is None:
+        raise ParameterError(
+            "schema", "declare the classes of a classification", None,
+            'Write them into the schema: classes = ["no", "yes"]. They are shown in the model, so they must be public',
+        )  # fmt: skip
+    if asked is None and facts.classes is None and facts.target_bounds is None:
+        raise ParameterError(
+            "schema", "declare the classes or the target_bounds", None,
+            'Write classes = ["no", "yes"] or target_bounds = [0, 100] into the schema; --task regression without '
+            "target_bounds has them learned privately",
+        )  # fmt: skip
+    return "regression" if facts.classes is None else "classification"
 
 
 def _estimator(task: str, recipe: str, trees: int | None, depth: int | None) -> Any:
@@ -174,23 +180,30 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="One column per class.")] = False,
     json: Json = False,
 ) -> None:
-    """Predict the rows of a .csv or .parquet TABLE; the columns of the model are found by name, others are left out."""
+    """Predict the rows of a TABLE, read as train reads it; the columns of the model are found by name, others are left out."""
     import pandas as pd
 
     check_output("output", output, ".csv", ".parquet", ".pq")
+    from ledgerwood.learners.data.files import open_files
+
     found = _loaded(model)
-    rows = read_table(table)
-    names = [str(name) for name in getattr(found, "feature_names_in_", rows.columns)]
-    missing = [name for name in names if name not in rows.columns]
+    files = open_files(table)
+    names = [str(name) for name in getattr(found, "feature_names_in_", files.names)]
+    missing = [name for name in names if name not in files.names]
     if missing:
         raise FormatError(f"{table} has no column {missing[0]!r}, which the model needs")
+    numbers = frozenset(str(column.name) for column in found.columns_ if column.kind == "number")
+    with reading(table) as progress:
+        rows = files.read(names, numbers=numbers, progress=progress)
+    if not len(rows):
+        raise FormatError(f"{table} has no rows")
     if probabilities:
         if not hasattr(found, "predict_proba"):
             raise ParameterError("probabilities", "be asked of a classifier", type(found).__name__)
-        values = found.predict_proba(rows[names])
+        values = found.predict_proba(rows)
         frame = pd.DataFrame(values, columns=[str(label) for label in found.classes_])
     else:
-        frame = pd.DataFrame({"prediction": found.predict(rows[names])})
+        frame = pd.DataFrame({"prediction": found.predict(rows)})
     if output is not None:
         write_table(frame, output)
         Answer({"rows": len(frame), "output": output}).say(f"{len(frame)} rows written to {output}").print(as_json=json)

@@ -43,11 +43,6 @@ class Rows:
     keep: NDArray[np.bool_] | None = field(default=None, repr=False)
     numbers: NDArray[np.uint64] | None = field(default=None, repr=False)
 
-    @property
-    def kept_numbers(self) -> NDArray[np.uint64] | None:
-        """The numbers of the rows that count."""
-        return self.numbers if self.numbers is None or self.keep is None else self.numbers[self.keep]
-
     def count(self, rows: int) -> int:
         """Return how many of a part's rows count."""
         return rows if self.keep is None else int(self.keep.sum())

@@ -14,7 +14,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.engines.grouping import Rows, grouped
 from ledgerwood.learners.engines.partitions import Partitions
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.schema import Key, Schema
 from ledgerwood.learners.tables import Columns, Table, read_columns
 
 __all__ = ["PartedColumns", "PartedTable", "engine_of", "read_parted"]
@@ -77,6 +77,16 @@ def engine_of(engine: Any, n_threads: int | None = None) -> Any:
     return engine
 
 
+def _check_unit_type(dtype: np.dtype[Any], unit: Key) -> None:
+    """Refuse ids that one missing value would round: large ones would merge, and with them the units of others."""
+    if dtype.kind in "iu" and dtype.itemsize == 8:
+        raise ParameterError(
+            f"the unit {unit!r}", "have a type that can hold missing values in a Dask frame", str(dtype),
+            "pandas makes floats of a partition's integers if one is missing, and large ids merge. Read it with "
+            'dtype_backend="pyarrow", or as text; or give the folder of Parquet files itself',
+        )  # fmt: skip
+
+
 def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> PartedColumns:
     """Read names and types of a table in parts; refuse what would need a look at all values before training."""
     sample = source.sample
@@ -87,6 +97,8 @@ def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> 
         features = [name for name in names if name != source.target]
         sample = sample.select(features) if hasattr(sample, "select") else sample[features]
     found = read_columns(sample, schema)
+    if source.types_vary and schema.unit is not None and isinstance(found.units, np.ndarray):
+        _check_unit_type(found.units.dtype, schema.unit)
     unknown = [column.name for column in found.columns if not column.is_known]
     if unknown:
         raise ParameterError("schema", "declare bounds or categories of every column of a table in parts", unknown)

@@ -1,4 +1,4 @@
-"""A table in parts that need not fit in memory: Parquet files, an Arrow dataset, a Dask frame or array, or frames.
+"""A table in parts that need not fit in memory: Parquet or CSV files, a Dask frame or array, or frames.
 
 Column names, types and row counts are read beforehand (public facts, as for a table in memory); values are read part
 by part, and again whenever a worker has to. A file that changes in between is an error: two answers would speak of
@@ -8,16 +8,18 @@ two tables. A part never shows its rows when it is printed: clusters log and dis
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.csv_text import blocks, header
+from ledgerwood.learners.data.files import open_files, text_table
 
 __all__ = [
+    "CsvPart",
     "DelayedPart",
     "FramePart",
     "LazyPart",
@@ -102,17 +104,55 @@ class ParquetPart:
         """Read the rows, all columns or some; refuse a file that has changed."""
         from pyarrow import parquet
 
-        now = os.stat(self.path)
-        if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
-            raise ParameterError(
-                "file", "not change during a training", self.path, "Write a new folder and start again"
-            )
+        _refuse_changed(self.path, self.size, self.modified)
         return parquet.ParquetFile(self.path).read_row_groups(list(self.groups), columns)
+
+    def head(self) -> Any:
+        """Return a row or two, for the types of the columns."""
+        import pyarrow
+        from pyarrow import parquet
+
+        opened = parquet.ParquetFile(self.path)
+        return pyarrow.Table.from_batches([next(opened.iter_batches(2, row_groups=list(self.groups)))])
+
+
+@dataclass(frozen=True)
+class CsvPart:
+    """Some records of a CSV file, as it was when the table was opened; all cells are texts."""
+
+    path: str
+    names: tuple[str, ...] = field(repr=False)
+    start: int
+    stop: int
+    rows: int
+    size: int
+    modified: int
+
+    def load(self, columns: list[Any] | None = None) -> Any:
+        """Read the rows, all columns or some; refuse a file that has changed."""
+        import pyarrow
+
+        _refuse_changed(self.path, self.size, self.modified)
+        wanted = self.names if columns is None else columns
+        read = blocks(self.path, self.start, self.stop)
+        return pyarrow.concat_tables([text_table(block, self.names, wanted) for block in read])
+
+    def head(self) -> Any:
+        """Return a row or two, for the types of the columns."""
+        return text_table(next(blocks(self.path, self.start, self.stop)), self.names, self.names).slice(0, 2)
+
+
+def _refuse_changed(path: str, size: int, modified: int) -> None:
+    now = os.stat(path)
+    if (now.st_size, now.st_mtime_ns) != (size, modified):
+        raise ParameterError("file", "not change during a training", path, "Write a new folder and start again")
 
 
 @dataclass(frozen=True)
 class Partitions:
     """Parts of one table, and which column is the target.
+
+    ``sample`` has the names and types of the columns; ``types_vary`` says that parts may have others.
 
     Examples
     --------
@@ -126,6 +166,7 @@ class Partitions:
     parts: tuple[Any, ...]
     target: str | None
     sample: Any = field(repr=False)
+    types_vary: bool = False
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -146,51 +187,39 @@ class Partitions:
         return cls(tuple(FramePart(frame) for frame in kept), target, _head(kept[0]))
 
     @classmethod
-    def of_parquet(
-        cls, folder: str | os.PathLike[str], target: str | None = None, *, part_rows: int = 1 << 20
-    ) -> Partitions:
-        """Open a Parquet file or a folder of them, in parts of about ``part_rows`` rows."""
-        here = Path(folder)
-        files = [here] if here.is_file() else sorted(here.rglob("*.parquet"))
-        return cls.of_files(files, target, part_rows=part_rows)
-
-    @classmethod
     def of_files(
-        cls, files: Sequence[str | os.PathLike[str]], target: str | None = None, *, part_rows: int = 1 << 20
+        cls,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        target: str | None = None,
+        *,
+        part_rows: int = 1 << 20,
     ) -> Partitions:
-        """Open Parquet files, in their order; those without rows are left out."""
-        import pyarrow
-        from pyarrow import parquet
+        """Open a Parquet or CSV file, a folder of them, or several in their order, in parts of about ``part_rows`` rows.
 
-        parts, types, sample = [], [], None
-        for file in files:
-            opened, now = parquet.ParquetFile(file), os.stat(file)
-            types.append((str(file), {field.name: str(field.type) for field in opened.schema_arrow}))
-            groups: list[int] = []
-            rows = 0
-            for group in range(opened.num_row_groups):
-                groups.append(group)
-                rows += opened.metadata.row_group(group).num_rows
-                if rows >= part_rows or group == opened.num_row_groups - 1:
-                    if rows:
-                        parts.append(ParquetPart(str(file), tuple(groups), rows, now.st_size, now.st_mtime_ns))
-                    groups, rows = [], 0
-            if sample is None and opened.metadata.num_rows:
-                sample = next(opened.iter_batches(batch_size=2))
+        Empty parts are left out. Records of CSV files are counted here, which reads the files once.
+        """
+        files = open_files(path)
+        if files.format == "arrow":
+            raise ParameterError("X", "be Parquet or CSV files", files.paths[0], "Write the table as Parquet")
+        split = _parquet_parts if files.format == "parquet" else _csv_parts
+        parts = [part for file in files.paths for part in split(file, part_rows)]
         if not parts:
-            raise ParameterError("X", "be a Parquet file or a folder of them, with rows", [str(f) for f in files[:3]])
-        _same_columns(types)
-        return cls(tuple(parts), target, pyarrow.Table.from_batches([sample]))
+            raise ParameterError("X", "have at least one row", [str(file) for file in files.paths[:3]])
+        return cls(tuple(parts), target, parts[0].head())
 
     @classmethod
     def of_dask(cls, frame: Any, target: str | None = None) -> Partitions:
-        """Take a Dask data frame, partition by partition; each is computed where and when it is needed."""
+        """Take a Dask data frame, partition by partition; each is computed where and when it is needed.
+
+        The types of its columns are those that Dask has on record. A partition may come with others: pandas makes
+        floats of integers where one is missing.
+        """
         delayed = frame.to_delayed()
         counts = frame.map_partitions(len).compute().tolist()
         parts = tuple(DelayedPart(piece, int(n)) for piece, n in zip(delayed, counts, strict=True) if n)
         if not parts:
             raise ParameterError("X", "have at least one row", 0)
-        return cls(parts, target, frame.head(2, npartitions=-1))
+        return cls(parts, target, frame._meta_nonempty, types_vary=True)
 
     @classmethod
     def of_arrays(cls, X: Any, y: Any) -> Partitions:
@@ -206,6 +235,34 @@ class Partitions:
         pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), X.chunks[0], strict=True)
         parts = tuple(DelayedPart(delayed(_pair)(a, b), int(n)) for a, b, n in pairs if n)
         return cls(parts, None, np.zeros((1, X.shape[1]), dtype=X.dtype))
+
+
+def _parquet_parts(file: str, part_rows: int) -> Iterator[ParquetPart]:
+    from pyarrow import parquet
+
+    opened, now = parquet.ParquetFile(file), os.stat(file)
+    groups: list[int] = []
+    rows = 0
+    for group in range(opened.num_row_groups):
+        groups.append(group)
+        rows += opened.metadata.row_group(group).num_rows
+        if rows >= part_rows or group == opened.num_row_groups - 1:
+            if rows:
+                yield ParquetPart(file, tuple(groups), rows, now.st_size, now.st_mtime_ns)
+            groups, rows = [], 0
+
+
+def _csv_parts(file: str, part_rows: int) -> Iterator[CsvPart]:
+    names, start = header(file)
+    now = os.stat(file)
+    rows, stop = 0, start
+    for block in blocks(file, start):
+        rows, stop = rows + block.records, block.start + len(block.data)
+        if rows >= part_rows:
+            yield CsvPart(file, tuple(names), start, stop, rows, now.st_size, now.st_mtime_ns)
+            rows, start = 0, stop
+    if rows:
+        yield CsvPart(file, tuple(names), start, stop, rows, now.st_size, now.st_mtime_ns)
 
 
 def _pair(features: Any, labels: Any) -> tuple[Any, Any]:
@@ -242,7 +299,7 @@ def as_table(X: Any, target: str | None = None) -> Partitions:
     if isinstance(X, Partitions):
         return X
     if isinstance(X, str | os.PathLike):
-        return Partitions.of_parquet(X, target)
+        return Partitions.of_files(X, target)
     if hasattr(X, "get_fragments"):
         return Partitions.of_files([fragment.path for fragment in X.get_fragments()], target)
     return Partitions.of_dask(X, target)

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.checkpoint import digest_of
-from ledgerwood.learners.engines.partitions import ParquetPart
+from ledgerwood.learners.data.files import usable_labels
+from ledgerwood.learners.data.frames import raw_columns, raw_vector
+from ledgerwood.learners.engines.grouping import Rows
+from ledgerwood.learners.engines.partitions import CsvPart, ParquetPart
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.frames import raw_columns
 from ledgerwood.learners.schema import Atom, Key
-from ledgerwood.learners.tables import Labels, Table, read_as, read_labels, read_target
+from ledgerwood.learners.tables import Labels, Table, read_as
 from ledgerwood.learners.units import Identities, identities
 
 __all__ = ["part_digest", "read_part", "unit_identities"]
@@ -26,26 +27,29 @@ def read_part(
     target: str,
     classes: tuple[Atom, ...] | None,
     bounds: tuple[float, float] | None,
-    keep: NDArray[np.bool_] | None = None,
+    rows: Rows,
 ) -> tuple[Table, Labels]:
-    """Load a part and return its cells and labels; of the rows only those to ``keep``, if some are left out."""
+    """Load a part and return the cells and labels of the rows that count and have a label that can be used."""
     loaded = part.load()
-    names = [column.name for column in columns]
-    features, y = _features(loaded, names), np.asarray(loaded[1] if isinstance(loaded, tuple) else loaded[target])
-    table = read_as(features, columns)
+    table = read_as(_features(loaded, [column.name for column in columns]), columns)
     if len(table) != part.rows:
         raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
-    if keep is not None:
-        table, y = Table(table.columns, tuple(cells[keep] for cells in table.cells), int(keep.sum())), y[keep]
-    return table, read_labels(y, classes) if bounds is None else read_target(y, bounds)
+    y = raw_vector(loaded[1]) if isinstance(loaded, tuple) else raw_columns(_features(loaded, [target]))[0]
+    labels, keep = usable_labels(y, classes)
+    if rows.keep is not None:
+        labels, keep = labels[rows.keep[keep]], keep & rows.keep
+    numbers = None if rows.numbers is None else rows.numbers[keep]
+    cells = table.cells if keep.all() else tuple(cells[keep] for cells in table.cells)
+    kept = Table(table.columns, cells, len(labels), numbers)
+    return kept, Labels(labels, classes) if bounds is None else Labels(np.clip(labels, *bounds), bounds=bounds)
 
 
 def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:
     """Return whom the rows of a part are about, by the column that names the unit of privacy."""
-    loaded = part.load([unit]) if isinstance(part, ParquetPart) else part.load()
+    loaded = part.load([unit]) if isinstance(part, ParquetPart | CsvPart) else part.load()
     if isinstance(loaded, tuple):
         return identities(np.asarray(loaded[0][:, int(unit)]), key)
-    return identities(raw_columns(_features(loaded, [unit]), unit)[1][0], key)
+    return identities(raw_columns(_features(loaded, [unit]))[0].ids(), key)
 
 
 def part_digest(part: Any, key: bytes) -> str:
@@ -53,7 +57,7 @@ def part_digest(part: Any, key: bytes) -> str:
     loaded = part.load()
     if isinstance(loaded, tuple):
         return digest_of([np.asarray(array) for array in loaded], key)
-    return digest_of(raw_columns(loaded)[1], key)
+    return digest_of([column.ids() for column in raw_columns(loaded)], key)
 
 
 def _features(loaded: Any, names: Sequence[Key]) -> Any:

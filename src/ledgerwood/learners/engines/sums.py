@@ -19,6 +19,7 @@ from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.reading import read_part
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import Atom
+from ledgerwood.learners.tables import Table
 from ledgerwood.learners.trees.local import LocalAggregator
 from ledgerwood.learners.trees.seam import Channel, Edges, PartialTree, Sample, Structure, Task, Tree
 from ledgerwood.learners.trees.settings import Settings
@@ -83,24 +84,21 @@ class TreeRecords:
     bounds: tuple[float, float] | None = None
     rows: Rows = field(default_factory=Rows)
 
-    def read(self) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int32]]:
-        """Load the part and return its cells and integer labels."""
+    def read(self) -> tuple[Table, NDArray[np.int32]]:
+        """Load the part and return its rows and integer labels."""
         from ledgerwood.learners.boosting import integer_labels
 
-        table, labels = read_part(self.part, self.columns, self.target, self.classes, self.bounds, self.rows.keep)
-        return table.cells, integer_labels(labels, self.settings)
+        table, labels = read_part(self.part, self.columns, self.target, self.classes, self.bounds, self.rows)
+        return table, integer_labels(labels, self.settings)
 
     def open(self, n_threads: int | None = None, empty: Empty | None = None) -> LocalAggregator:
         """Load the part into memory, or code it into files."""
         if empty is not None:
             return _SpilledPart(self, n_threads, empty)
-        cells, labels = self.read()
-        return LocalAggregator(cells, labels, n_threads=n_threads, **self.numbering)
-
-    @property
-    def numbering(self) -> dict[str, Any]:
-        """How samples number the records."""
-        return {"first_record": self.first_record, "numbers": self.rows.kept_numbers}
+        table, labels = self.read()
+        return LocalAggregator(
+            table.cells, labels, n_threads=n_threads, first_record=self.first_record, numbers=table.numbers
+        )
 
 
 class _SpilledPart(LocalAggregator):
@@ -108,17 +106,24 @@ class _SpilledPart(LocalAggregator):
 
     def __init__(self, records: TreeRecords, n_threads: int | None, empty: Empty) -> None:
         self._source = records
-        cells, labels = records.read()
+        table, labels = records.read()
         kept = empty(labels.shape, dtype=np.int32)
         kept[:] = labels
-        super().__init__(cells, kept, n_threads=n_threads, empty=empty, **records.numbering)
+        super().__init__(
+            table.cells,
+            kept,
+            n_threads=n_threads,
+            empty=empty,
+            first_record=records.first_record,
+            numbers=table.numbers,
+        )
         self._forget_columns()
 
     def _forget_columns(self) -> None:
         self._columns = [np.empty(0, dtype=column.dtype) for column in self._columns]
 
     def bin(self, edges: Edges) -> None:
-        self.use_columns(self._source.read()[0])
+        self.use_columns(self._source.read()[0].cells)
         super().bin(edges)
         self._forget_columns()
 

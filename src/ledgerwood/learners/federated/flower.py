@@ -47,15 +47,13 @@ def node_from(path: str | Path) -> Node:
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / facts["identity"]).read_text().strip()))
 
     def party() -> Party:
-        import pandas as pd
-
+        from ledgerwood.learners.data.files import open_files, read_labelled
         from ledgerwood.learners.federated.party import Party
 
-        file = here / facts["data"]
-        frame = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        X, y = read_labelled(open_files(here / facts["data"]), facts["target"], task.schema, columns=task.columns)
         ledger = here / facts["ledger"]
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
-        return Party(task, frame[list(task.columns)], frame[facts["target"]].to_numpy(), ledger=opened)
+        return Party(task, X, y, ledger=opened)
 
     return Node(task, int(facts["number"]), identity, party, Once(here / "rounds"))
 

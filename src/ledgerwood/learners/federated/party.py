@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.files import usable_labels
+from ledgerwood.learners.data.frames import raw_vector
 from ledgerwood.learners.federated.lockstep import Question, Step, step
 from ledgerwood.learners.federated.noise import PassedOn, SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.tables import read_columns, read_labels, read_target
+from ledgerwood.learners.tables import Labels, read_columns
 from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = ["Party"]
@@ -29,7 +31,8 @@ class Party:
     task
         The public facts that all agreed on.
     X, y
-        This party's rows. Values never raise: they are clipped or binned by the schema.
+        This party's rows. Values never raise: they are clipped or binned by the schema, and a record whose label is no
+        declared class, or no finite number, counts as absent.
     ledger
         Pays for every attempt of every round, failed ones too; by default one that follows ``task.plan``.
 
@@ -51,10 +54,13 @@ class Party:
             rule = f"have the columns of the task, {list(task.columns)}, in this order"
             raise ParameterError("X", rule, [c.name for c in columns.columns])
         bounds = task.schema.target_bounds
-        given = np.asarray(y)
-        labels = read_labels(given, task.schema.classes) if bounds is None else read_target(given, bounds)
-        self._count = len(given)
-        self._rows = task.job.rows(columns.table(), labels)
+        values, keep = usable_labels(raw_vector(y), task.schema.classes)
+        if len(keep) != columns.rows:
+            raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(keep))
+        classes = task.schema.classes
+        labels = Labels(values, tuple(classes)) if classes else Labels(np.clip(values, *bounds), bounds=bounds)
+        self._count = columns.rows
+        self._rows = task.job.rows(columns.take(np.flatnonzero(keep)).table(), labels)
 
     def step(self, answers: Sequence[Ints]) -> Step:
         """Return the next round's questions with this party's exact sums. They must not leave the party as they are."""

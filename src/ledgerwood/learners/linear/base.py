@@ -81,7 +81,7 @@ class LinearModel(PartedEstimator):
         """Return who answers for the records of this fit."""
         if isinstance(table, PartedTable):
             about = encoder, table.target, labels.classes, labels.bounds
-            records = [LinearRecords(part, *about, rows.keep) for part, _, rows in table.parts()]
+            records = [LinearRecords(part, *about, rows) for part, _, rows in table.parts()]
             return LinearParts(self._engine.sums(records), encoder.width)
         return encoded_rows(encoder, table, labels)
 

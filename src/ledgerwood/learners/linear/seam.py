@@ -8,12 +8,13 @@ federation. Answers are exact integers, so those of several parts are simply add
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.engines.grouping import Rows as PartRows
 from ledgerwood.learners.engines.reading import read_part
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.rows import GRADIENT_ONE, Ints, Rows
@@ -92,8 +93,8 @@ class LinearRecords:
         The name of the label's column.
     classes, bounds
         The label values, or the target's bounds.
-    keep
-        The rows that count; None for all.
+    rows
+        Which of its rows count.
 
     Examples
     --------
@@ -112,11 +113,11 @@ class LinearRecords:
     target: str
     classes: tuple[Atom, ...] | None = None
     bounds: tuple[float, float] | None = None
-    keep: NDArray[np.bool_] | None = None
+    rows: PartRows = field(default_factory=PartRows)
 
     def open(self, n_threads: int | None = None, empty: Empty | None = None) -> Rows:
         """Load the part and return its rows, in memory or in files; their threads are the process's own."""
-        table, labels = read_part(self.part, self.encoder.columns, self.target, self.classes, self.bounds, self.keep)
+        table, labels = read_part(self.part, self.encoder.columns, self.target, self.classes, self.bounds, self.rows)
         rows = encoded_rows(self.encoder, table, labels)
         return rows if empty is None else _spilled(rows, empty)
 

@@ -7,7 +7,6 @@ an undeclared category becomes the reserved one. No cell raises.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import atoms, category_codes, numbers
+from ledgerwood.learners.data.frames import RawColumn
+from ledgerwood.learners.schema import Atom
 from ledgerwood.mechanisms.local import (
     AdjMap,
     DistanceProfile,
@@ -173,8 +175,7 @@ class OrderedColumn:
 class NominalColumn:
     """A column without order: one-hot bits, each flipped by unary encoding (P1 §6.3).
 
-    Missing cells and undeclared categories share one reserved category, the last bit. An integer category is also
-    found by its text, as a CSV file has it.
+    Missing cells and undeclared categories share one reserved category, the last bit.
 
     >>> column = NominalColumn("sex", ("female", "male"), epsilon=1.0)
     >>> column.names, column.encode(["male", None]).tolist()
@@ -182,12 +183,14 @@ class NominalColumn:
     """
 
     name: Hashable
-    categories: tuple[Hashable, ...]
+    categories: tuple[Atom, ...]
     epsilon: float
 
     def __post_init__(self) -> None:
         if not self.categories or len(set(self.categories)) != len(self.categories):
             raise ParameterError("domain", "list different categories, at least one", self.categories)
+        if not all(isinstance(category, str | int | float) for category in self.categories):
+            raise ParameterError("domain", "list categories that are texts, numbers or booleans", self.categories)
         object.__setattr__(self, "epsilon", self.mechanism.epsilon)
 
     @property
@@ -212,10 +215,8 @@ class NominalColumn:
 
     def encode(self, cells: Any) -> Codes:
         """The number of each cell's category; the reserved one is the last."""
-        other, lookup = len(self.categories), dict[Hashable, int]()
-        lookup.update({str(category): i for i, category in enumerate(self.categories) if isinstance(category, int)})
-        lookup.update({category: i for i, category in enumerate(self.categories)})
-        return np.array([_find(lookup, cell, other) for cell in np.asarray(cells).tolist()], dtype=np.int64)
+        values = cells.cells() if isinstance(cells, RawColumn) else atoms(cells)
+        return category_codes(values, self.categories).astype(np.int64)
 
     def snap(self, cells: Any) -> Floats:
         """One-hot bits without noise, one row for each output column."""
@@ -285,26 +286,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _find(lookup: dict[Hashable, int], cell: Any, other: int) -> int:
-    try:
-        return lookup.get(cell, other)
-    except TypeError:  # a list in a cell: no category
-        return other
-
-
-def read_numbers(cells: Any) -> Floats:
+def read_numbers(cells: RawColumn | Sequence[Any] | NDArray[Any]) -> Floats:
     """Cells as doubles, whatever they hold; what is no number counts as missing."""
-    array = np.asarray(cells)
-    if array.dtype.kind in "biuf":
-        with np.errstate(all="ignore"):
-            return array.astype(np.float64)
-    if array.dtype.kind in "OUS":
-        return np.array([_number(cell) for cell in array.tolist()], dtype=np.float64)
-    raise ParameterError("X", "hold numbers where bounds are declared", f"<{array.dtype}>")
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+    return (cells.numbers() if isinstance(cells, RawColumn) else numbers(cells)).astype(np.float64)

@@ -127,8 +127,8 @@ class VerticalModel:
 
 def own_features(X: Any, names: tuple[Any, ...]) -> Any:
     """Party A's columns as numbers; text columns must be encoded before."""
-    cells = [np.asarray(column) for column in columns_of(X, names)]
-    wrong = [name for name, column in zip(names, cells, strict=True) if column.dtype.kind not in "biuf"]
+    columns = columns_of(X, names)
+    wrong = [name for name, column in zip(names, columns, strict=True) if column.type == "text"]
     if wrong:
         raise ParameterError("X", "have numeric columns for the learner", wrong, "Encode categories first.")
-    return np.column_stack([column.astype(np.float32) for column in cells])
+    return np.column_stack([column.numbers().astype(np.float32) for column in columns])

@@ -1,0 +1,99 @@
+"""Compiled loops that frame CSV text: records, fields and their bytes.
+
+The grammar is that of RFC 4180, read so that nothing is an error: a field that begins with a quote ends at the next
+quote that is not doubled, and what follows that quote up to the comma belongs to it too; a quote elsewhere is a
+character like any other; records end at LF, CR or CR LF; lines without any character are no records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+__all__ = ["copy_fields", "field_places", "record_ends"]
+
+_QUOTE, _COMMA, _LF, _CR = 34, 44, 10, 13
+_BEGIN, _PLAIN, _QUOTED, _CLOSED, _FIELD_END, _RECORD_END = range(6)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _next(state: int, c: int) -> int:
+    """Return where a character leads: from the beginning of a field, inside one, inside quotes, or after them."""
+    if state == _QUOTED:
+        return _CLOSED if c == _QUOTE else _QUOTED
+    if c == _COMMA:
+        return _FIELD_END
+    if c == _LF or c == _CR:
+        return _RECORD_END
+    return _QUOTED if c == _QUOTE and state != _PLAIN else _PLAIN  # after a closing quote: a doubled one
+
+
+@njit(cache=True, nogil=True)
+def record_ends(data: Any, final: bool, most: int) -> tuple[int, int]:
+    """Return how many records are complete, up to ``most``, and where the last of them ends.
+
+    ``final``: nothing follows the data, so the last record needs no end of line.
+    """
+    state, records, line, at, size = _BEGIN, 0, 0, 0, len(data)
+    while at < size and records < most:
+        state = _next(state, data[at])
+        if state == _FIELD_END:
+            state = _BEGIN
+        elif state == _RECORD_END:
+            if data[at] == _CR and at + 1 == size and not final:
+                break  # its LF may follow
+            records += at > line
+            at += data[at] == _CR and at + 1 < size and data[at + 1] == _LF
+            line, state = at + 1, _BEGIN
+        at += 1
+    if final and line < size and records < most:
+        return records + 1, size
+    return records, line
+
+
+@njit(cache=True, nogil=True)
+def field_places(data: Any, starts: Any, stops: Any) -> None:
+    """Write where each field of each record begins and stops, its quotes included.
+
+    A record with too few fields has empty ones for the rest; of one with too many the surplus is left out.
+    ``starts`` and ``stops`` are zero before, ``int64[columns, records]``.
+    """
+    columns = starts.shape[0]
+    state, record, field, start, line, at, size = _BEGIN, 0, 0, 0, 0, 0, len(data)
+    while at <= size:
+        state = _next(state, data[at]) if at < size else _RECORD_END
+        if state == _FIELD_END or (state == _RECORD_END and at > line):
+            if field < columns:
+                starts[field, record], stops[field, record] = start, at
+            field += 1
+            start = at + 1
+        if state == _RECORD_END:
+            if at > line:
+                record, field = record + 1, 0
+            if at + 1 < size and data[at] == _CR and data[at + 1] == _LF:
+                at += 1
+            start = line = at + 1
+        if state == _FIELD_END or state == _RECORD_END:
+            state = _BEGIN
+        at += 1
+
+
+@njit(cache=True, nogil=True)
+def copy_fields(data: Any, starts: Any, stops: Any, offsets: Any, out: Any) -> None:
+    """Write the contents of fields one after the other, without their quotes, and where each begins."""
+    size = 0
+    for row in range(len(starts)):
+        offsets[row] = size
+        if starts[row] == stops[row] or data[starts[row]] != _QUOTE:
+            for at in range(starts[row], stops[row]):
+                out[size] = data[at]
+                size += 1
+            continue
+        state = _BEGIN
+        for at in range(starts[row], stops[row]):
+            before, state = state, _next(state, data[at])
+            if before != _BEGIN and state != _CLOSED:  # neither the opening quote nor one that closes
+                out[size] = data[at]
+                size += 1
+    offsets[len(starts)] = size

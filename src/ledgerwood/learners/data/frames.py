@@ -1,0 +1,314 @@
+"""What came in: the columns of anything that is a table in memory.
+
+Only names, types and shapes are looked at here, and only they raise: they are public facts. Values are converted cell
+by cell (:mod:`.cells`) once the schema has told what each column is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import Values, atoms, numbers, numbers_of_text, texts_of
+from ledgerwood.learners.schema import Key
+
+__all__ = ["RawColumn", "is_frame", "raw_columns", "raw_vector", "take_rows", "unit_column", "without_unit"]
+
+Type = Literal["number", "boolean", "text", "mixed"]
+"""What the type of a column says: ``mixed`` says nothing, each cell may hold anything."""
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A column as it came: its name, its public type, and its cells.
+
+    >>> [column] = raw_columns([["7"], [None]])
+    >>> column.type, column.numbers().tolist(), column.cells().tolist()
+    ('mixed', [7.0, nan], ['7', None])
+    """
+
+    name: Key
+    type: Type
+    source: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def numbers(self) -> Values:
+        """Return an array of a numeric type; what is missing or no number is nan."""
+        if isinstance(self.source, np.ndarray | tuple):
+            return numbers(self.source)
+        if self.type == "text" and (arrow := _arrow(self.source)) is not None:
+            return numbers_of_text(arrow)
+        return numbers(self.source.to_list()) if self.type in ("text", "mixed") else _native_numbers(self.source)
+
+    def cells(self) -> Values:
+        """Return an array of a numeric type, or of objects that are text, finite numbers or None."""
+        if self.type in ("number", "boolean"):
+            return self.numbers()
+        return atoms(self._objects())
+
+    def ids(self) -> Values:
+        """Return the cells without any rounding, in a form that tells units apart.
+
+        One null must not make floats of large integers: units would merge by rounding, and a single record would decide
+        which rows of all the others are kept. Nor may decimals become floats.
+        """
+        if self.type in ("text", "mixed"):
+            return self._objects()
+        if isinstance(self.source, np.ndarray):
+            return self.source
+        dtype = self.source.dtype
+        exact = dtype.is_decimal() or (dtype.is_integer() and self.source.null_count())
+        return _objects(self.source.to_list()) if exact else self.numbers()
+
+    def _objects(self) -> Values:
+        if isinstance(self.source, np.ndarray | tuple):
+            return _objects(list(self.source))
+        arrow = _arrow(self.source)
+        return _objects(self.source.to_list()) if arrow is None else texts_of(arrow)
+
+
+def raw_columns(X: Any) -> list[RawColumn]:
+    """Return the columns of anything that is a table."""
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        _refuse_what_is_no_table(X)
+        if isinstance(X, list | tuple):
+            return _from_rows(X)
+        return _from_frame(X) if is_frame(X) else _from_array(X)
+    except DuplicateError:
+        raise ParameterError("X", "have distinct column names", "repeated names", "Rename them") from None
+
+
+def raw_vector(y: Any) -> RawColumn:
+    """Return labels, in an array, a list or a series, as a column.
+
+    >>> raw_vector(["yes", 1]).cells().tolist()
+    ['yes', 1]
+    """
+    if isinstance(y, list | tuple):
+        return RawColumn(0, "mixed", tuple(y))
+    import narwhals.stable.v2 as nw
+
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return RawColumn(0, _type(series, "y"), series)
+    return _from_array(np.reshape(y, (-1, 1)))[0]
+
+
+def is_frame(X: Any) -> bool:
+    """Pandas, polars, Arrow and their like; not arrays or lists."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    import narwhals.stable.v2 as nw
+
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
+def unit_column(X: Any, unit: Key) -> Values:
+    """Return the ids of the units of all rows."""
+    found = [column for column in raw_columns(X) if column.name == unit]
+    if not found:
+        raise ParameterError("X", "have the column that names the unit", unit)
+    return found[0].ids()
+
+
+def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any:
+    """Return X without the column that names the unit: it is no feature. At predict it may be there or not."""
+    if unit is None:
+        return X
+    if is_frame(X):
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        return frame.drop(unit).to_native() if unit in frame.columns else X
+    if not isinstance(unit, int):
+        return X
+    if isinstance(X, list | tuple):
+        return [_without(row, unit) if len(row) != n_features else row for row in X]
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
+    if array.ndim != 2 or array.shape[1] == n_features:
+        return X
+    return array[:, [j for j in range(array.shape[1]) if j != unit]]
+
+
+def _without(row: Sequence[Any], place: int) -> list[Any]:
+    return [*row[:place], *row[place + 1 :]]
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
+    places = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if isinstance(X, list | tuple):
+        return [X[i] for i in places.tolist()]
+    if not is_frame(X):
+        return (X if isinstance(X, np.ndarray) else np.asarray(X))[places]
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
+
+
+def _objects(values: list[Any]) -> Values:
+    """Return values one by one, lists among them too, as an array of objects."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+# ---- what is no table
+
+
+def _refuse_what_is_no_table(X: Any) -> None:
+    from scipy.sparse import issparse
+
+    if issparse(X):
+        raise _sparse("X.toarray()")
+    if isinstance(X, np.ndarray | list | tuple):
+        return
+    import narwhals.stable.v2 as nw
+
+    found = nw.from_native(X, allow_series=True, pass_through=True)
+    kind = type(X).__name__
+    if isinstance(found, nw.LazyFrame):
+        raise ParameterError("X", "be a table in memory", kind, "Collect it: X.collect(), X.compute()")
+    if isinstance(found, nw.Series):
+        raise ValueError(f"X must be a table with rows and columns, got a {kind}. Reshape your data: X.to_frame()")
+    if isinstance(X, Mapping):
+        raise ParameterError("X", "be a table", kind, "Make one: pandas.DataFrame(X)")
+    if kind == "RecordBatch":
+        raise ParameterError("X", "be a table", kind, "Make one: pyarrow.Table.from_batches([X])")
+
+
+def _sparse(way_out: str) -> TypeError:
+    return TypeError(
+        "X is sparse, and private learners need dense data: whether a cell is stored is data too. "
+        f"Use {way_out}, and declare bounds with a Schema"
+    )
+
+
+def _raise_empty(rows: int, columns: int) -> None:
+    what = "feature(s)" if columns == 0 else "sample(s)"
+    raise ValueError(f"X has 0 {what} (shape=({rows}, {columns})) while a minimum of 1 is required.")
+
+
+# ---- data frames
+
+
+def _from_frame(X: Any) -> list[RawColumn]:
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    names = [_name(name) for name in frame.columns]
+    if not names or not len(frame):
+        _raise_empty(len(frame), len(names))
+    return [
+        RawColumn(name, _type(series, name), series) for series, name in zip(frame.iter_columns(), names, strict=True)
+    ]
+
+
+def _name(name: Any) -> Key:
+    if isinstance(name, str):
+        return name
+    if isinstance(name, bool) or not isinstance(name, int | np.integer):
+        hint = "Rename them: df.columns = [str(name) for name in df.columns]"
+        raise ParameterError("X", "have columns named by strings or whole numbers", type(name).__name__, hint)
+    return int(name)
+
+
+def _type(series: Any, name: Key) -> Type:
+    import narwhals.stable.v2 as nw
+
+    dtype = series.dtype
+    native = series.to_native()
+    own = str(getattr(native, "dtype", None) or getattr(native, "type", dtype))
+    if own == "object":  # what narwhals calls it depends on the values
+        return "mixed"
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype.is_numeric():
+        return "number"
+    if dtype == nw.String:
+        return "text"
+    if dtype in (nw.Categorical, nw.Enum, nw.Object) or own.lower() in ("null", "null[pyarrow]"):
+        return "mixed"
+    if own.lower().startswith("sparse"):
+        raise _sparse("df.sparse.to_dense()")
+    raise ParameterError(
+        f"column {name!r}",
+        "hold numbers, booleans or text",
+        own if dtype == nw.Unknown else str(dtype),
+        "Convert it before: a date to a number of days, a list to several columns",
+    )
+
+
+def _native_numbers(series: Any) -> Values:
+    """A column of numbers or booleans; nulls become nan."""
+    import narwhals.stable.v2 as nw
+
+    if series.dtype.is_numeric() and not series.dtype.is_decimal():
+        values = np.asarray(series.to_numpy())
+        if values.dtype.kind in "iuf":
+            return numbers(values)
+    return np.asarray(series.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _arrow(series: Any) -> Any:
+    """The Arrow column behind a series of texts if there is one: it may hold bytes that are no UTF-8."""
+    native = series.to_native()
+    if type(native).__module__.startswith("pyarrow"):
+        return native
+    dtype = getattr(native, "dtype", None)
+    if type(dtype).__name__ == "ArrowDtype" or getattr(dtype, "storage", None) == "pyarrow":
+        return native.array.__arrow_array__()
+    return None
+
+
+# ---- lists and arrays
+
+
+def _from_rows(X: Sequence[Any]) -> list[RawColumn]:
+    """Lists have no type: each cell is read by itself, so one float among integers rounds none of them."""
+    rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in X]
+    if any(not isinstance(row, list | tuple) for row in rows):
+        raise _no_table(1)
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        raise ValueError("X must be a table: its rows have different lengths. Fill them up, missing values are nan")
+    width = widths.pop() if rows else 0
+    if not width:
+        _raise_empty(len(rows), width)
+    return [RawColumn(j, "mixed", column) for j, column in enumerate(zip(*rows, strict=True))]
+
+
+def _no_table(dimensions: int) -> ValueError:
+    return ValueError(
+        f"X must be a table with rows and columns, got an array of {dimensions} dimensions. Reshape your data: "
+        "array.reshape(-1, 1) if it has one column, array.reshape(1, -1) if it is one row"
+    )
+
+
+def _from_array(X: Any) -> list[RawColumn]:
+    mask = np.ma.getmaskarray(X) if np.ma.isMaskedArray(X) else None
+    array = np.asarray(np.ma.getdata(X) if mask is not None else X)
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
+    if array.ndim != 2:
+        raise _no_table(array.ndim)
+    if 0 in array.shape:
+        _raise_empty(*array.shape)
+    if array.dtype.kind not in "biufOUST":
+        hint = "Convert it before: a date to a number of days"
+        raise ParameterError("X", "hold numbers, booleans or text", str(array.dtype), hint)
+    types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "O": "mixed"}
+    kind = types.get(array.dtype.kind, "text")
+    if mask is not None:
+        array = array.astype(object)
+        array[mask] = None
+    return [RawColumn(j, kind, array[:, j]) for j in range(array.shape[1])]
