@@ -26,7 +26,18 @@ from ledgerwood.learners.schema import Atom
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Values", "atom", "atoms", "category_codes", "number", "numbers", "numbers_of_text", "texts_of", "write_numbers"]
+__all__ = [
+    "Values",
+    "atom",
+    "atoms",
+    "atoms_of_text",
+    "category_codes",
+    "number",
+    "numbers",
+    "numbers_of_text",
+    "texts_of",
+    "write_numbers",
+]
 
 Values = NDArray[Any]
 
@@ -105,6 +116,22 @@ def atoms(values: Values | Sequence[Any]) -> Values:
     found = np.empty(len(plain), dtype=object)
     found[:] = list(map(atom, plain))
     return found
+
+
+def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
+    """Return what :func:`atoms` gives for an Arrow column of text; each distinct text is looked at once.
+
+    >>> import pyarrow
+    >>> atoms_of_text(pyarrow.chunked_array([["b", None, "b"]])).tolist()
+    ['b', None, 'b']
+    """
+    import pyarrow
+
+    coded = column.dictionary_encode().combine_chunks()
+    if isinstance(coded, pyarrow.ChunkedArray):
+        coded = coded.chunk(0)
+    known = np.append(atoms(texts_of(pyarrow.chunked_array([coded.dictionary]))), None)
+    return known[coded.indices.fill_null(len(known) - 1).to_numpy()]
 
 
 def numbers_of_text(column: pyarrow.ChunkedArray) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import FormatError
+from ledgerwood.learners.data.cells import numbers_of_text
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Block", "blocks", "header", "text_columns"]
+__all__ = ["Block", "Fields", "blocks", "header"]
 
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 19
+"""Small enough for the columns of a block to be made from a processor's own cache: half the time of 16 MiB."""
 _BOM = b"\xef\xbb\xbf"
 _NO_LIMIT = 2**62
+_POWERS = np.array([float(10**i) for i in range(23)])
 
 
 @dataclass(frozen=True)
@@ -83,20 +86,40 @@ def blocks(path: str | os.PathLike[str], start: int, stop: int | None = None) ->
             start, rest = start + used, rest[used:]
 
 
-def text_columns(block: Block, width: int, wanted: Sequence[int]) -> list[pyarrow.Array]:
-    """Return columns of a block by their numbers, as Arrow arrays of text; ``width`` is how many columns there are."""
-    import pyarrow
+class Fields:
+    """Where the fields of a block lie; columns are made of them by their numbers."""
 
-    from ledgerwood.learners.data._kernels import copy_fields, field_places
+    def __init__(self, block: Block, width: int) -> None:
+        from ledgerwood.learners.data._kernels import field_places
 
-    starts, stops = (np.zeros((width, block.records), dtype=np.int64) for _ in range(2))
-    field_places(block.data, starts, stops)
-    found = []
-    for column in wanted:
-        size = int(np.sum(stops[column] - starts[column]))
-        offsets, out = np.empty(block.records + 1, dtype=np.int64), np.empty(size, dtype=np.uint8)
-        copy_fields(block.data, starts[column], stops[column], offsets, out)
+        self._data = block.data
+        self._starts, self._stops = (np.zeros((width, block.records), dtype=np.int64) for _ in range(2))
+        field_places(block.data, self._starts, self._stops)
+
+    def texts(self, column: int) -> pyarrow.Array:
+        """Return a column as texts; an empty field is null."""
+        return self._texts(self._starts[column], self._stops[column])
+
+    def numbers(self, column: int) -> NDArray[np.float64]:
+        """Return what :func:`~ledgerwood.learners.data.cells.number` gives for each field of a column."""
+        import pyarrow
+
+        from ledgerwood.learners.data._kernels import plain_numbers
+
+        starts, stops = self._starts[column], self._stops[column]
+        found = np.empty(len(starts))
+        left = np.flatnonzero(plain_numbers(self._data, starts, stops, _POWERS, found))
+        if len(left):
+            found[left] = numbers_of_text(pyarrow.chunked_array([self._texts(starts[left], stops[left])]))
+        return found
+
+    def _texts(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> pyarrow.Array:
+        import pyarrow
+
+        from ledgerwood.learners.data._kernels import copy_fields
+
+        offsets, out = np.empty(len(starts) + 1, dtype=np.int64), np.empty(int(np.sum(stops - starts)), dtype=np.uint8)
+        copy_fields(self._data, starts, stops, offsets, out)
         valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
         buffers = [pyarrow.py_buffer(part) for part in (valid, offsets, out)]
-        found.append(pyarrow.Array.from_buffers(pyarrow.large_string(), block.records, buffers))
-    return found
+        return pyarrow.Array.from_buffers(pyarrow.large_string(), len(starts), buffers)

@@ -8,9 +8,12 @@ label cannot be used are left out, as if they were not in the file.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
-from ledgerwood.learners.data.cells import Values, category_codes, numbers_of_text
-from ledgerwood.learners.data.csv_text import Block, blocks, header, text_columns
+from ledgerwood.learners.data.cells import Values, category_codes
+from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header
 from ledgerwood.learners.data.frames import RawColumn, raw_columns
 from ledgerwood.learners.schema import Atom, Schema
+from ledgerwood.learners.trees.threads import available_threads
 
 if TYPE_CHECKING:
     import pyarrow
@@ -79,15 +83,26 @@ class TableFiles:
     def _csv_blocks(
         self, wanted: Sequence[str], numbers: frozenset[str], progress: Progress | None
     ) -> Iterator[pyarrow.Table]:
-        total, done = sum(map(os.path.getsize, self.paths)), 0
+        sizes = list(map(os.path.getsize, self.paths))
+        threads = available_threads()
+        waiting: deque[tuple[Future[pyarrow.Table], int]] = deque()
+
+        def finished() -> pyarrow.Table:
+            table, place = waiting.popleft()
+            if progress is not None:
+                progress(place, sum(sizes))
+            return table.result()
+
         yield text_table(Block(0, np.empty(0, dtype=np.uint8), 0), self.names, wanted, numbers)
-        for path in self.paths:
-            start = header(path)[1]
-            for block in blocks(path, start):
-                yield text_table(block, self.names, wanted, numbers)
-                if progress is not None:
-                    progress(done + block.start + len(block.data), total)
-            done += os.path.getsize(path)
+        with ThreadPoolExecutor(threads) as pool:
+            for path, before in zip(self.paths, accumulate(sizes, initial=0), strict=False):
+                for block in blocks(path, header(path)[1]):
+                    made = pool.submit(text_table, block, self.names, wanted, numbers)
+                    waiting.append((made, before + block.start + len(block.data)))
+                    if len(waiting) > 2 * threads:
+                        yield finished()
+            while waiting:
+                yield finished()
 
 
 def text_table(
@@ -96,11 +111,11 @@ def text_table(
     """Return columns of a block of CSV text as an Arrow table: texts as they are, or float64 for ``numbers``."""
     import pyarrow
 
-    found: dict[str, Any] = {}
-    places = [list(names).index(name) for name in wanted]
-    for name, column in zip(wanted, text_columns(block, len(names), places), strict=True):
-        found[name] = pyarrow.array(numbers_of_text(pyarrow.chunked_array([column]))) if name in numbers else column
-    return pyarrow.table(found)
+    fields, places = Fields(block, len(names)), {name: i for i, name in enumerate(names)}
+    return pyarrow.table({
+        name: pyarrow.array(fields.numbers(places[name])) if name in numbers else fields.texts(places[name])
+        for name in wanted
+    })  # fmt: skip
 
 
 def open_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> TableFiles:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, atoms, numbers, numbers_of_text, texts_of
+from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, texts_of
 from ledgerwood.learners.schema import Key
 
 __all__ = ["RawColumn", "is_frame", "raw_columns", "raw_vector", "take_rows", "unit_column", "without_unit"]
@@ -51,6 +51,8 @@ class RawColumn:
         """Return an array of a numeric type, or of objects that are text, finite numbers or None."""
         if self.type in ("number", "boolean"):
             return self.numbers()
+        if self.type == "text" and not isinstance(self.source, np.ndarray) and (arrow := _arrow(self.source)) is not None:
+            return atoms_of_text(arrow)
         return atoms(self._objects())
 
     def ids(self) -> Values:
