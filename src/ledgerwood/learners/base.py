@@ -29,7 +29,7 @@ from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget
 from ledgerwood.learners.frames import raw_columns, without_unit
-from ledgerwood.learners.labels import as_numbers, trainable
+from ledgerwood.learners.labels import as_numbers, read_labels, trainable
 from ledgerwood.learners.planning import whole_plan
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
@@ -220,8 +220,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
         regression = self._task == "regression"
-        vector = trainable(y)
-        target = validate_data(self, y=as_numbers(vector) if regression else vector, y_numeric=regression)
+        vector = as_numbers(trainable(y)) if regression else trainable(y)
+        if schema.classes is not None and vector is not None:  # each label by itself, before anything looks at them all
+            vector = np.array(schema.classes)[read_labels(vector, schema.classes).values]
+        target = validate_data(self, y=vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
         validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
