@@ -121,11 +121,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts: PublicFacts = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
         return facts
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        ledger: Ledger | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Fit; a search trains on some ``rows``, by facts of the whole table. There may be none: what is left of the
+        data by coins must not decide whether there is a model.
+        """
         schema, leaks = self._resolved_schema(X, y)
         if (search := chosen_by_a_search()) is not None:
             leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
+        if rows is not None:
+            given, target = given.take(np.flatnonzero(rows)), target[rows]
         plan = self._planned(facts)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:

@@ -49,6 +49,8 @@ _FIRST = 0.25
 _STEPS = 1024
 """Steps of the error's range in which absolute errors are counted."""
 _DRAWS = 400
+ROUNDING = 1 + 1e-9
+"""Costs of a score that add up to epsilon may do so a little above it in floating point, never by this factor."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def score_of_rows(
     schema = model.schema if isinstance(model.schema, Schema) else Schema()
     k = schema.max_rows_per_unit
     touched = k if schema.neighbours == "add_remove" else 2
-    own = Ledger(epsilon * (1 + 1e-9), 0.0, neighbours=schema.neighbours)
+    own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
     door = Door(own, source_for(random_state), charge=ledger, name="score")
 
     def release(exact: NDArray[np.int64], moved: int, part: float, label: str) -> tuple[NDArray[np.float64], float]:
