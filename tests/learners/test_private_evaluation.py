@@ -14,7 +14,7 @@ from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
 from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits
-from ledgerwood.learners import PrivateSearch, Schema, callers, private_score
+from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema, callers, private_score
 from ledgerwood.learners.search import ORDERS, search_curve
 
 RNG = np.random.default_rng(11)
@@ -105,6 +105,18 @@ def test_a_regressor_is_scored_by_its_error() -> None:
     assert abs(score.value - np.abs(model.predict(X) - target).mean()) < 6 * score.error
     with pytest.raises(ParameterError, match="'mae' for a regressor"):
         private_score(model, X, target, metric="auc")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_no_record_makes_numpy_warn_of_its_score(loss: str) -> None:
+    """Leaves of almost no weight: scores beyond what exp can take."""
+    model = PrivateBoostingClassifier(
+        recipe="tr", loss=loss, n_trees=100, max_depth=6, leaf_clip=64.0, learning_rate=1.0, l2=1e-3, ridge=0.0,
+        epsilon=0.01, delta=1e-5, schema=SCHEMA, random_state=0,
+    ).fit(X[:300], Y[:300])  # fmt: skip
+    assert model.decision_function(X).min() < -720
+    assert 0 <= private_score(model, X, Y, metric="auc", epsilon=0.5).value <= 1
 
 
 # ---- search
