@@ -145,6 +145,7 @@ COLUMNS: dict[str, tuple[Any, list[Any], list[int]]] = {
     "polars objects": (pl.Series([LARGE, "0", None], dtype=pl.Object), [0, LARGE], [1, 0, -1]),
     "polars lists": (pl.Series([[1], [0]]), [0, 1], [-1, -1]),
     "Arrow": (pa.array([LARGE, None, 0]), [0, LARGE], [1, -1, 0]),
+    "Arrow table": (pa.table({"y": [LARGE, None, 0]}), [0, LARGE], [1, -1, 0]),
     "Arrow chunks": (pa.chunked_array([[LARGE], [None, 0]]), [0, LARGE], [1, -1, 0]),
     "Arrow no chunks": (pa.chunked_array([], pa.int64()), [0, 1], []),
     "Arrow boolean": (pa.array([True, None, False]), [0, 1], [1, -1, 0]),
@@ -262,5 +263,6 @@ def test_rows_and_labels_must_be_as_many() -> None:
     model = ToyClassifier(schema=SCHEMAS["accuracy"], delta=1e-5).fit(X, np.arange(N) % 2)
     with pytest.raises(ValueError, match="one label for each row"):
         private_score(model, X, [0, 1])
-    with pytest.raises(ValueError, match="one column of labels"):
-        private_score(model, X, np.zeros((N, 2)))
+    for wrong in (np.zeros((N, 2)), pd.DataFrame(np.zeros((N, 2))), pa.table({"a": [1] * N, "b": [1] * N})):
+        with pytest.raises(ValueError, match="one column of labels"):
+            private_score(model, X, wrong)

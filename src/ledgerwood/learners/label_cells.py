@@ -100,7 +100,9 @@ def _of_pandas(column: Any) -> Cells:
 def _of_arrow(column: Any) -> Cells:
     import pyarrow as pa
 
-    if isinstance(column, pa.Table) and column.num_columns == 1:
+    if isinstance(column, pa.Table | pa.RecordBatch):
+        if column.num_columns != 1:
+            raise ValueError(f"y must be one column of labels, got {column.num_columns}")
         column = column.column(0)
     if not isinstance(column, pa.ChunkedArray):
         return _of_chunk(column)
