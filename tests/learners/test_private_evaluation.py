@@ -14,7 +14,7 @@ from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
 from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits
-from ledgerwood.learners import PrivateSearch, Schema, callers, private_score
+from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema, callers, private_score
 from ledgerwood.learners.search import ORDERS, search_curve
 
 RNG = np.random.default_rng(11)
@@ -46,6 +46,47 @@ def test_a_score_is_charged(model: ToyClassifier) -> None:
         private_score(model, X, Y, epsilon=0.2, ledger=ledger)
 
 
+def used_ledger(kind: str) -> Ledger:
+    """A ledger whose journal holds entries that are no releases."""
+    ledger = Ledger(epsilon=50.0, delta=1e-5)
+    if kind in ("split", "merge"):
+        children = ledger.split([0.1, 0.2])
+        if kind == "merge":
+            ledger.merge(children[0])
+    elif kind == "parallel":
+        with ledger.parallel("nothing"):
+            pass
+    return ledger
+
+
+@pytest.mark.parametrize("kind", ["empty", "split", "merge", "parallel"])
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("metric", ["accuracy", "auc"])
+def test_a_score_tells_of_its_own_releases_alone(
+    model: ToyClassifier, kind: str, seed: int | None, metric: str
+) -> None:
+    ledger = used_ledger(kind)
+    for _ in range(2):
+        score = private_score(model, X, Y, metric=metric, epsilon=0.2, ledger=ledger, random_state=seed)
+        assert list(score.receipt.counts()) == (["accuracy"] if metric == "accuracy" else ["bins", "auc"])
+        assert score.receipt.private is (seed is None) and ("NOT PRIVATE" in str(score)) is (seed is not None)
+    assert sum(entry.kind == "release" for entry in ledger.journal()) == 2 * len(score.receipt)
+
+
+@pytest.mark.parametrize("kind", ["split", "merge", "parallel"])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_fit_and_a_search_tell_of_their_own_releases_alone(kind: str, seed: int | None) -> None:
+    ledger = used_ledger(kind)
+    fitted = ToyClassifier(schema=SCHEMA, delta=1e-6, random_state=seed).fit(X, Y, ledger=ledger)
+    search = PrivateSearch(
+        ToyClassifier(schema=SCHEMA), [{"rounds": 1}], epsilon=1.0, delta=1e-6, runs=2, random_state=seed
+    ).fit(X, Y, ledger=ledger)
+    assert fitted.receipt_.counts() == {"means": 2}
+    assert search.privacy_statement().receipt.counts() == {"search": 1}
+    for statement in (fitted.privacy_statement(), search.privacy_statement()):
+        assert statement.private is (seed is None) and ("NOT PRIVATE" in str(statement)) is (seed is not None)
+
+
 def test_a_score_prices_units_and_replacements() -> None:
     frame = pd.DataFrame({"p": np.repeat(np.arange(1000), 4), "a": X[:, 0]})
     schema = Schema(bounds={"a": (0, 1)}, classes=[0, 1], unit="p", max_rows_per_unit=3)
@@ -64,6 +105,18 @@ def test_a_regressor_is_scored_by_its_error() -> None:
     assert abs(score.value - np.abs(model.predict(X) - target).mean()) < 6 * score.error
     with pytest.raises(ParameterError, match="'mae' for a regressor"):
         private_score(model, X, target, metric="auc")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_no_record_makes_numpy_warn_of_its_score(loss: str) -> None:
+    """Leaves of almost no weight: scores beyond what exp can take."""
+    model = PrivateBoostingClassifier(
+        recipe="tr", loss=loss, n_trees=100, max_depth=6, leaf_clip=64.0, learning_rate=1.0, l2=1e-3, ridge=0.0,
+        epsilon=0.01, delta=1e-5, schema=SCHEMA, random_state=0,
+    ).fit(X[:300], Y[:300])  # fmt: skip
+    assert model.decision_function(X).min() < -720
+    assert 0 <= private_score(model, X, Y, metric="auc", epsilon=0.5).value <= 1
 
 
 # ---- search

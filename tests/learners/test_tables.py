@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Column, Schema
-from ledgerwood.learners.labels import as_vector
+from ledgerwood.learners.labels import trainable
 from ledgerwood.learners.tables import read_as, read_columns, read_labels, read_table
 
 arrow = pd.ArrowDtype
@@ -47,9 +47,10 @@ def test_masked_cells_are_missing_not_read(kind: type) -> None:
     np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 9)})).cells[0], [1, np.nan])
 
 
-def test_masked_labels_are_nan_so_that_fit_refuses_them() -> None:
+def test_masked_labels_are_missing_so_that_fit_refuses_them() -> None:
     y = np.ma.masked_array([0, 1], mask=[False, True])
-    assert np.isnan(as_vector(y)[1])
+    with pytest.raises(ValueError, match="a label is missing"):
+        trainable(y)
 
 
 def test_numeric_categories_keep_their_declared_order() -> None:

@@ -25,11 +25,11 @@ from ledgerwood.learners import discovery, tables
 from ledgerwood.learners.accounts import statement_for
 from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
+from ledgerwood.learners.data.frames import raw_columns, without_unit
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
 from ledgerwood.learners.facts import PublicFacts, Task, checked_budget
-from ledgerwood.learners.data.frames import raw_columns, without_unit
-from ledgerwood.learners.labels import as_numbers, trainable
+from ledgerwood.learners.labels import as_numbers, read_labels, trainable
 from ledgerwood.learners.planning import whole_plan
 from ledgerwood.learners.progress import watching
 from ledgerwood.learners.schema import Schema
@@ -121,11 +121,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts: PublicFacts = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
         return facts
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        ledger: Ledger | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Fit; a search trains on some ``rows``, by facts of the whole table. There may be none: what is left of the
+        data by coins must not decide whether there is a model.
+        """
         schema, leaks = self._resolved_schema(X, y)
         if (search := chosen_by_a_search()) is not None:
             leaks += (f"settings chosen by {search} on exact scores",)
         given, target, facts, shown = self._read(X, y, schema)
+        if rows is not None:
+            given, target = given.take(np.flatnonzero(rows)), target[rows]
         plan = self._planned(facts)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
@@ -220,8 +232,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
         given = tables.read_columns(X, schema)
         regression = self._task == "regression"
-        vector = trainable(y)
-        target = validate_data(self, y=as_numbers(vector) if regression else vector, y_numeric=regression)
+        vector = as_numbers(trainable(y)) if regression else trainable(y)
+        if schema.classes is not None and vector is not None:  # each label by itself, before anything looks at them all
+            vector = np.array(schema.classes)[read_labels(vector, schema.classes).values]
+        target = validate_data(self, y=vector, y_numeric=regression)
         # after y: checking y alone would make scikit-learn forget the names
         validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:

@@ -48,6 +48,7 @@ DELTA_SLICE = 0.1
 LOWEST, HIGHEST = -16, 40
 BINS = 2 * (HIGHEST - LOWEST) + 1
 FALLBACK = (-4.0, 4.0)
+_LARGEST_CATEGORY = 2**63
 _DOUBT = 1e-6
 """Chance that any empty bin of any column passes the threshold."""
 BOUNDS, CATEGORIES = "bounds", "categories"
@@ -239,4 +240,9 @@ def value_counts(values: NDArray[Any]) -> Counter[Atom]:
     >>> value_counts(np.array([True, 1, 1.0, "a"], dtype=object))
     Counter({1: 3, 'a': 1})
     """
-    return Counter(value for value in atoms(values).tolist() if value is not None)
+    return Counter(value for value in atoms(values).tolist() if isinstance(value, str) or _is_small(value))
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a number can stand in a file of ours: integers that no JSON reader takes are no categories."""
+    return value is not None and abs(value) < _LARGEST_CATEGORY

@@ -7,6 +7,10 @@ epsilon. The mean absolute error is read off a noisy sum of errors, clipped to t
 A record is counted in one bin, so with integer Laplace noise of scale :math:`c/\varepsilon`, c the records that a unit
 changes (k, or 2 under replace-one), a histogram is :math:`\varepsilon`-DP.
 
+No label raises, and each is read by itself (:mod:`ledgerwood.learners.labels`). One that is no class counts as wrong in
+the accuracy, and has no place on the curve: it is left out of its histograms. One that is no finite number counts as
+the largest error. So a record adds at most what is said above, whatever its label.
+
 The error bar is one standard error: the noise's, by simulating it around the released counts, and the sampling error of
 that many test rows.
 """
@@ -14,6 +18,7 @@ that many test rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,10 +31,11 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateEstimator, source_for
+from ledgerwood.learners.data.frames import unit_column
+from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.data.frames import take_rows, unit_column
-from ledgerwood.learners.labels import as_numbers, as_vector
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.labels import label_codes, label_numbers
+from ledgerwood.learners.schema import Atom, Schema
 from ledgerwood.learners.statement import Receipt
 from ledgerwood.learners.units import keep_rows
 from ledgerwood.mechanisms import DiscreteLaplaceMechanism, Sensitivity
@@ -43,6 +49,8 @@ _FIRST = 0.25
 _STEPS = 1024
 """Steps of the error's range in which absolute errors are counted."""
 _DRAWS = 400
+ROUNDING = 1 + 1e-9
+"""Costs of a score that add up to epsilon may do so a little above it in floating point, never by this factor."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,8 @@ def private_score(
     model
         A fitted private estimator; its schema says the neighbours and the unit.
     X, y
-        The test rows.
+        The test rows. A label that is none of the classes counts as wrong (``"auc"`` leaves it out), one that is no
+        finite number as the largest error; none raises.
     metric
         ``"accuracy"`` (default of classifiers), ``"auc"`` (two classes) or ``"mae"`` (default of regressors).
     epsilon
@@ -123,20 +132,31 @@ def private_score(
     >>> print(private_score(model, x, y, metric="auc", epsilon=1.0))
     auc = ... ± ... (one standard error), released with epsilon=1 for one record, ...
     """
+    return score_of_rows(model, X, y, metric=metric, epsilon=epsilon, ledger=ledger, random_state=random_state)
+
+
+def score_of_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    rows: NDArray[np.bool_] | None = None,
+    *,
+    metric: Metric | None = None,
+    epsilon: float,
+    ledger: Ledger | None = None,
+    random_state: Any = None,
+) -> PrivateScore:
+    """Score a fitted model on some rows of a table, all by default. There may be none: that is a score too."""
     check_is_fitted(model, "receipt_")
     if not isinstance(model, PrivateEstimator):
         raise ParameterError("model", "be a fitted private estimator", type(model).__name__)
     epsilon, _ = checked_budget(epsilon, 0.0, 2)
-    metric = metric or ("accuracy" if is_classifier(model) else "mae")
-    if metric not in ("accuracy", "auc", "mae") or (metric == "mae") == is_classifier(model):
-        raise ParameterError("metric", "be 'accuracy' or 'auc' for a classifier, 'mae' for a regressor", metric)
+    metric = checked_metric(model, metric, getattr(model, "classes_", ()))
     schema = model.schema if isinstance(model.schema, Schema) else Schema()
     k = schema.max_rows_per_unit
     touched = k if schema.neighbours == "add_remove" else 2
-    rng = source_for(random_state)
-    X, y = _rows(X, as_vector(y), schema, rng)
-    journal = Ledger(epsilon * (1 + 1e-9), 0.0, neighbours=schema.neighbours) if ledger is None else ledger
-    before = len(journal.journal())
+    own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
+    door = Door(own, source_for(random_state), charge=ledger, name="score")
 
     def release(exact: NDArray[np.int64], moved: int, part: float, label: str) -> tuple[NDArray[np.float64], float]:
         mechanism = DiscreteLaplaceMechanism(
@@ -144,56 +164,77 @@ def private_score(
             sensitivity=Sensitivity(l1=touched * moved, dimension=exact.size),
             neighbours=schema.neighbours,
         )
-        found = journal.release(mechanism, exact, label=label, rng=rng)
-        return np.asarray(found, dtype=np.float64), mechanism.scale
+        return np.asarray(door.release(mechanism, exact, label), dtype=np.float64), mechanism.scale
 
     if metric == "auc":
-        fine, positive = _fine_scores(model, X, y)
-        first, _ = release(np.bincount(fine, minlength=_FINE).astype(np.int64), 1, _FIRST, "score: bins")
+        fine, positive, counted = _fine_scores(model, X, y)
+        kept = counted & _kept(X, len(counted), rows, schema, door)
+        fine, positive = fine[kept], positive[kept]
+        first, _ = release(np.bincount(fine, minlength=_FINE).astype(np.int64), 1, _FIRST, "bins")
         place = _equal_bins(first)[fine]
         both = np.bincount(place + BINS * positive, minlength=2 * BINS).astype(np.int64)
-        noisy, scale = release(both, 1, 1 - _FIRST, "score: auc")
+        noisy, scale = release(both, 1, 1 - _FIRST, "auc")
     else:
-        exact, moved = _counts(model, X, y, metric)
-        noisy, scale = release(exact, moved, 1.0, f"score: {metric}")
+        each, moved = _contributions(model, X, y, metric)
+        kept = _kept(X, len(each), rows, schema, door)
+        noisy, scale = release(each[kept].sum(axis=0), moved, 1.0, metric)
     value, error = _estimate(noisy, metric, scale, _width(model))
     unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {k} rows)"
-    lines = Receipt.of(journal).lines[before:]
     change = "added or removed" if schema.neighbours == "add_remove" else "replaced by another"
-    return PrivateScore(metric, value, error, epsilon, unit, change, Receipt(lines))
+    return PrivateScore(metric, value, error, epsilon, unit, change, Receipt.of(own))
 
 
-def _rows(X: Any, y: Any, schema: Schema, rng: Any) -> tuple[Any, NDArray[Any]]:
-    """At most k rows of each unit."""
-    y = np.asarray(y)
-    if schema.unit is None:
-        return X, y
-    key = np.random.default_rng(None if rng is None else [int(w) for w in rng.words(2)]).bytes(32)
-    kept = keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, key)
-    return take_rows(X, kept), y[kept]
-
-
-def _counts(model: Any, X: Any, y: NDArray[Any], metric: str) -> tuple[NDArray[np.int64], int]:
-    """Return exact integers and how far one record moves them in L1. Any label may come: values never raise."""
-    if metric == "accuracy":
-        right = int(np.count_nonzero(model.predict(X) == y))
-        return np.array([right, len(y) - right]), 1
-    width = _width(model)
-    truth = np.asarray(as_numbers(y), dtype=np.float64)  # None becomes nan, and nan the largest error
-    off = np.nan_to_num(np.abs(model.predict(X) - truth), nan=width)
-    steps = np.floor(np.clip(off / width, 0, 1) * _STEPS).astype(np.int64)
-    # sum of steps (at most _STEPS) and a count weighted alike, so that both are about as exact
-    return np.array([steps.sum(), _STEPS * len(y)]), 2 * _STEPS
-
-
-def _fine_scores(model: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The cell of every row's score, and 1 for rows of the second class."""
-    if len(model.classes_) != 2:
+def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Atom]) -> Metric:
+    """Return the metric, the model's own by default, or raise if it is none for such a model."""
+    metric = metric or ("accuracy" if is_classifier(model) else "mae")
+    if metric not in ("accuracy", "auc", "mae") or (metric == "mae") == is_classifier(model):
+        raise ParameterError("metric", "be 'accuracy' or 'auc' for a classifier, 'mae' for a regressor", metric)
+    if metric == "auc" and len(classes) != 2:
         raise ParameterError("metric", "be 'accuracy' for a model of other than two classes", "auc")
-    p = np.clip(model.predict_proba(X)[:, 1], 1e-9, 1 - 1e-9)
+    return metric
+
+
+def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, door: Door) -> NDArray[np.bool_]:
+    """Which rows count: at most k of each unit, by a rule that looks at that unit alone."""
+    wanted = np.ones(n, dtype=bool) if rows is None else rows
+    if schema.unit is None:
+        return wanted
+    kept = np.zeros(n, dtype=bool)
+    kept[keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, door.generator().bytes(32))] = True
+    return wanted & kept
+
+
+def _same_rows(predicted: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    found = np.asarray(predicted)
+    if len(found) != len(labels):
+        raise ValueError(f"X has {len(found)} rows and y {len(labels)}: there must be one label for each row")
+    return found
+
+
+def _contributions(model: Any, X: Any, y: Any, metric: str) -> tuple[NDArray[np.int64], int]:
+    """Return the integers that each row adds, and how far one row moves their sums in L1."""
+    if metric == "accuracy":
+        classes = model.classes_.tolist()
+        truth = label_codes(y, classes)
+        right = (label_codes(_same_rows(model.predict(X), truth), classes) == truth) & (truth >= 0)
+        return np.stack([right, ~right], axis=1).astype(np.int64), 1
+    width = _width(model)
+    numbers = label_numbers(y)
+    off = np.abs(_same_rows(model.predict(X), numbers) - numbers)
+    off = np.minimum(np.where(np.isnan(off), width, off), width)
+    steps = np.floor(off / width * _STEPS).astype(np.int64)
+    # a sum of steps (at most _STEPS) and a count weighted alike, so that both are about as exact
+    return np.stack([steps, np.full(len(steps), _STEPS)], axis=1), 2 * _STEPS
+
+
+def _fine_scores(model: Any, X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The cell of every row's score, 1 for rows of the second class, and which rows are of a class at all."""
+    truth = label_codes(y, model.classes_.tolist())
+    scores = _same_rows(model.predict_proba(X), truth)[:, 1]
+    p = np.clip(np.nan_to_num(scores, nan=0.5), 1e-9, 1 - 1e-9)
     odds = np.clip(np.log(p / (1 - p)), -_RANGE, _RANGE)
     cells = np.minimum(((odds + _RANGE) / (2 * _RANGE) * _FINE).astype(np.int64), _FINE - 1)
-    return cells, (y == model.classes_[1]).astype(np.int64)
+    return cells, (truth == 1).astype(np.int64), truth >= 0
 
 
 def _equal_bins(counts: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -1,4 +1,8 @@
-"""Labels as the learners see them: codes of classes, or numbers clipped to bounds."""
+"""Labels as the learners see them: codes of classes, or numbers clipped to bounds.
+
+Each label is read by itself, by the rule of :mod:`ledgerwood.learners.data.cells`. Where labels are arrays given to
+``fit``, one that cannot be used raises, as scikit-learn demands; elsewhere its record counts as absent.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import category_codes
+from ledgerwood.learners.data.frames import raw_vector
 from ledgerwood.learners.schema import Atom
 
 Values = NDArray[Any]
-
-_FEW = 8
-"""So many classes are found by a comparison with each, quicker than by a search."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,10 @@ class Labels:
 
 
 def as_vector(y: Any) -> Any:
-    """Return y as an array; polars and Arrow through narwhals, masked entries as nan."""
-    if np.ma.isMaskedArray(y):
-        if not np.ma.getmaskarray(y).any():
-            return np.asarray(np.ma.getdata(y))
-        data = np.ma.getdata(y)
-        numeric = data.dtype.kind in "biuf"
-        return np.where(np.ma.getmaskarray(y), np.nan, data.astype(np.float64 if numeric else object))
-    if isinstance(y, np.ndarray | list | tuple) or y is None:
+    """Return y as an array, missing labels as None; arrays and lists stay as they are."""
+    if y is None or (isinstance(y, np.ndarray | list | tuple) and not np.ma.isMaskedArray(y)):
         return y
-    import narwhals.stable.v2 as nw
-
-    found = nw.from_native(y, series_only=True, pass_through=True)
-    return found.to_numpy() if isinstance(found, nw.Series) else y
+    return raw_vector(y).ids()
 
 
 def trainable(y: Any) -> Any:
@@ -60,7 +54,9 @@ def trainable(y: Any) -> Any:
     if array.dtype.kind in "mMV":
         hint = "Convert it before: a date to a number of days"
         raise ParameterError("y", "hold numbers, booleans or text", str(array.dtype), hint)
-    if array.dtype.kind == "O" and any(value is None or type(value).__name__ == "NAType" for value in array.ravel()):
+    if (array.dtype.kind == "f" and np.isnan(array).any()) or (
+        array.dtype.kind == "O" and any(value is None or type(value).__name__ == "NAType" for value in array.ravel())
+    ):
         raise ValueError("Input y contains NaN: a label is missing. Drop these rows, or give them a label of their own")
     return vector
 
@@ -71,14 +67,17 @@ def as_numbers(y: Any) -> Any:
     >>> as_numbers(["1", 2.5]).tolist()
     [1.0, 2.5]
     """
-    array = y if y is None else np.asarray(y)
-    if array is None or array.dtype.kind not in "OUS":
+    if y is None or getattr(y, "dtype", np.dtype(object)).kind not in "OUST":
         return y
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        pass  # raised below, so that the value is not in the error's context either
-    raise ParameterError("y", "hold numbers", "<data>", "Convert it before, or use a classifier")
+    return read_numbers(y)
+
+
+def read_numbers(y: Any) -> NDArray[np.float64]:
+    """Read a regression target. One that is not finite raises: the one value that may."""
+    numbers = label_numbers(y)
+    if np.isnan(numbers).any():
+        raise ParameterError("y", "hold finite numbers only", "<data>", "Convert it before, or use a classifier")
+    return numbers
 
 
 def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
@@ -90,7 +89,7 @@ def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
     if classes is None:
         found, codes = np.unique(y, return_inverse=True)
         return Labels(codes.astype(np.int64), tuple(cast("list[Atom]", found.tolist())))
-    codes = _class_codes(np.asarray(y), classes)
+    codes = label_codes(y, classes)
     if (codes < 0).any():
         raise ParameterError(
             "y", f"hold declared classes only ({', '.join(map(repr, classes))})", "<data>",
@@ -99,27 +98,44 @@ def read_labels(y: Values, classes: Sequence[Atom] | None) -> Labels:
     return Labels(codes, tuple(classes))
 
 
-def _class_codes(y: Values, classes: Sequence[Atom]) -> NDArray[np.int64]:
-    """Return each label's place among the classes, -1 for any other."""
-    if y.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
-        known = np.array([float(value) for value in classes])
-        if np.abs(known).max(initial=0.0) < 2.0**52:  # so no larger integer reads as one of them
-            numbers = y.astype(np.float64)
-            if len(known) <= _FEW:
-                codes = np.full(len(numbers), -1, dtype=np.int64)
-                for code, value in reversed(list(enumerate(known))):
-                    np.putmask(codes, numbers == value, code)
-                return codes
-            order = np.argsort(known, kind="stable")
-            at = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
-            return np.where(known[order][at] == numbers, order[at], -1).astype(np.int64)
-    code = {value: i for i, value in enumerate(classes)}
-    return np.array([code.get(value, -1) for value in y.tolist()], dtype=np.int64)
+def label_codes(y: Any, classes: Sequence[Atom]) -> NDArray[np.int64]:
+    """Return each label's place among the classes, -1 for any other. Never raises on a value.
+
+    >>> label_codes(["1", " 01 ", 1.0, True, 0, "x", None, [1]], [0, 1]).tolist()
+    [1, 1, 1, 1, 0, -1, -1, -1]
+    """
+    codes = category_codes(raw_vector(y).cells(), classes).astype(np.int64)
+    return np.where(codes < len(classes), codes, -1)
+
+
+def label_numbers(y: Any) -> NDArray[np.float64]:
+    """Return each label as a float64, nan for what is no number or not finite in float64. Never raises on a value.
+
+    >>> label_numbers(["1", 2.5, "1_0", "inf", 10**400, None]).tolist()
+    [1.0, 2.5, nan, nan, nan, nan]
+    """
+    found = raw_vector(y).numbers().astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def usable_labels(
+    y: Any, classes: Sequence[Atom] | None, bounds: tuple[float, float] | None
+) -> tuple[Labels, NDArray[np.bool_]]:
+    """Return the labels of files and parties, and which records have one: those of the others mean nothing.
+
+    >>> labels, usable = usable_labels(["yes", None, "maybe", "no"], ["no", "yes"], None)
+    >>> labels.values[usable].tolist(), usable.tolist()
+    ([1, 0], [True, False, False, True])
+    """
+    if classes is not None:
+        codes = label_codes(y, classes)
+        return Labels(np.maximum(codes, 0), tuple(classes)), codes >= 0
+    assert bounds is not None
+    numbers = label_numbers(y)
+    usable = ~np.isnan(numbers)
+    return Labels(np.clip(np.where(usable, numbers, bounds[0]), *bounds), bounds=bounds), usable
 
 
 def read_target(y: Values, bounds: tuple[float, float]) -> Labels:
     """Read a regression target, clipped to its bounds. One that is not finite raises, as the statement says."""
-    numbers = np.asarray(as_numbers(y), dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise ParameterError("y", "hold finite numbers only", "<data>")
-    return Labels(np.clip(numbers, *bounds), bounds=bounds)
+    return Labels(np.clip(read_numbers(y), *bounds), bounds=bounds)

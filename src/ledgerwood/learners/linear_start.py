@@ -78,7 +78,7 @@ class LinearStart:
         return np.asarray(np.clip((low + high) / 2 + self._scores(table) * ((high - low) / 2), low, high))
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        p = 1 / (1 + np.exp(-self._scores(table)))
+        p = 1 / (1 + np.exp(np.clip(-self._scores(table), -700, 700)))  # no record's score makes numpy warn
         return np.stack([1 - p, p], axis=1)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

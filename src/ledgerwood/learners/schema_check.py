@@ -10,7 +10,7 @@ import numpy as np
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.frames import raw_columns
-from ledgerwood.learners.labels import as_vector
+from ledgerwood.learners.labels import label_codes, label_numbers
 from ledgerwood.learners.schema import MOST_CATEGORIES, Key, Schema
 from ledgerwood.learners.tables import read_columns
 
@@ -52,17 +52,20 @@ def check(schema: Schema, X: Any, y: Any = None) -> SchemaReport:
             table = replace(given, columns=(column,), values=(values,)).table()
             found += _some(name, "missing or unknown", table.cells[0] == len(column.categories or ()))
     if y is not None:
-        found += _check_target(schema, np.asarray(as_vector(y)))
+        found += _check_target(schema, y)
     return SchemaReport(tuple(found))
 
 
 def _check_target(schema: Schema, y: Any) -> list[str]:
     if schema.classes is not None:
-        unknown = [value not in schema.classes for value in y.tolist()]
-        return _some("labels", "not declared (fit raises on them)", np.array(unknown))
+        return _some("labels", "not declared (fit raises on them)", label_codes(y, schema.classes) < 0)
     if schema.target_bounds is not None:
-        outside = (y < schema.target_bounds[0]) | (y > schema.target_bounds[1])
-        return _some("target", "out of bounds (they are clipped)", outside)
+        numbers = label_numbers(y)
+        outside = (numbers < schema.target_bounds[0]) | (numbers > schema.target_bounds[1])
+        return [
+            *_some("target", "no finite number (fit raises on them)", np.isnan(numbers)),
+            *_some("target", "out of bounds (they are clipped)", outside),
+        ]
     return ["labels: not declared; they would be assumed public, or learned privately for a regression"]
 
 

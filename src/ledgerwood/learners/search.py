@@ -8,13 +8,23 @@ keep only the best. If Q has Rényi curve :math:`r(\lambda)`, the whole has, for
           + \frac{2\log(1/\gamma)}{\hat\lambda} + \frac{\log(1/\gamma)}{\lambda-1}
 
 (their Theorem 2 with η = 1, E[K] = 1/γ). This price holds for the best run alone: K, the other models and their scores
-are never kept. Rows are divided into training and scoring rows by coins that ignore the data (by unit if there is one),
-so a run costs the worse of training and scoring under add/remove, and their sum under replace-one.
+are never kept.
+
+**A run costs the worse of its training and its scoring.** A coin for each record (for each unit if there is one) says
+whether it trains or scores; coins ignore the data, are independent and all alike. Let D' be D with a unit more. Fix all
+coins: the unit trains or scores, so the tables of that part are neighbours and those of the other part are equal; the
+output of the run is then as close as the training is, or the scoring. Let D' be D with a unit u replaced by v. Coins
+are alike, so a run on D' is the same run if v gets the coin that u had; then again the tables of one part are
+neighbours, with u replaced by v, and those of the other are equal. The run is a mixture over coins and settings, and
+the Rényi divergence of mixtures is at most the worst of their components. ∎
+
+**No part is too small.** A part may hold few units, no unit or not all classes; if such a part failed, a failure would
+tell the number of units. So the whole table is read for its public facts, every learner trains on any of its rows,
+none included, and a score of no rows is noise around zero counts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,23 +38,24 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
+from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP
 from ledgerwood.accounting.books import round_up
+from ledgerwood.accounting.disjoint import worst
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateEstimator, source_for
 from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
-from ledgerwood.learners.evaluation import Metric, private_score
+from ledgerwood.learners.data.frames import unit_column
+from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, score_of_rows
 from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.data.frames import take_rows, unit_column
-from ledgerwood.learners.labels import as_vector
+from ledgerwood.learners.labels import trainable
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
-from ledgerwood.learners.units import unit_names
+from ledgerwood.learners.units import identities
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 
 ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
 _FEWEST_ROWS = 100
-"""Coins divide the rows; of so many, some fall on either side."""
+"""Fewer, by the public number of rows, are not worth dividing into training and scoring rows."""
 _SCORE_SLICE = 0.15
 """The score of a run gets this part of the run's epsilon; training and scoring rows are disjoint."""
 
@@ -149,15 +160,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_")]:  # an interrupted search leaves no model
             delattr(self, name)
         settings = _settings(self.candidates)
-        target = np.asarray(as_vector(y))
+        target = trainable(y)
+        if target is None:
+            raise ValueError("a search requires y to be passed, but the target y is None")
         self._schema = _fixed(self.estimator.schema, target, is_classifier(self.estimator))
-        epsilon, delta = checked_budget(self.epsilon, self.delta, self._schema.rows or 0)
-        if len(target) < _FEWEST_ROWS:
-            raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", len(target))
+        checked_metric(self.estimator, self.metric, self._schema.classes or ())
+        rows = self._schema.rows or 0
+        epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
+        if rows < _FEWEST_ROWS:
+            raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", rows)
         each, cost = self._calibrated(settings, epsilon, delta, X, target)
         rng = source_for(self.random_state)
 
-        def run(data: tuple[Any, NDArray[Any]], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
+        def run(data: tuple[Any, Any], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
             return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
@@ -210,15 +225,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return model.set_params(epsilon=epsilon, delta=delta, schema=self._schema, **quiet)
 
     def _calibrated(
-        self, settings: Sequence[Mapping[str, Any]], epsilon: float, delta: float, X: Any, y: NDArray[Any]
+        self, settings: Sequence[Mapping[str, Any]], epsilon: float, delta: float, X: Any, y: Any
     ) -> tuple[float, Cost]:
         """Return the epsilon of a run for which the search meets the target, and the search's cost there."""
 
         def cost(each: float) -> Cost:
             models = [self._made(setting, each, delta) for setting in settings]
-            score = PureDP(_SCORE_SLICE * each, neighbours=models[0].schema.neighbours)
+            score = PureDP(ROUNDING * _SCORE_SLICE * each, neighbours=models[0].schema.neighbours)
             self._priced = [model.plan(X, y).cost for model in models]
-            return search_curve(_worst([parallel(priced, score) for priced in self._priced]), 1 / self.runs)
+            return search_curve(worst([*self._priced, score]), 1 / self.runs)
 
         good, bad, found = 0.0, epsilon, None
         for _ in range(12):
@@ -235,22 +250,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return good, cost(good)
 
     def _runs(
-        self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: NDArray[Any], source: Any
+        self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: Any, source: Any
     ) -> tuple[float, dict[str, Any], Any]:
         words = (SystemSource() if source is None else source).words(4)
         coins = np.random.default_rng([int(word) for word in words])  # 256 bits; all choices here ignore the data
         best: tuple[float, dict[str, Any], Any] | None = None
-        metric = self.metric
         while True:
             setting = dict(settings[int(coins.integers(len(settings)))])
             seed = None if self.random_state is None else int(coins.integers(2**31))
             model = self._made(setting, each, delta).set_params(random_state=seed)
             train = _part(X, model.schema, coins.bytes(32), len(y))
-            model.fit(take_rows(X, train), y[train])
+            model._fit(X, y, rows=train)
             if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
                 raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
-            rest = take_rows(X, ~train)
-            found = private_score(model, rest, y[~train], metric=metric, epsilon=_SCORE_SLICE * each, random_state=seed)
+            found = score_of_rows(
+                model, X, y, ~train, metric=self.metric, epsilon=_SCORE_SLICE * each, random_state=seed
+            )
             score = -found.value if found.metric == "mae" else found.value
             if best is None or score > best[0]:
                 best = score, setting, model
@@ -283,7 +298,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _fixed(schema: Schema, y: NDArray[Any], classifier: bool) -> Schema:
+def _fixed(schema: Schema, y: Any, classifier: bool) -> Schema:
     """Return the schema with all that a plan depends on, so that it is the same for any part of the rows."""
     facts: dict[str, Any] = {"rows": schema.rows or len(y)}
     sources = dict(schema.sources or {})
@@ -315,20 +330,9 @@ def _settings(candidates: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _worst(costs: Sequence[Cost]) -> Cost:
-    from ledgerwood.accounting.disjoint import worst
-
-    return worst(costs)
-
-
 def _part(X: Any, schema: Schema, key: bytes, rows: int) -> NDArray[np.bool_]:
     """Which rows train: three quarters, by a coin for each unit that ignores the data."""
     if schema.unit is None:
         coins = np.random.default_rng(int.from_bytes(key, "little"))
         return np.asarray(coins.integers(4, size=rows) > 0)
-    units = unit_names(unit_column(X, schema.unit))
-    side = {
-        unit: hashlib.blake2b(unit.encode("utf-8", "replace"), key=key[:64], digest_size=1).digest()[0] >= 64
-        for unit in set(units)
-    }
-    return np.array([side[unit] for unit in units], dtype=bool)
+    return np.asarray(identities(unit_column(X, schema.unit), key)[:, 0] % 4 > 0)

@@ -95,16 +95,15 @@ def train(
     for name, path in (("model", model), ("report", report), ("journal", journal)):
         check_output(name, path)
     from ledgerwood.learners import Schema
-    from ledgerwood.learners.data.files import open_files, read_labelled
+    from ledgerwood.learners.data.files import open_files, read_training
 
     facts = Schema() if schema is None else read_schema(schema)
-    task = _task(task, facts)
     files = open_files(table)
     if target not in files.names:
         raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))
+    estimator = _estimator(_task(task, facts), recipe, trees, depth)
     with reading(table) as progress:
-        X, y = read_labelled(files, target, facts, progress=progress)
-    estimator = _estimator(task, recipe, trees, depth)
+        X, y = read_training(files, target, facts, progress=progress)
     estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
         ledger = _ledger(estimator, X, y, journal, budget)

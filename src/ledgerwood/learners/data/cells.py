@@ -1,11 +1,15 @@
 """From what a cell holds to what learners see. Total: no cell raises or warns, and none changes how another is read.
 
-The rules, for every way in (arrays, data frames, files, parties):
+One rule for every way in (arrays, data frames, files, parties), for features and for labels:
 
-* **number**: a number as float64, true and false as 1 and 0. Text counts if it is a decimal number (``1``, ``01``,
-  ``1.0``, ``+1e0``), ``inf``, ``true`` or ``false`` in any case, with ASCII white space around it. All else is missing.
-* **category**: a cell matches a declared category if both are the same text or the same number. Text is compared with
-  text to the letter, so ``01`` is not ``1``; text and numbers are compared as numbers. All else is unknown.
+* **Numbers** are bools, integers, floats, numbers of numpy, decimals and fractions. Text counts as one if it is written
+  like a decimal number (``1``, ``01``, ``1.0``, ``+1e0``; no underscores), or is ``inf``, ``true`` (1) or ``false``
+  (0), in capitals or not, white space around it left out. All else is missing.
+* **Categories and classes**: a cell is one of them if both are the same text or the same number. Text is compared with
+  text to the letter, so ``01`` is not the category ``"1"``; text is compared with numbers, and numbers with text, as
+  numbers, exactly. All else is unknown.
+
+Bytes are the text that they encode in UTF-8; bytes that encode none are missing.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +39,24 @@ __all__ = [
     "number",
     "numbers",
     "numbers_of_text",
+    "objects",
     "texts_of",
     "write_numbers",
 ]
 
 Values = NDArray[Any]
+_Exact: TypeAlias = int | float | Fraction
 
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(rf"{_DECIMAL}|[+-]?(?i:inf|infinity)")
-_WORDS = {"true": 1.0, "false": 0.0}
-_SPACE = " \t\n\r\v\f"
-_EXACT = 2.0**53
+_WRITTEN = re.compile(_DECIMAL)
+_WORDS = {"true": 1, "false": 0, **{sign + word: float(sign + word) for sign in ("", "+", "-") for word in ("inf", "infinity")}}
+_SPACES = " \t\n\r\v\f"
+_LONGEST = 4000
+"""Python reads and writes integers of up to 4300 digits."""
+_EXACT = 2.0**52
+"""No integer beyond a category below this is rounded to it in float64."""
+_FEW = 8
+"""So many categories are found by a comparison with each, quicker than by a search."""
 
 
 def number(value: Any) -> float:
@@ -54,44 +65,91 @@ def number(value: Any) -> float:
     >>> number(" 01 "), number("TRUE"), number(10**400), number("1_000"), number([3])
     (1.0, 1.0, inf, nan, nan)
     """
+    found = _exact(value)
     try:
-        if isinstance(value, bytes):
-            value = value.decode("latin-1")
-        if isinstance(value, str):
-            text = str.strip(value, _SPACE)
-            return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text.lower(), math.nan)
-        if isinstance(value, np.floating):
-            with np.errstate(over="ignore"):
-                return float(value)
-        if isinstance(value, int | float | np.integer | np.bool_ | Decimal | Fraction):
-            return float(value)
+        return math.nan if found is None else float(found)
     except OverflowError:  # beyond all floats: like any other value out of bounds
-        return math.inf if value > 0 else -math.inf
-    except Exception:  # whatever an object does when it is looked at, it is no number
-        return math.nan
-    return math.nan
+        return math.inf if found > 0 else -math.inf  # type: ignore[operator]
 
 
 def atom(value: Any) -> str | int | float | None:
     """Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
 
-    Equal numbers have one form, and text that is not valid Unicode is none: it could not be printed.
+    Equal numbers are one, and text that is not valid Unicode is none: it could not be printed.
 
     >>> atom(True), atom(1.0), atom(b"red"), atom("\\ud800"), atom(float("nan")), atom({})
     (1, 1, 'red', None, None, None)
     """
+    text = _text(value)
+    if text is not None:
+        return text if text.isascii() or _is_unicode(text) else None
+    found = None if issubclass(type(value), str | bytes) else _exact(value)
+    if found is None or found != found or found in (math.inf, -math.inf):
+        return None
+    return int(found) if found == int(found) else float(found)
+
+
+def _text(value: Any) -> str | None:
+    """Return the text in a cell, None if it holds something else. No method of the cell's own is called."""
+    kind = type(value)
+    if kind is str:
+        return cast("str", value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, bytes):
+        try:
+            return bytes.decode(value, "utf-8")
+        except UnicodeDecodeError:
+            return None
+    return None
+
+
+def _is_unicode(text: str) -> bool:
     try:
-        if isinstance(value, bytes):
-            return value.decode("utf-8")
-        if isinstance(value, str):
-            str.encode(value, "utf-8")
-            return str.__str__(value)
-    except Exception:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _exact(value: Any) -> _Exact | None:
+    """Return the number in a cell, exactly; None if there is none. No method of the cell's own is called unguarded."""
+    kind = type(value)
+    if kind is float:
+        return cast("float", value)
+    if issubclass(kind, int):
+        return int.__int__(value)
+    if issubclass(kind, float):
+        return float.__float__(value)
+    if issubclass(kind, str | bytes):
+        return _parsed(_text(value) or "")
+    try:
+        if issubclass(kind, Decimal):
+            return _parsed(Decimal.__str__(value))
+        if issubclass(kind, np.longdouble):
+            return Fraction(*value.as_integer_ratio())
+        if issubclass(kind, np.timedelta64):  # an integer to numpy
+            return None
+        if issubclass(kind, np.bool_ | np.integer | np.floating):
+            return cast("_Exact", value.item())
+        return cast("Fraction", value) if kind is Fraction else None
+    except OverflowError:  # an infinite long double
+        return math.inf if value > 0 else -math.inf
+    except Exception:  # nan, and whatever a subclass does
         return None
-    found = number(value)
-    if not math.isfinite(found):
-        return None
-    return int(found) if abs(found) < _EXACT and found == int(found) else found
+
+
+def _parsed(text: str) -> int | float | None:
+    """Return the number that a text is written like."""
+    bare = text.strip(_SPACES)
+    if not _WRITTEN.fullmatch(bare):
+        return _WORDS.get(bare.lower())
+    if len(bare) > _LONGEST:
+        return float(bare)
+    try:
+        return int(bare)
+    except ValueError:  # it has a point or an exponent
+        return float(bare)
 
 
 def numbers(values: Values | Sequence[Any]) -> Values:
@@ -102,19 +160,24 @@ def numbers(values: Values | Sequence[Any]) -> Values:
     """
     if isinstance(values, np.ndarray):
         if values.dtype.kind in "biuf":
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", under="ignore"):  # long doubles
                 return values if values.dtype.itemsize <= 8 else values.astype(np.float64)
-        values = values.tolist()
-    if set(map(type, values)) <= {float, bool}:  # no other value can come of these, and they need no look each
-        return np.array(values, dtype=np.float64)
+        values = values.tolist() if values.dtype.kind in "OUST" else [None] * len(values)
     return np.fromiter(map(number, values), dtype=np.float64, count=len(values))
 
 
 def atoms(values: Values | Sequence[Any]) -> Values:
     """Return cells as texts, finite numbers and None, in an array of objects."""
-    plain = values.tolist() if isinstance(values, np.ndarray) else values
-    found = np.empty(len(plain), dtype=object)
-    found[:] = list(map(atom, plain))
+    if isinstance(values, np.ndarray):
+        values = values.tolist() if values.dtype.kind in "biufOUST" else [None] * len(values)
+    return objects(list(map(atom, values)))
+
+
+def objects(values: Sequence[Any]) -> Values:
+    """Return values one by one, lists among them too, as an array of objects."""
+    found = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):  # a slice would look into cells that are sequences
+        found[i] = value
     return found
 
 
@@ -170,9 +233,7 @@ def texts_of(column: pyarrow.ChunkedArray) -> Values:
         cells = column.to_pylist()
     except (pyarrow.ArrowInvalid, UnicodeDecodeError):
         cells = list(map(_decoded, column.cast(pyarrow.large_binary()).to_pylist()))
-    found = np.empty(len(cells), dtype=object)
-    found[:] = cells
-    return found
+    return objects(cells)
 
 
 def _decoded(cell: bytes | None) -> str | bytes | None:
@@ -206,14 +267,22 @@ def category_codes(values: Values, categories: Sequence[Atom]) -> NDArray[np.int
     [1, 1, 2]
     """
     places = _Places(categories)
-    if values.dtype.kind not in "biuf":
-        return np.fromiter(map(places.__getitem__, values.tolist()), dtype=np.int32, count=len(values))
-    floats = values.astype(np.float64)
-    known = np.array(sorted(places.numbers))
-    codes = np.array([places.numbers[value] for value in known] or [len(categories)])
-    at = np.minimum(np.searchsorted(known, floats), max(len(known) - 1, 0))
-    found = known[at] == floats if len(known) else np.zeros(len(floats), dtype=bool)
-    return np.where(found, codes[at], len(categories)).astype(np.int32)
+    if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and all(abs(v) < _EXACT for v in places.numbers):
+        return _codes_of_floats(values.astype(np.float64), places.numbers, len(categories))
+    plain = values if values.dtype == object else atoms(values)
+    return np.fromiter(map(places.__getitem__, plain.tolist()), dtype=np.int32, count=len(values))
+
+
+def _codes_of_floats(values: Values, places: dict[Any, int], reserved: int) -> NDArray[np.int32]:
+    codes = np.full(len(values), reserved, dtype=np.int32)
+    if len(places) <= _FEW:
+        for value, code in places.items():
+            np.putmask(codes, values == float(value), code)
+        return codes
+    known = np.array(sorted(places), dtype=np.float64)
+    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    ranked = np.array([places[value] for value in sorted(places)])
+    return np.where(known[at] == values, ranked[at], reserved).astype(np.int32)
 
 
 class _Places(dict[Any, int]):
@@ -223,14 +292,14 @@ class _Places(dict[Any, int]):
         super().__init__()
         self._reserved = len(categories)
         self._texts = {value: i for i, value in enumerate(categories) if isinstance(value, str)}
-        self._own = {number(value): i for i, value in enumerate(categories) if not isinstance(value, str)}
-        read = {number(text): i for text, i in reversed(self._texts.items())}
-        self.numbers = {value: i for value, i in {**read, **self._own}.items() if value == value}
+        self._own = {_exact(value): i for i, value in enumerate(categories) if not isinstance(value, str)}
+        written = {_exact(text): i for text, i in reversed(self._texts.items())}
+        self.numbers = {v: i for v, i in {**written, **self._own}.items() if v is not None and math.isfinite(v)}
 
     def __missing__(self, cell: str | float | None) -> int:
         if isinstance(cell, str):
             code = self._texts.get(cell)
-            self[cell] = self._own.get(number(cell), self._reserved) if code is None else code
+            self[cell] = self._own.get(_exact(cell), self._reserved) if code is None else code
         else:
-            self[cell] = self._reserved if cell is None else self.numbers.get(float(cell), self._reserved)
+            self[cell] = self.numbers.get(cell, self._reserved)
         return self[cell]

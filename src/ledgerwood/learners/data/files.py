@@ -1,8 +1,7 @@
 """Tables in files: a CSV, Parquet or Arrow file, or a folder of files of one of these formats.
 
 Parquet and Arrow files have types, and each cell has that of its column. A CSV file has none: its cells are texts
-(:mod:`.csv_text`), and the schema has to tell what each column holds; nothing is guessed from the values. Records whose
-label cannot be used are left out, as if they were not in the file.
+(:mod:`.csv_text`), and the schema has to tell what each column holds; nothing is guessed from the values.
 """
 
 from __future__ import annotations
@@ -18,19 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
-from ledgerwood.learners.data.cells import Values, category_codes
 from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header
-from ledgerwood.learners.data.frames import RawColumn, raw_columns
-from ledgerwood.learners.schema import Atom, Schema
+from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.trees.threads import available_threads
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FORMATS", "TableFiles", "open_files", "read_labelled", "text_table", "usable_labels"]
+__all__ = ["FORMATS", "TableFiles", "open_files", "read_training", "text_table"]
 
 FORMATS = {
     ".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
@@ -175,19 +171,15 @@ def _types(path: str, kind: str) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in schema)
 
 
-def read_labelled(
+def read_training(
     files: TableFiles,
     target: str,
     schema: Schema,
     *,
     columns: Sequence[str] | None = None,
     progress: Progress | None = None,
-) -> tuple[pyarrow.Table, Values]:
-    """Return the features and the labels of the records that have a label.
-
-    The task is read from the schema: a classification if it declares classes, otherwise a regression. ``columns`` are
-    the features, by default all columns but the target.
-    """
+) -> tuple[pyarrow.Table, pyarrow.ChunkedArray]:
+    """Return features and labels; ``columns`` are the features, by default all columns but the target."""
     for name in (target, *(columns or ())):
         if name not in files.names:
             raise ParameterError("column", "be a column of the table", name, did_you_mean(name, files.names))
@@ -200,30 +192,9 @@ def read_labelled(
     if schema.classes is None:
         numbers.add(target)
     table = files.read([*features, target], numbers=frozenset(map(str, numbers)), progress=progress)
-    labels, keep = usable_labels(raw_columns(table.select([target]))[0], schema.classes)
-    if schema.classes is not None:
-        labels = np.array(schema.classes)[labels]
-    X = table.select(features)
-    return X if keep.all() else X.filter(keep), labels
-
-
-def usable_labels(given: RawColumn, classes: Sequence[Atom] | None) -> tuple[Values, NDArray[np.bool_]]:
-    """Return class codes, or numbers where there are no classes, and which records have them.
-
-    A label that is no declared class, or no finite number, makes its record as good as absent: it raises nothing.
-
-    >>> [given] = raw_columns([["yes"], ["no"], [None], ["maybe"]])
-    >>> codes, keep = usable_labels(given, ["no", "yes"])
-    >>> codes.tolist(), keep.tolist()
-    ([1, 0], [True, True, False, False])
-    """
-    if classes is None:
-        numbers = given.numbers().astype(np.float64)
-        keep = np.isfinite(numbers)
-        return numbers[keep], keep
-    codes = category_codes(given.cells(), classes)
-    keep = codes < len(classes)
-    return codes[keep].astype(np.int64), keep
+    if not len(table):
+        raise FormatError(f"{files.paths[0]} has no rows")
+    return table.select(features), table[target]
 
 
 def _check_declared(files: TableFiles, features: Sequence[str], schema: Schema) -> None:

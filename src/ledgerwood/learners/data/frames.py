@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, texts_of
+from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, objects, texts_of
+from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
 from ledgerwood.learners.schema import Key
 
 __all__ = ["RawColumn", "is_frame", "raw_columns", "raw_vector", "take_rows", "unit_column", "without_unit"]
@@ -41,39 +42,46 @@ class RawColumn:
 
     def numbers(self) -> Values:
         """Return an array of a numeric type; what is missing or no number is nan."""
-        if isinstance(self.source, np.ndarray | tuple):
-            return numbers(self.source)
-        if self.type == "text" and (arrow := _arrow(self.source)) is not None:
+        if (arrow := self._arrow_text()) is not None:
             return numbers_of_text(arrow)
-        return numbers(self.source.to_list()) if self.type in ("text", "mixed") else _native_numbers(self.source)
+        values, missing = self._exact()
+        found = numbers(values)
+        return found if missing is None or not missing.any() else np.where(missing, np.nan, found.astype(np.float64))
 
     def cells(self) -> Values:
         """Return an array of a numeric type, or of objects that are text, finite numbers or None."""
-        if self.type in ("number", "boolean"):
-            return self.numbers()
-        if self.type == "text" and not isinstance(self.source, np.ndarray) and (arrow := _arrow(self.source)) is not None:
+        if (arrow := self._arrow_text()) is not None:
             return atoms_of_text(arrow)
-        return atoms(self._objects())
+        found = self.ids()
+        return found if found.dtype.kind in "biuf" else atoms(found)
 
     def ids(self) -> Values:
-        """Return the cells without any rounding, in a form that tells units apart.
+        """Return the cells without any rounding: an array of a numeric type, or of objects, None where missing.
 
         One null must not make floats of large integers: units would merge by rounding, and a single record would decide
         which rows of all the others are kept. Nor may decimals become floats.
         """
-        if self.type in ("text", "mixed"):
-            return self._objects()
-        if isinstance(self.source, np.ndarray):
-            return self.source
-        dtype = self.source.dtype
-        exact = dtype.is_decimal() or (dtype.is_integer() and self.source.null_count())
-        return _objects(self.source.to_list()) if exact else self.numbers()
+        if (arrow := self._arrow_text()) is not None:
+            return texts_of(arrow)
+        values, missing = self._exact()
+        if missing is None or not missing.any():
+            return values
+        found = objects(values.tolist())
+        found[missing] = None
+        return found
 
-    def _objects(self) -> Values:
-        if isinstance(self.source, np.ndarray | tuple):
-            return _objects(list(self.source))
-        arrow = _arrow(self.source)
-        return _objects(self.source.to_list()) if arrow is None else texts_of(arrow)
+    def _exact(self) -> Exact:
+        if isinstance(self.source, np.ma.MaskedArray):
+            return np.ma.getdata(self.source), np.ma.getmaskarray(self.source)
+        if isinstance(self.source, np.ndarray):
+            return self.source, None
+        if isinstance(self.source, tuple):
+            return objects(self.source), None
+        return exact_cells(self.source)
+
+    def _arrow_text(self) -> Any:
+        """The Arrow column behind a column of texts if there is one: it may hold bytes that are no UTF-8."""
+        return None if self.type != "text" or isinstance(self.source, np.ndarray) else arrow_text(self.source)
 
 
 def raw_columns(X: Any) -> list[RawColumn]:
@@ -90,19 +98,30 @@ def raw_columns(X: Any) -> list[RawColumn]:
 
 
 def raw_vector(y: Any) -> RawColumn:
-    """Return labels, in an array, a list or a series, as a column.
+    """Return labels, in an array, a list, a series or a frame of one column, as a column; of a type that can hold none
+    (dates, lists) all cells are missing.
 
     >>> raw_vector(["yes", 1]).cells().tolist()
     ['yes', 1]
     """
-    if isinstance(y, list | tuple):
-        return RawColumn(0, "mixed", tuple(y))
     import narwhals.stable.v2 as nw
 
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return RawColumn(0, _type(series, "y"), series)
-    return _from_array(np.reshape(y, (-1, 1)))[0]
+    if isinstance(y, list | tuple | range):
+        return RawColumn(0, "mixed", tuple(y))
+    if not isinstance(y, np.ndarray):
+        found = nw.from_native(y, allow_series=True, eager_only=True, pass_through=True)
+        if isinstance(found, nw.DataFrame) and len(found.columns) == 1:
+            found = found[found.columns[0]]
+        if isinstance(found, nw.Series):
+            return RawColumn(0, "text" if _is_text(found) else "mixed", found.to_native())
+        if type(y).__module__.startswith(("pyarrow", "pandas")) and hasattr(y, "__len__") and not is_frame(y):
+            return RawColumn(0, "mixed", y)  # an array of a library's own
+    array = y if isinstance(y, np.ndarray) else np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"y must be one column of labels, got an array of {array.ndim} dimensions")
+    return RawColumn(0, "mixed", array)
 
 
 def is_frame(X: Any) -> bool:
@@ -157,13 +176,6 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
 
 
-def _objects(values: list[Any]) -> Values:
-    """Return values one by one, lists among them too, as an array of objects."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
-
-
 # ---- what is no table
 
 
@@ -210,9 +222,8 @@ def _from_frame(X: Any) -> list[RawColumn]:
     names = [_name(name) for name in frame.columns]
     if not names or not len(frame):
         _raise_empty(len(frame), len(names))
-    return [
-        RawColumn(name, _type(series, name), series) for series, name in zip(frame.iter_columns(), names, strict=True)
-    ]
+    columns = zip(frame.iter_columns(), names, strict=True)
+    return [RawColumn(name, _type(series, name), series.to_native()) for series, name in columns]
 
 
 def _name(name: Any) -> Key:
@@ -224,19 +235,29 @@ def _name(name: Any) -> Key:
     return int(name)
 
 
+def _own_type(series: Any) -> str:
+    native = series.to_native()
+    return str(getattr(native, "dtype", None) or getattr(native, "type", series.dtype))
+
+
+def _is_text(series: Any) -> bool:
+    """Whether the type is text; what narwhals calls a column of objects depends on the values."""
+    import narwhals.stable.v2 as nw
+
+    return bool(series.dtype == nw.String) and _own_type(series) != "object"
+
+
 def _type(series: Any, name: Key) -> Type:
     import narwhals.stable.v2 as nw
 
-    dtype = series.dtype
-    native = series.to_native()
-    own = str(getattr(native, "dtype", None) or getattr(native, "type", dtype))
-    if own == "object":  # what narwhals calls it depends on the values
+    dtype, own = series.dtype, _own_type(series)
+    if own == "object":
         return "mixed"
     if dtype == nw.Boolean:
         return "boolean"
     if dtype.is_numeric():
         return "number"
-    if dtype == nw.String:
+    if _is_text(series):
         return "text"
     if dtype in (nw.Categorical, nw.Enum, nw.Object) or own.lower() in ("null", "null[pyarrow]"):
         return "mixed"
@@ -248,28 +269,6 @@ def _type(series: Any, name: Key) -> Type:
         own if dtype == nw.Unknown else str(dtype),
         "Convert it before: a date to a number of days, a list to several columns",
     )
-
-
-def _native_numbers(series: Any) -> Values:
-    """A column of numbers or booleans; nulls become nan."""
-    import narwhals.stable.v2 as nw
-
-    if series.dtype.is_numeric() and not series.dtype.is_decimal():
-        values = np.asarray(series.to_numpy())
-        if values.dtype.kind in "iuf":
-            return numbers(values)
-    return np.asarray(series.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
-
-
-def _arrow(series: Any) -> Any:
-    """The Arrow column behind a series of texts if there is one: it may hold bytes that are no UTF-8."""
-    native = series.to_native()
-    if type(native).__module__.startswith("pyarrow"):
-        return native
-    dtype = getattr(native, "dtype", None)
-    if type(dtype).__name__ == "ArrowDtype" or getattr(dtype, "storage", None) == "pyarrow":
-        return native.array.__arrow_array__()
-    return None
 
 
 # ---- lists and arrays
@@ -297,20 +296,16 @@ def _no_table(dimensions: int) -> ValueError:
 
 
 def _from_array(X: Any) -> list[RawColumn]:
-    mask = np.ma.getmaskarray(X) if np.ma.isMaskedArray(X) else None
-    array = np.asarray(np.ma.getdata(X) if mask is not None else X)
-    if array.dtype.kind == "c":
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    kind = array.dtype.kind
+    if kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
     if array.ndim != 2:
         raise _no_table(array.ndim)
     if 0 in array.shape:
         _raise_empty(*array.shape)
-    if array.dtype.kind not in "biufOUST":
+    if kind not in "biufOUST":
         hint = "Convert it before: a date to a number of days"
         raise ParameterError("X", "hold numbers, booleans or text", str(array.dtype), hint)
     types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "O": "mixed"}
-    kind = types.get(array.dtype.kind, "text")
-    if mask is not None:
-        array = array.astype(object)
-        array[mask] = None
-    return [RawColumn(j, kind, array[:, j]) for j in range(array.shape[1])]
+    return [RawColumn(j, types.get(kind, "text"), array[:, j]) for j in range(array.shape[1])]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.checkpoint import digest_of
-from ledgerwood.learners.data.files import usable_labels
-from ledgerwood.learners.data.frames import raw_columns, raw_vector
+from ledgerwood.learners.data.frames import raw_columns
 from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.partitions import CsvPart, ParquetPart
 from ledgerwood.learners.facts import Column
+from ledgerwood.learners.labels import usable_labels
 from ledgerwood.learners.schema import Atom, Key
 from ledgerwood.learners.tables import Labels, Table, read_as
 from ledgerwood.learners.units import Identities, identities
@@ -34,14 +35,13 @@ def read_part(
     table = read_as(_features(loaded, [column.name for column in columns]), columns)
     if len(table) != part.rows:
         raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
-    y = raw_vector(loaded[1]) if isinstance(loaded, tuple) else raw_columns(_features(loaded, [target]))[0]
-    labels, keep = usable_labels(y, classes)
+    labels, keep = usable_labels(loaded[1] if isinstance(loaded, tuple) else loaded[target], classes, bounds)
     if rows.keep is not None:
-        labels, keep = labels[rows.keep[keep]], keep & rows.keep
+        keep &= rows.keep
     numbers = None if rows.numbers is None else rows.numbers[keep]
     cells = table.cells if keep.all() else tuple(cells[keep] for cells in table.cells)
-    kept = Table(table.columns, cells, len(labels), numbers)
-    return kept, Labels(labels, classes) if bounds is None else Labels(np.clip(labels, *bounds), bounds=bounds)
+    kept = Table(table.columns, cells, int(keep.sum()), numbers)
+    return kept, replace(labels, values=labels.values[keep])
 
 
 def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:

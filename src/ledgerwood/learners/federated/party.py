@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,11 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.files import usable_labels
-from ledgerwood.learners.data.frames import raw_vector
 from ledgerwood.learners.federated.lockstep import Question, Step, step
 from ledgerwood.learners.federated.noise import PassedOn, SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.tables import Labels, read_columns
+from ledgerwood.learners.labels import usable_labels
+from ledgerwood.learners.tables import read_columns
 from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = ["Party"]
@@ -53,14 +53,12 @@ class Party:
         if tuple(c.name for c in columns.columns) != task.columns:
             rule = f"have the columns of the task, {list(task.columns)}, in this order"
             raise ParameterError("X", rule, [c.name for c in columns.columns])
-        bounds = task.schema.target_bounds
-        values, keep = usable_labels(raw_vector(y), task.schema.classes)
-        if len(keep) != columns.rows:
-            raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(keep))
-        classes = task.schema.classes
-        labels = Labels(values, tuple(classes)) if classes else Labels(np.clip(values, *bounds), bounds=bounds)
+        labels, usable = usable_labels(y, task.schema.classes, task.schema.target_bounds)
+        if len(usable) != columns.rows:
+            raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(usable))
         self._count = columns.rows
-        self._rows = task.job.rows(columns.take(np.flatnonzero(keep)).table(), labels)
+        table = columns.take(np.flatnonzero(usable)).table()
+        self._rows = task.job.rows(table, replace(labels, values=labels.values[usable]))
 
     def step(self, answers: Sequence[Ints]) -> Step:
         """Return the next round's questions with this party's exact sums. They must not leave the party as they are."""

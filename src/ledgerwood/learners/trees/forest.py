@@ -59,7 +59,7 @@ class Forest:
             p = np.clip(raw[:, 0] + 0.5, 0.0, 1.0)
         else:
             scale = 2.0 if self.loss == "hinge" else 1.0
-            p = 1 / (1 + np.exp(-scale * raw[:, 0]))
+            p = 1 / (1 + np.exp(np.clip(-scale * raw[:, 0], -700, 700)))  # no record's score makes numpy warn
         return np.stack([1 - p, p], axis=1)
 
 
