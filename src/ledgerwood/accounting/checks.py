@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,21 @@ def count(name: str, value: Any, least: int = 0) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
         raise ParameterError(name, rule, value)
     return int(value)
+
+
+@lru_cache(maxsize=1024)
+def ratio_above(numerator: float, denominator: float) -> float:
+    """The least float that is at least numerator / denominator, in exact arithmetic; ``inf`` beyond the largest.
+
+    >>> ratio_above(1.0, 3.0), 1 / 3
+    (0.33333333333333337, 0.3333333333333333)
+    """
+    exact = Fraction(numerator) / Fraction(denominator)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 def orders(alpha: Any) -> Array:
