@@ -382,7 +382,7 @@ class FilterBooks:
         limit = worth(whole)
         left = (self.limit - self.used) / self.limit
         hint = (
-            f"It takes {units / self.limit:.3g} of the budget and {left:.3g} is left"
+            f"It takes {from_units(units) / from_units(self.limit):.3g} of the budget and {left:.3g} is left"
             if total > self.limit
             else f"It spends delta={from_units(outright):.3g} outright and "
             f"{from_units(self.outright_limit - self.outright_used):.3g} is left for that"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
+from ledgerwood.accounting import checks
 from ledgerwood.accounting.books import Balance, Entry, FilterBooks, Posting, child_name, curve_to_json
 from ledgerwood.accounting.journal import Anchor, Journal, Record
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
@@ -294,9 +295,7 @@ class Ledger:
         ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
         """
         with self._locked():
-            if delta is not None and not 0 <= delta < 1:
-                raise ParameterError("delta", "lie in [0, 1)", delta)
-            own = self._books.odometer_delta(delta)
+            own = self._books.odometer_delta(None if delta is None else checks.delta_value(delta))
             return math.inf if own is None else self._books.tally.epsilon(own)
 
     def journal(self) -> tuple[Entry, ...]:
