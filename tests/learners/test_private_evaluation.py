@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 from toy_learners import ToyClassifier, ToyRegressor
 
-from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
+from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse, serialize
 from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits
 from ledgerwood.learners import PrivateSearch, Schema, callers, private_score
 from ledgerwood.learners.search import ORDERS, search_curve
@@ -122,6 +122,13 @@ def test_a_search_is_one_release_of_a_ledger() -> None:
     assert len(ledger.journal()) == 1 and 0.9 < ledger.spent().epsilon < 2.5  # its one Rényi order
 
 
+def test_a_replaced_row_stays_on_its_side_so_a_run_costs_the_worse_of_both() -> None:
+    replaced = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], neighbours="replace_one")
+    made = PrivateSearch(ToyClassifier(schema=replaced), [{"rounds": 1}], epsilon=2.0, delta=1e-5, runs=2)
+    cost = serialize.from_dict(made.fit(X, Y).privacy_statement().receipt.lines[0].cost)
+    assert str(cost.neighbours) == "replace_one" and cost.epsilon(1e-5) <= 2.0
+
+
 def test_a_search_needs_rows_for_both_parts_and_leaves_nothing_when_it_fails(search: PrivateSearch) -> None:
     again = clone(search).fit(X, Y)
     with pytest.raises(ParameterError, match="at least 100 rows for a search"):
@@ -155,6 +162,11 @@ def test_units_stay_on_one_side_of_the_split() -> None:
         ({"estimator": ToyClassifier()}, "be declared for a search"),
         ({"estimator": object()}, "be a private estimator"),
         ({"epsilon": 1e-9}, "be larger for a search"),
+        # A unit that replaces another may move between training and scoring rows.
+        (
+            {"estimator": ToyClassifier(schema=Schema(unit=0, classes=[0, 1], neighbours="replace_one"))},
+            "no unit for a search under replace_one",
+        ),
     ],
 )
 def test_wrong_searches_are_refused_before_anything_is_spent(wrong: dict, text: str) -> None:

@@ -29,7 +29,7 @@ from ledgerwood.accounting.records import (
     opening,
     to_record,
 )
-from ledgerwood.errors import LedgerClosed, ParameterError, ReleaseRefused
+from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
@@ -205,8 +205,10 @@ class Ledger:
         """Open a block of releases about disjoint sets of records.
 
         ``parts[i].release(...)`` spends in part ``i``. Within a part costs add; across parts the block costs its worst
-        part (add/remove) or its worst pair of parts (replace-one). That every record lies in one part only, fixed
-        before the block begins, is the caller's promise; the journal records that it was made.
+        part (add/remove), or the worst of two parts together and of two records in one part (replace-one). The costs
+        of its releases are those for one record added to a part or removed from it, under either relation; a
+        replace-one cost is refused (see :func:`ledgerwood.accounting.parallel`). That every record lies in one part
+        only, fixed before the block begins, is the caller's promise; the journal records that it was made.
 
         >>> from ledgerwood.accounting import Ledger, PureDP
         >>> class Zero:
@@ -465,7 +467,11 @@ class Ledger:
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
-            self._post(self._books.next_number, self._books.review(from_record(record)))
+            try:
+                posting = self._books.review(from_record(record))
+            except ParameterError as error:
+                raise FormatError(f"record {record.get('n')} of the journal has no price: {error}") from None
+            self._post(self._books.next_number, posting)
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
         header = {

@@ -9,7 +9,8 @@ keep only the best. If Q has Rényi curve :math:`r(\lambda)`, the whole has, for
 
 (their Theorem 2 with η = 1, E[K] = 1/γ). This price holds for the best run alone: K, the other models and their scores
 are never kept. Rows are divided into training and scoring rows by coins that ignore the data (by unit if there is one),
-so a run costs the worse of training and scoring under add/remove, and their sum under replace-one.
+so a run costs the worse of training and scoring: a row added or removed has one coin, a row replaced by another keeps
+its place and its coin. A unit replaced by another has another coin: a search with units is refused under replace-one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
+from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.base import PrivateEstimator, source_for
@@ -146,6 +147,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError("runs", "be a whole number of at least 2", self.runs)
         if not isinstance(self.estimator.schema, Schema):
             raise ParameterError("schema", "be declared for a search", self.estimator.schema, "Give a Schema")
+        if self.estimator.schema.unit is not None and self.estimator.schema.neighbours == "replace_one":
+            hint = "A unit that replaces another may move between training and scoring rows; use add_remove"
+            raise ParameterError(
+                "schema", "have no unit for a search under replace_one", self.estimator.schema.unit, hint
+            )
         for name in [name for name in vars(self) if name.endswith("_")]:  # an interrupted search leaves no model
             delattr(self, name)
         settings = _settings(self.candidates)
@@ -218,7 +224,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             models = [self._made(setting, each, delta) for setting in settings]
             score = PureDP(_SCORE_SLICE * each, neighbours=models[0].schema.neighbours)
             self._priced = [model.plan(X, y).cost for model in models]
-            return search_curve(_worst([parallel(priced, score) for priced in self._priced]), 1 / self.runs)
+            return search_curve(_worst([*self._priced, score]), 1 / self.runs)
 
         good, bad, found = 0.0, epsilon, None
         for _ in range(12):
