@@ -136,15 +136,38 @@ def test_rdp_group_is_an_upper_bound_of_the_gaussian_group() -> None:
         assert np.all(curve.group(k).rdp([2.0, 4.0, 16.0]) >= Gaussian(mu=0.1 * k).rdp([2.0, 4.0, 16.0]))
 
 
-def test_parallel_takes_the_worst_part_and_replace_one_the_worst_pair() -> None:
+def test_parallel_takes_the_worst_part_and_replace_one_the_worst_of_two_parts_and_two_records() -> None:
     assert parallel(PureDP(0.5), PureDP(0.2)).epsilon(delta=0) == 0.5
     mixed = parallel(Gaussian(sigma=2.0), 3 * BoundedRange(0.2))
     for alpha in (1.5, 8.0):
         assert mixed.rdp(alpha) == max(Gaussian(sigma=2.0).rdp(alpha), (3 * BoundedRange(0.2)).rdp(alpha))
-    moved = [PureDP(e, neighbours="replace_one") for e in (0.5, 0.2, 0.3)]
-    assert parallel(*moved).epsilon(delta=0) == 0.8
-    assert parallel(moved[0]).epsilon(delta=0) == 0.5
-    assert parallel(moved[0], moved[0]).epsilon(delta=0) == 1.0
+    moved = parallel(Gaussian(sigma=2.0), 3 * BoundedRange(0.2), neighbours="replace_one")
+    assert str(moved.neighbours) == "replace_one"
+    for alpha in (1.5, 8.0):
+        ways = (Gaussian(sigma=1.0), 3 * BoundedRange(0.4), Gaussian(sigma=2.0) + 3 * BoundedRange(0.2))
+        assert moved.rdp(alpha) == pytest.approx(max(way.rdp(alpha) for way in ways), rel=1e-14)
+    assert parallel(PureDP(0.5), PureDP(0.2), neighbours="replace_one").epsilon(delta=0) == 1.0
+    assert parallel(PureDP(0.5), neighbours="replace_one").epsilon(delta=0) == 1.0  # it may come from no part at all
+    many = parallel(*[Gaussian(sigma=2.0)] * 5, neighbours="replace_one")
+    assert many.epsilon(1e-5) == Gaussian(sigma=1.0).epsilon(1e-5)
+    assert (many + Gaussian(sigma=3.0, neighbours="replace_one")).epsilon(1e-5) == pytest.approx(
+        (Gaussian(sigma=1.0) + Gaussian(sigma=3.0)).epsilon(1e-5)
+    )
+    assert many.group(2).epsilon(1e-5) == pytest.approx(Gaussian(sigma=0.5).epsilon(1e-5))
+    for cost in (moved, many, many.group(2), moved.group(2)):
+        assert from_dict(to_dict(cost)) == cost
+    assert eval(repr(moved)) == moved
+
+
+def test_replace_one_costs_say_nothing_of_a_record_that_moves_between_parts() -> None:
+    for attempt in (
+        lambda: parallel(PureDP(0.0, neighbours="replace_one"), PureDP(0.0, neighbours="replace_one")),
+        lambda: from_dict({"kind": "parallel", "neighbours": "replace_one", "parts": [
+            [{"kind": "PureDP", "epsilon": 0.0, "neighbours": "replace_one"}, 2],
+        ]}),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=r"when one record is added or removed.*leaves one part and enters"):
+            attempt()
 
 
 def test_parallel_levels_of_selections_are_priced_as_single_selections() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledgerwood.accounting import Ledger
 from ledgerwood.accounting import journal as journal_module
 from ledgerwood.accounting.journal import GENESIS, Anchor, Journal, seal, unseal
 from ledgerwood.errors import FormatError, JournalError, JournalTampered
@@ -239,3 +240,17 @@ def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) 
         path = tmp_path / "torn.jsonl"
         path.write_bytes(part)
         assert reread(path) == [] and path.read_bytes() == b""
+
+
+def test_an_anchor_that_cannot_be_read_is_an_error_of_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "b.jsonl"
+    Ledger.open(path, 1.0, 1e-6).close()
+
+    def refuse(self: Path, *args: object, **kwargs: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(JournalError, match=r"anchor 'b\.jsonl\.anchor': Permission denied"):
+        Ledger.open(path)

@@ -313,14 +313,48 @@ def test_the_pure_filter_spends_all_of_delta_outright() -> None:
         ledger.release(Silent(ApproxDP(0.1, 1e-7)), None, label="r")
 
 
-@pytest.mark.parametrize(("neighbours", "worst"), [("add_remove", 0.5), ("replace_one", 0.5 + 0.3)])
-def test_a_parallel_block_costs_its_worst_part_or_pair_of_parts(neighbours: str, worst: float) -> None:
+@pytest.mark.parametrize(("neighbours", "worst"), [("add_remove", 0.5), ("replace_one", 2 * 0.5)])
+def test_a_parallel_block_costs_its_worst_part_or_two_records_of_it(neighbours: str, worst: float) -> None:
     ledger = Ledger(10.0, 0.0, neighbours=neighbours)
     with ledger.parallel("block") as parts:
         for key, epsilon in [("a", 0.2), ("b", 0.1), ("a", 0.3), ("c", 0.2), ("b", 0.2)]:
-            parts[key].release(Silent(PureDP(epsilon, neighbours=neighbours)), None, label="r")
+            parts[key].release(Silent(PureDP(epsilon)), None, label="r")
     assert ledger.spent().amount == pytest.approx(worst)
     assert ledger.odometer() == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("filter", ["rdp", "zcdp", "gdp", "pure"])
+def test_a_block_under_replace_one_costs_what_the_algebra_says(filter: str) -> None:
+    ledger = Ledger(50.0, 0.0 if filter == "pure" else 1e-6, neighbours="replace_one", filter=filter)
+    kinds = (PureDP(0.3), PureDP(0.1)) if filter == "pure" else (Gaussian(sigma=10.0), Gaussian(sigma=12.0))
+    with ledger.parallel("block") as parts:
+        for key, cost in zip("abbc", (kinds[0], kinds[1], kinds[1], kinds[0]), strict=True):
+            parts[key].release(Silent(cost), None, label="r")
+    whole = parallel(kinds[0], 2 * kinds[1], kinds[0], neighbours="replace_one")
+    assert ledger.spent().amount == pytest.approx(ledger.spent().filter.price(whole), rel=1e-9)
+
+
+def test_a_block_under_replace_one_refuses_replace_one_costs_before_anything_is_spent() -> None:
+    ledger = Ledger(1.0, 1e-6, neighbours="replace_one")
+    with ledger.parallel("block") as parts:
+        with pytest.raises(ParameterError, match=r"cost must state what a part costs.*add/remove costs"):
+            parts[0].release(Silent(PureDP(0.0, neighbours="replace_one")), None, label="r")
+        parts[0].release(Silent(PureDP(0.01)), None, label="r")
+    with pytest.raises(NeighboursMismatch):
+        ledger.release(Silent(PureDP(0.01)), None, label="r")
+    assert sum(entry.kind == "release" for entry in ledger.journal()) == 1
+
+
+def test_a_journal_whose_blocks_were_priced_too_low_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.jsonl"
+    old = Ledger.open(path, 1.0, 1e-6, neighbours="replace_one")
+    monkeypatch.setattr("ledgerwood.accounting.books.checked_part_cost", lambda cost: cost)  # as it was
+    with old.parallel("block") as parts:
+        parts[0].release(Silent(PureDP(0.1, neighbours="replace_one")), None, label="r")
+    old.close()
+    monkeypatch.undo()
+    with pytest.raises(FormatError, match=r"record 2 of the journal has no price.*leaves one part and enters"):
+        Ledger.open(path)
 
 
 def test_a_block_is_charged_while_it_runs_and_refuses_when_it_would_overspend() -> None:
@@ -529,21 +563,21 @@ def test_threads_spend_the_budget_once() -> None:
 def test_reopening_replays_everything(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
     ledger = Ledger.open(path, 2.0, 1e-6, neighbours="replace_one", filter="zcdp")
-    for cost in (
-        Gaussian(sigma=20.0, neighbours="replace_one"),
-        BoundedRange(0.1, neighbours="replace_one"),
-        Laplace(scale=40.0, neighbours="replace_one"),
+    for cost, part in (
+        (Gaussian(sigma=20.0, neighbours="replace_one"), Gaussian(sigma=20.0)),
+        (BoundedRange(0.1, neighbours="replace_one"), BoundedRange(0.1)),
+        (Laplace(scale=40.0, neighbours="replace_one"), Laplace(scale=40.0)),
     ):
         ledger.release(Silent(cost), None, label="r")
         with ledger.parallel("block") as parts:
-            parts[0].release(Silent(cost), None, label="r")
-            parts["x"].release(Silent(cost), None, label="r")
+            parts[0].release(Silent(part), None, label="r")
+            parts["x"].release(Silent(part), None, label="r")
     ledger.close()
     again = Ledger.open(path)
     assert len(again.journal()) == 3 + 3 * 4
     exact = 0.0
     for cost in (Gaussian(sigma=20.0), BoundedRange(0.1), Laplace(scale=40.0)):
-        exact += 3 * cost.rho()
+        exact += 5 * cost.rho()  # one release, and two records of one part: four times the rho
     assert again.spent().amount == pytest.approx(exact, rel=1e-11)
     again.close()
 

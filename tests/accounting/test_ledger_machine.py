@@ -1,8 +1,9 @@
 """Random lives of a ledger against a model that only knows whole numbers.
 
-The model adds exact integers (units of 1e-30), keeps every part of every block, and takes worst parts or worst pairs by
-brute force. The ledger lives through releases, blocks, splits, merges, refusals, seeded draws, and crashes that leave
-torn lines; after every step both must agree on what is spent, and the odometer must not read less than what was spent.
+The model adds exact integers (units of 1e-30), keeps every part of every block, and takes by brute force the worst
+part, or the worst two touches of parts. The ledger lives through releases, blocks, splits, merges, refusals, seeded
+draws, and crashes that leave torn lines; after every step both must agree on what is spent, and the odometer must not
+read less than what was spent.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Model:
 
     def worst(self, parts: dict[object, int]) -> int:
         totals = list(parts.values())
-        if not self.pairs or len(totals) < 2:
+        if not self.pairs:
             return max(totals, default=0)
-        return max(a + b for a, b in itertools.combinations(totals, 2))
+        return max((a + b for a, b in itertools.combinations_with_replacement(totals, 2)), default=0)
 
     def spent(self) -> int:
         return self.direct + sum(map(self.worst, self.blocks.values())) + sum(self.held.values())
@@ -82,6 +83,9 @@ class LedgerLife(RuleBasedStateMachine):
 
     def cost(self, epsilon: float) -> Silent:
         return Silent(PureDP(epsilon, neighbours=self.neighbours))
+
+    def part_cost(self, epsilon: float) -> Silent:
+        return Silent(PureDP(epsilon))
 
     def attempt(self, expected: bool, action: Callable[[], object]) -> bool:
         try:
@@ -117,7 +121,7 @@ class LedgerLife(RuleBasedStateMachine):
             parts, place = self.model.blocks[block], self.parts[block][part]
             if self.attempt(
                 self.model.accepts(epsilon, block, part),
-                lambda epsilon=epsilon, place=place: place.release(self.cost(epsilon), None, label="r"),
+                lambda epsilon=epsilon, place=place: place.release(self.part_cost(epsilon), None, label="r"),
             ):
                 parts[part] = parts.get(part, 0) + units(epsilon)
 

@@ -195,13 +195,13 @@ def test_groups_are_priced_by_the_rules_of_the_algebra(neighbours: str) -> None:
         ],
         neighbours=neighbours,
     ).calibrate(epsilon=1.0, delta=DELTA, method="rdp")
-    pairs = 2 if neighbours == "replace_one" else 1
+    group = 4 if neighbours == "replace_one" else 1  # two records of one part
     rho = {label: plan[label].priced(neighbours).rho() for label in ("split", "leaf", "count", "pick")}
     spend = {
         "split": 6 * rho["split"] / 0.5,
         "leaf": 3 * rho["leaf"] / 0.2,
-        "count": 2 * pairs * rho["count"] / 0.3,
-        "pick": 2 * pairs * 2 * rho["pick"] / 0.3,
+        "count": 2 * group * rho["count"] / 0.3,
+        "pick": 2 * group * 2 * rho["pick"] / 0.3,
     }
     assert list(spend.values()) == pytest.approx([spend["split"]] * 4)
     assert [run.label for run in plan.runs()] == ["split", "leaf"] * 3 + ["regions"]
@@ -229,7 +229,7 @@ def test_a_plan_made_for_what_a_ledger_has_left_is_accepted_to_the_last_release(
     for _ in range(3):
         with ledger.parallel("b") as parts:
             for part, _ in itertools.product(range(4), range(2)):
-                parts[part].release(Silent(plan["c"].priced(neighbours)), None, label="c")
+                parts[part].release(Silent(plan["c"].priced()), None, label="c")
     assert ledger.remaining().fraction < 1e-9
     with pytest.raises(BudgetExceeded):
         ledger.release(Silent(plan["a"].priced(neighbours)), None, label="a")
@@ -495,7 +495,7 @@ def test_a_parallel_group_gives_each_part_one_kind(neighbours: str) -> None:
     group = InParallel("g", [Release("a", Gaussian, times=2), Release("b", PureDP)], times=1, share=1.0)
     plan = Plan([group], neighbours=neighbours).calibrate(epsilon=1.0, delta=DELTA, method="rdp")
     ledger = Ledger(plan=plan)
-    a, b = (Silent(plan[label].priced(neighbours)) for label in "ab")
+    a, b = (Silent(plan[label].priced()) for label in "ab")
     with pytest.raises(OffPlan, match="parallel group"):
         ledger.release(Silent(plan.runs()[0].cost), None, label="g")
     with ledger.parallel("g") as parts:
@@ -507,6 +507,25 @@ def test_a_parallel_group_gives_each_part_one_kind(neighbours: str) -> None:
                 parts[part].release(mechanism, None, label=label)
     with pytest.raises(OffPlan, match="are used"), ledger.parallel("g"):
         pass
+
+
+def test_a_parallel_group_under_replace_one_takes_add_remove_costs_only() -> None:
+    with pytest.raises(ParameterError, match="when one record is added or removed"):
+        Plan([InParallel("g", [Release("a", PureDP(0.1, neighbours="replace_one"))])], neighbours="replace_one")
+    plan = Plan([InParallel("g", [Release("a", PureDP(0.1))])], neighbours="replace_one").calibrate(0.2, 0.0)
+    with Ledger(plan=plan).parallel("g") as parts:
+        with pytest.raises(ParameterError, match="when one record is added or removed"):
+            parts[0].release(Silent(PureDP(0.1, neighbours="replace_one")), None, label="a")
+        parts[0].release(Silent(PureDP(0.1)), None, label="a")
+
+
+def test_a_plan_whose_groups_were_priced_too_low_is_refused() -> None:
+    plan = Plan([InParallel("g", [Release("a", Gaussian)], share=1.0)], neighbours="replace_one")
+    data = json.loads(plan.calibrate(epsilon=1.0, delta=DELTA).to_json())
+    Plan.from_json(json.dumps(data))
+    data["items"][0]["parallel"]["releases"][0]["scale"] /= math.sqrt(2)  # two parts, not two records of one
+    with pytest.raises(FormatError, match=r"costs more than the epsilon=1\.0 it states.*Calibrate it again"):
+        Plan.from_json(json.dumps(data))
 
 
 def test_the_reserve_takes_gaussian_releases_of_any_size_until_it_is_empty() -> None:

@@ -38,7 +38,10 @@ def _candidates(cost: Cost) -> tuple[str, ...]:
 
 def _priced(cost: Cost, name: str, argument: float, what: str) -> Price:
     method = _method(name)
-    return method.epsilon(cost, argument) if what == "epsilon" else method.log_delta(cost, argument)
+    try:
+        return method.epsilon(cost, argument) if what == "epsilon" else method.log_delta(cost, argument)
+    except ArithmeticError:
+        raise MethodUnavailable(name, "its numbers leave the range of floating point") from None
 
 
 def _ranked(cost: Cost, argument: float, what: str) -> list[tuple[str, Price]]:

@@ -210,6 +210,8 @@ class Composition(Cost):
         counts: dict[Cost, int] = {}
         for part, n in self.parts:
             counts[part] = counts.get(part, 0) + n
+        for n in counts.values():
+            checks.count("count", n)
         object.__setattr__(self, "_counted", tuple(counts.items()))
 
     def __hash__(self) -> int:
@@ -236,7 +238,7 @@ class Composition(Cost):
     __rmul__ = __mul__
 
     def pure_epsilon(self) -> float:
-        return math.fsum(n * part.pure_epsilon() for part, n in self.parts)
+        return checks.total(n * part.pure_epsilon() for part, n in self.parts)
 
     def infinite_mass(self) -> float:
         masses = [(m, n) for part, n in self.parts if (m := part.infinite_mass())]
@@ -249,13 +251,13 @@ class Composition(Cost):
         rhos = [part.rho() for part, _ in self._counted]
         if any(r is None for r in rhos):
             return None
-        return math.fsum(n * r for (_, n), r in zip(self._counted, rhos) if r is not None)
+        return checks.total(n * r for (_, n), r in zip(self._counted, rhos) if r is not None)
 
     def mu(self) -> float | None:
         mus = [part.mu() for part, _ in self._counted]
         if any(m is None for m in mus):
             return None
-        return math.sqrt(math.fsum(n * m * m for (_, n), m in zip(self._counted, mus) if m is not None))
+        return math.sqrt(checks.total(n * m * m for (_, n), m in zip(self._counted, mus) if m is not None))
 
     def largest_order(self) -> float:
         return min((part.largest_order() for part, _ in self._counted), default=math.inf)

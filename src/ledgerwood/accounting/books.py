@@ -6,7 +6,7 @@ Books know nothing of files, threads or noise. A live entry runs three steps: ``
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting.disjoint import PART_HINT, PART_RULE
 from ledgerwood.accounting.filters import Filter, from_units, to_units
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.accounting.odometer import ORDERS, loss_curve, no_loss, own_delta, time_uniform_epsilon
@@ -69,6 +70,10 @@ class Amount(NamedTuple):
     outright: int
     curve: Curve
 
+    def plus(self, more: Amount) -> Amount:
+        """Return the sum."""
+        return Amount(self.units + more.units, self.outright + more.outright, self.curve + more.curve)
+
 
 @dataclass(frozen=True, slots=True)
 class Balance:
@@ -103,29 +108,43 @@ class Balance:
         return self.amount / self.limit
 
 
+class Touched(NamedTuple):
+    """What a part's releases take for one record added or removed, and for two: a record replaced inside the part."""
+
+    once: Amount
+    twice: Amount
+
+    def plus(self, more: Touched) -> Touched:
+        """Return the sum."""
+        return Touched(self.once.plus(more.once), self.twice.plus(more.twice))
+
+
 @dataclass(slots=True)
 class Worst:
-    """The worst total over parts (add/remove) or over pairs of parts (replace-one), of totals that only grow."""
+    """The worst total, of totals that only grow: over parts (add/remove); for replace-one over pairs of parts and
+    over two records of one part (docs/theory/parallel-composition.md).
+    """
 
     pairs: bool
     first: tuple[Hashable, int] = (None, 0)
     second: tuple[Hashable, int] = (None, 0)
+    twice: int = 0
 
     @property
     def value(self) -> int:
         """The worst so far."""
-        return self.first[1] + self.second[1] if self.pairs else self.first[1]
+        return max(self.first[1] + self.second[1], self.twice) if self.pairs else self.first[1]
 
-    def raised(self, part: Hashable, total: int) -> Worst:
-        """Return the state after ``part``'s total grew to ``total``."""
-        mine = (part, total)
-        if self.first[0] == part:
-            return Worst(self.pairs, mine, self.second)
-        if total > self.first[1]:
-            return Worst(self.pairs, mine, self.first)
-        if self.second[0] == part or total > self.second[1]:
-            return Worst(self.pairs, self.first, mine)
-        return self
+    def raised(self, part: Hashable, total: int, twice: int) -> Worst:
+        """Return the state after ``part``'s total grew to ``total``, that of two records to ``twice``."""
+        first, second, mine = self.first, self.second, (part, total)
+        if first[0] == part:
+            first = mine
+        elif total > first[1]:
+            first, second = mine, first
+        elif second[0] == part or total > second[1]:
+            second = mine
+        return Worst(self.pairs, first, second, max(self.twice, twice))
 
 
 @dataclass(slots=True)
@@ -135,26 +154,27 @@ class Block:
     label: str
     units: Worst
     outright: Worst
-    parts: dict[int | str, Amount] = field(default_factory=dict)
+    parts: dict[int | str, Touched] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, label: str, *, pairs: bool) -> Block:
         """Return a block in which nothing has been released."""
         return cls(label, Worst(pairs), Worst(pairs))
 
-    def total_with(self, part: int | str, amount: Amount) -> Amount:
+    def total_with(self, part: int | str, amount: Touched) -> Touched:
         """Return the total of ``part`` after one more release."""
         before = self.parts.get(part)
-        if before is None:
-            return amount
-        return Amount(before.units + amount.units, before.outright + amount.outright, before.curve + amount.curve)
+        return amount if before is None else before.plus(amount)
 
     def curve(self) -> Curve:
-        """Return the worst loss curve over parts or pairs of parts, order by order."""
+        """Return the worst loss curve, order by order."""
         if not self.parts:
             return no_loss()
-        ranked = np.sort(np.array([amount.curve for amount in self.parts.values()]), axis=0)
-        worst: Curve = ranked[-2:].sum(axis=0) if self.units.pairs else ranked[-1]
+        ranked = np.sort(np.array([total.once.curve for total in self.parts.values()]), axis=0)
+        worst: Curve = ranked[-1]
+        if self.units.pairs:
+            twice = np.max([total.twice.curve for total in self.parts.values()], axis=0)
+            worst = np.maximum(ranked[-2:].sum(axis=0), twice)
         return worst
 
 
@@ -166,6 +186,7 @@ class Posting(NamedTuple):
     outright: int = 0
     amount: Amount | None = None
     block: Block | None = None
+    total: Touched | None = None
     step: Any = None
 
 
@@ -225,6 +246,13 @@ def checked_cost(cost: Any, neighbours: str) -> Cost:
     return cost
 
 
+def checked_part_cost(cost: Any) -> Cost:
+    """Refuse what is not the cost of a part for one record added or removed."""
+    if isinstance(cost, Cost) and cost.neighbours != Neighbours.ADD_REMOVE:
+        raise ParameterError("mechanism.cost", PART_RULE, str(cost.neighbours), PART_HINT)
+    return checked_cost(cost, Neighbours.ADD_REMOVE)
+
+
 class FilterBooks:
     """Books kept by a privacy filter: any cost, chosen at any time, while the sum stays within the limit."""
 
@@ -243,7 +271,7 @@ class FilterBooks:
         self._blocks: dict[int, Block] = {}
         self._children: dict[str, tuple[int, int]] = {}
         self._entries = 1  # the opening record is number 0
-        self._prices: dict[Cost | None, Amount] = {}
+        self._prices: dict[Cost, Amount] = {}
 
     def review(self, entry: Entry) -> Posting:
         """Return what the entry takes; refuse only what cannot be entered at all (a replay must not refuse)."""
@@ -332,10 +360,9 @@ class FilterBooks:
             shares.append(share)
         return shares
 
-    def _amount(self, given: Cost | None) -> Amount:
-        found = self._prices.get(given) if isinstance(given, Cost) else None
+    def _amount(self, cost: Cost) -> Amount:
+        found = self._prices.get(cost)
         if found is None:
-            cost = checked_cost(given, self.neighbours)
             outright = cost.infinite_mass()
             if outright > 0 and self.outright_limit == 0:
                 raise MethodUnavailable(
@@ -350,17 +377,17 @@ class FilterBooks:
         return found
 
     def _review_release(self, entry: Entry) -> Posting:
-        amount = self._amount(entry.cost)
         if entry.block is None:
+            amount = self._amount(checked_cost(entry.cost, self.neighbours))
             return Posting(entry, amount.units, amount.outright, amount)
         block = self._blocks.get(entry.block)
         if block is None:
             raise LedgerClosed("this parallel block has ended; nothing was released")
         assert entry.part is not None
-        total = block.total_with(entry.part, amount)
-        units = block.units.raised(entry.part, total.units).value - block.units.value
-        outright = block.outright.raised(entry.part, total.outright).value - block.outright.value
-        return Posting(entry, units, outright, total, block)
+        total = block.total_with(entry.part, touched(checked_part_cost(entry.cost), self._amount, block))
+        after = _raised(block, entry.part, total)
+        units, outright = after[0].value - block.units.value, after[1].value - block.outright.value
+        return Posting(entry, units, outright, block=block, total=total)
 
     def _review_merge(self, entry: Entry) -> Posting:
         assert entry.data is not None
@@ -382,7 +409,7 @@ class FilterBooks:
         limit = worth(whole)
         left = (self.limit - self.used) / self.limit
         hint = (
-            f"It takes {units / self.limit:.3g} of the budget and {left:.3g} is left"
+            f"It takes {from_units(units) / from_units(self.limit):.3g} of the budget and {left:.3g} is left"
             if total > self.limit
             else f"It spends delta={from_units(outright):.3g} outright and "
             f"{from_units(self.outright_limit - self.outright_used):.3g} is left for that"
@@ -409,12 +436,25 @@ class FilterBooks:
         return np.append(self.filter.curve(amount, ORDERS), pure)
 
 
+def touched(cost: Cost, amount: Callable[[Cost], Amount], block: Block) -> Touched:
+    """Return what a release in a part takes; two records of one part are asked for under replace-one only."""
+    once = amount(cost)
+    return Touched(once, amount(cost.group(2)) if block.units.pairs else once)
+
+
+def _raised(block: Block, part: int | str, total: Touched) -> tuple[Worst, Worst]:
+    once, twice = total
+    return (
+        block.units.raised(part, once.units, twice.units),
+        block.outright.raised(part, once.outright, twice.outright),
+    )
+
+
 def _enter(posting: Posting) -> None:
-    block, part, total = posting.block, posting.entry.part, posting.amount
+    block, part, total = posting.block, posting.entry.part, posting.total
     assert block is not None and part is not None and total is not None
     block.parts[part] = total
-    block.units = block.units.raised(part, total.units)
-    block.outright = block.outright.raised(part, total.outright)
+    block.units, block.outright = _raised(block, part, total)
 
 
 def _shares(entry: Entry) -> list[tuple[int, int]]:

@@ -76,7 +76,7 @@ class PureDP(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size * self.size / 2
+        return checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)
@@ -141,7 +141,7 @@ class BoundedRange(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size * self.size / 8
+        return checks.half_square(self.size) / 4
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.bounded_range(self.size, alpha)
@@ -200,7 +200,7 @@ class ApproxDP(Atom):
         return self.mass
 
     def rho(self) -> float | None:
-        return self.size * self.size / 2
+        return checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)
@@ -274,13 +274,13 @@ class Gaussian(Atom):
         return math.inf if self.ratio else 0.0
 
     def rho(self) -> float | None:
-        return self.ratio * self.ratio / 2
+        return checks.half_square(self.ratio)
 
     def mu(self) -> float | None:
         return self.ratio
 
     def renyi(self, alpha: Array) -> Array:
-        return alpha * (self.ratio * self.ratio / 2) if self.ratio else np.zeros_like(alpha)
+        return alpha * checks.half_square(self.ratio) if self.ratio else np.zeros_like(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.pairs import GaussianPair
@@ -320,8 +320,8 @@ class Laplace(Atom):
 
     @property
     def size(self) -> float:
-        """The ε of pure DP."""
-        return self.sensitivity / self.scale
+        """The ε of pure DP, rounded up."""
+        return checks.ratio_above(self.sensitivity, self.scale)
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:
@@ -334,7 +334,7 @@ class Laplace(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size * self.size / 2
+        return checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.laplace(self.size, alpha)
@@ -393,7 +393,7 @@ class ZCDP(Atom):
         return alpha * self.size if self.size else np.zeros_like(alpha)
 
     def _group(self, k: int) -> Cost:
-        return ZCDP(k**2 * self.size, neighbours=self.neighbours)
+        return ZCDP(float(k) * float(k) * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -401,12 +401,18 @@ class RDP(Atom):
     """A Rényi curve of one's own: a function of the order, or a table {order: value}.
 
     Between the orders of a table (α−1)·D_α is interpolated linearly (it is convex in α, so that is a bound); below
-    the least order the value there is used (D_α grows with α); above the largest order nothing is known.
+    the least order the value there is used (D_α grows with α); above the largest order nothing is known. Order
+    ``inf`` states pure DP, which bounds every order; a value of 0 at any order states that nothing is revealed.
+
+    A function must give a number that is at least 0 at every order, ``inf`` where it says nothing; any other value
+    is an error when it is met.
 
     >>> RDP(lambda alpha: 0.01 * alpha).rdp(2.0)
     0.02
     >>> RDP({2.0: 0.02, 4.0: 0.04}).rdp([1.5, 3.0, 8.0])
     array([0.02 , 0.035,   inf])
+    >>> RDP({2.0: 0.02, math.inf: 0.5}).pure_epsilon()
+    0.5
     """
 
     curve: Callable[[Any], Any] | tuple[tuple[float, float], ...]
@@ -420,13 +426,17 @@ class RDP(Atom):
     ) -> None:
         if callable(curve):
             set_fields(self, neighbours, curve=curve)
-            probe = self.renyi(np.array([2.0]))
-            if not probe[0] >= 0:
-                raise ParameterError("curve", "be at least 0 at every order", float(probe[0]))
+            self.renyi(np.array([2.0]))  # a curve that is none is noticed here, not when the budget is asked
             return
-        rows = list(curve.items()) if isinstance(curve, Mapping) else list(curve)
+        try:
+            rows = [(a, v) for a, v in (curve.items() if isinstance(curve, Mapping) else curve)]
+        except (TypeError, ValueError):
+            rule = "be a function of the order, or a table {order: value}"
+            raise ParameterError("curve", rule, curve) from None
         table = sorted((float(checks.orders(a)), checks.non_negative("curve value", v)) for a, v in rows)
-        if not table or table[0][0] == table[-1][0] == 1.0:
+        if len({order for order, _ in table}) < len(table):
+            raise ParameterError("curve", "name each order once", curve)
+        if not table or table[-1][0] == 1.0:
             raise ParameterError("curve", "have at least one order above 1", curve)
         set_fields(self, neighbours, curve=tuple(table))
 
@@ -436,24 +446,47 @@ class RDP(Atom):
     def largest_order(self) -> float:
         return self.curve[-1][0] if isinstance(self.curve, tuple) else math.inf
 
+    def pure_epsilon(self) -> float:
+        if not isinstance(self.curve, tuple):
+            return math.inf
+        if any(v == 0 for _, v in self.curve):  # no divergence at one order: the two laws are the same
+            return 0.0
+        order, value = self.curve[-1]
+        return value if order == math.inf else math.inf
+
     def renyi(self, alpha: Array) -> Array:
-        if isinstance(self.curve, tuple):
-            orders = np.array([a for a, _ in self.curve])
-            values = np.array([v for _, v in self.curve])
-            with np.errstate(invalid="ignore", divide="ignore"):
-                between = np.interp(alpha, orders, (orders - 1) * values) / (alpha - 1)
-            known = np.where(alpha <= orders[0], values[0], between)
-            return np.where(alpha > orders[-1], math.inf, known)
-        try:
-            values = np.asarray(self.curve(alpha), dtype=np.float64)
-        except (TypeError, ValueError):
-            values = np.array([])
-        if values.shape != alpha.shape:
-            values = np.array([float(self.curve(float(a))) for a in alpha.ravel()]).reshape(alpha.shape)
-        return values
+        if not isinstance(self.curve, tuple):
+            return _evaluated(self.curve, alpha)
+        pure = self.pure_epsilon()
+        sure = renyi.randomized_response(pure, alpha) if pure < math.inf else np.full(alpha.shape, math.inf)
+        finite = [(a, v) for a, v in self.curve if a < math.inf]
+        if not finite:
+            return sure
+        orders, values = np.array(finite).T
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            between = np.interp(alpha, orders, (orders - 1) * values) / (alpha - 1)
+        known = np.where(alpha <= orders[0], values[0], between)
+        return np.minimum(np.where(alpha > orders[-1], math.inf, known), sure)
 
     def _group(self, k: int) -> Cost:
         return RDP(group_curve(self.renyi, k), neighbours=self.neighbours)
+
+
+def _evaluated(curve: Callable[[Any], Any], alpha: Array) -> Array:
+    """The values of a function given as a Rényi curve, checked."""
+    try:
+        values = np.asarray(curve(alpha), dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array([])
+    if values.shape != alpha.shape:
+        values = np.array([float(curve(float(a))) for a in alpha.ravel()]).reshape(alpha.shape)
+    values = np.where(np.isnan(values) & np.isinf(alpha), math.inf, values)  # most formulas have no value there
+    wrong = np.flatnonzero(~(values.ravel() >= 0))
+    if wrong.size:
+        rule = f"be at least 0 at every order, and is not at order {alpha.ravel()[wrong[0]]:.6g}"
+        hint = "Return inf at orders where the formula gives no number"
+        raise ParameterError("curve", rule, float(values.ravel()[wrong[0]]), hint)
+    return values
 
 
 def group_curve(curve: Callable[[Array], Array], k: int) -> Callable[[Array], Array]:

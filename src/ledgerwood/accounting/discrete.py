@@ -52,7 +52,7 @@ class RandomizedResponse(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size * self.size / 2
+        return checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.from_losses(*self.loss_atoms(0.0), alpha)
@@ -105,8 +105,8 @@ class DiscreteLaplace(Atom):
 
     @property
     def size(self) -> float:
-        """The ε of pure DP."""
-        return self.sensitivity / self.scale
+        """The ε of pure DP, rounded up."""
+        return checks.ratio_above(self.sensitivity, self.scale)
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:
@@ -123,7 +123,7 @@ class DiscreteLaplace(Atom):
         return self.size
 
     def rho(self) -> float | None:
-        return self.size * self.size / 2
+        return checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         if self.sensitivity == 0:
@@ -204,12 +204,11 @@ class DiscreteGaussian(Atom):
         return math.inf if self.sensitivity else 0.0
 
     def rho(self) -> float | None:
-        ratio = self.sensitivity / self.sigma
-        return ratio * ratio / 2
+        return checks.half_square(self.sensitivity / self.sigma)
 
     def renyi(self, alpha: Array) -> Array:
         ratio = self.sensitivity / self.sigma
-        return alpha * (ratio * ratio / 2) if ratio else np.zeros_like(alpha)
+        return alpha * checks.half_square(ratio) if ratio else np.zeros_like(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.pairs import DiscreteGaussianPair, GaussianPair
@@ -304,7 +303,7 @@ class Skellam(Atom):
         return math.inf if self.l1_sensitivity else 0.0
 
     def _at_integer(self, alpha: Array) -> Array:
-        v, d1, d2 = self.variance, self.l1_sensitivity, self.l2_sensitivity**2
+        v, d1, d2 = self.variance, self.l1_sensitivity, self.l2_sensitivity * self.l2_sensitivity
         extra = np.minimum(((2 * alpha - 1) * d2 + 6 * d1) / (4 * v * v), 3 * d1 / (2 * v))
         return alpha * d2 / (2 * v) + extra
 
@@ -313,16 +312,16 @@ class Skellam(Atom):
             return np.zeros_like(alpha)
         low = np.maximum(np.floor(alpha), 2.0)
         high = np.maximum(np.ceil(alpha), 2.0)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             share = np.where(high > low, alpha - low, 0.0)
             mixed = (1 - share) * (low - 1) * self._at_integer(low) + share * (high - 1) * self._at_integer(high)
             value = mixed / np.maximum(alpha - 1, 1.0)
-        return np.where(np.isinf(alpha), math.inf, value)
+        return np.where(np.isinf(alpha) | np.isnan(value), math.inf, value)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.pairs import SkellamPair
 
-        if self.l1_sensitivity < 2:
+        if self.l1_sensitivity < 2 and self.variance > 1e-290:  # below, its probabilities vanish as floats
             return (SkellamPair(self.variance, 1),)
         return None
 

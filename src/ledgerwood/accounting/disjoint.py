@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ledgerwood.accounting.algebra import Atom, Composition, Cost, common_neighbours, compose, sort_key
 from ledgerwood.accounting.checks import Array
-from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.pairs import LossPair
+
+PART_RULE = "state what a part costs when one record is added or removed (neighbours='add_remove')"
+PART_HINT = (
+    "A record that moves leaves one part and enters another, which a replace-one cost does not bound. State the "
+    "add/remove costs of the parts"
+)
 
 
 def _dominates(big: Cost, small: Cost) -> bool:
@@ -47,13 +54,18 @@ def _undominated(costs: Iterable[Cost]) -> tuple[Cost, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Worst(Cost):
-    """The worst of several costs, whichever it turns out to be: every curve is the pointwise maximum."""
+    """The worst of several costs, whichever it turns out to be: every curve is the pointwise maximum.
+
+    The options of a parallel composition under replace-one speak of records added and removed; the whole does not.
+    """
 
     options: tuple[Cost, ...]
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
-        return self.options[0].priced_terms() if len(self.options) == 1 else ((self, 1),)
+        if len(self.options) > 1:
+            return ((self, 1),)
+        return tuple((_under(part, self.neighbours), n) for part, n in self.options[0].priced_terms())
 
     def is_tight(self) -> bool:
         return False  # the pointwise maximum of several profiles is a bound in a composition
@@ -90,13 +102,23 @@ class Worst(Cost):
         return remove, MaxPair(tuple(f[-1] for f in found))
 
     def _group(self, k: int) -> Cost:
-        return worst(c.group(k) for c in self.options)
+        return worst((c.group(k) for c in self.options), neighbours=self.neighbours)
 
 
-def worst(costs: Iterable[Cost]) -> Cost:
+def _under(cost: Cost, neighbours: Neighbours) -> Cost:
+    """The same cost, said of another relation."""
+    if cost.neighbours is neighbours:
+        return cost
+    found = copy(cost)
+    object.__setattr__(found, "neighbours", neighbours)
+    return found
+
+
+def worst(costs: Iterable[Cost], *, neighbours: str | None = None) -> Cost:
     """The worst of several costs; a plain cost when one of them dominates the others."""
     kept = _undominated(costs)
-    return kept[0] if len(kept) == 1 else Worst(kept, common_neighbours(kept))
+    relation = common_neighbours(kept) if neighbours is None else as_neighbours(neighbours)
+    return kept[0] if len(kept) == 1 and kept[0].neighbours is relation else Worst(kept, relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +128,43 @@ class Parallel(Worst):
     parts: tuple[tuple[Cost, int], ...] = field(default=())
 
     def __repr__(self) -> str:
-        return f"parallel({', '.join(repr(part) if n == 1 else f'*{n} * [{part!r}]' for part, n in self.parts)})"
+        arguments = [repr(part) if n == 1 else f"*{n} * [{part!r}]" for part, n in self.parts]
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            arguments.append(f"neighbours={str(self.neighbours)!r}")
+        return f"parallel({', '.join(arguments)})"
 
     def _group(self, k: int) -> Cost:
-        """Price k changed records, wherever they lie.
+        """Price k changed records, wherever they lie."""
+        ways = list(islice(_touched(self.parts, k * _touches(self.neighbours)), 20_001))
+        if len(ways) > 20_000:
+            hint = "Merge parts of equal cost, or price each record's rows as one record"
+            raise ParameterError("k", "leave few enough ways to spread k records over the parts", k, hint)
+        return worst(ways, neighbours=self.neighbours)
 
-        A changed record touches one part, or two under replace-one. n touches of one part are a group of n there;
-        touches of different parts compose. Every way of spreading the touches over the parts is an option.
-        """
-        touches = k if self.neighbours is Neighbours.ADD_REMOVE else 2 * k
-        ways: list[tuple[int, list[Cost]]] = [(touches, [])]
-        for part, available in self.parts:
-            ways = [
-                (rest - n, [*chosen, *(part.group(size) for size in sizes)])
-                for rest, chosen in ways
-                for n in range(rest + 1)
-                for sizes in _partitions(n, available, n)
-            ]
-            if len(ways) > 20_000:
-                hint = "Merge parts of equal cost, or price each record's rows as one record"
-                raise ParameterError("k", "leave few enough ways to spread k records over the parts", k, hint)
-        return worst(
-            compose([t for c in chosen for t in c.terms], neighbours=self.neighbours)
-            for rest, chosen in ways
-            if rest == 0
-        )
+
+def _touches(neighbours: Neighbours) -> int:
+    """How often one changed record is added to a part or removed from one."""
+    return 1 if neighbours is Neighbours.ADD_REMOVE else 2
+
+
+def _touched(parts: tuple[tuple[Cost, int], ...], touches: int) -> Iterator[Cost]:
+    """The cost of every way to spread so many touches over the parts.
+
+    n touches of one part are a group of n there; touches of different parts compose.
+    """
+    for ways in _spread(parts, touches):
+        yield compose([term for cost in ways for term in cost.terms])
+
+
+def _spread(parts: tuple[tuple[Cost, int], ...], touches: int) -> Iterator[list[Cost]]:
+    if touches == 0:
+        yield []
+    for i, (part, available) in enumerate(parts):
+        for n in range(1, touches + 1):
+            for sizes in _partitions(n, available, n):
+                here = [part.group(size) for size in sizes]
+                for rest in _spread(parts[i + 1 :], touches - n):
+                    yield here + rest
 
 
 def _partitions(n: int, most: int, largest: int) -> Iterator[tuple[int, ...]]:
@@ -143,30 +177,33 @@ def _partitions(n: int, most: int, largest: int) -> Iterator[tuple[int, ...]]:
                 yield (first, *rest)
 
 
-def parallel(*costs: Cost) -> Cost:
-    """Releases on disjoint records.
+def parallel(*costs: Cost, neighbours: str | None = None) -> Cost:
+    """Releases on disjoint records: what each part costs when one record is added to it or removed from it.
 
-    Under ``add_remove`` one record touches one part, so the worst part counts. Under ``replace_one`` the record may
-    move from one part to another, so the worst *pair* of parts counts, added. That the parts are disjoint, and that
-    the part of a record is a function of that record and of what was released, is the caller's promise.
+    Under ``add_remove``, the default, one record touches one part, so the worst part counts. Under ``replace_one`` a
+    record may leave one part and enter another, or be replaced inside one: the worst counts of two parts added and
+    of a group of two records in one part. The costs of the parts speak of records added and removed all the same:
+    what a part costs when a record is *replaced* does not bound what it costs when one leaves (a count costs nothing
+    when a record is replaced). Proof: docs/theory/parallel-composition.md.
+
+    That the parts are disjoint, and that the part of a record is a function of that record and of what was released,
+    is the caller's promise.
 
     >>> from ledgerwood.accounting import PureDP
     >>> parallel(PureDP(0.5), PureDP(0.2)).epsilon(delta=0)
     0.5
-    >>> parts = [PureDP(e, neighbours="replace_one") for e in (0.5, 0.2, 0.1)]
-    >>> parallel(*parts).epsilon(delta=0)
-    0.7
+    >>> parallel(PureDP(0.5), PureDP(0.2), neighbours="replace_one").epsilon(delta=0)
+    1.0
     """
     if not costs or not all(isinstance(c, Cost) for c in costs):
         raise ParameterError("costs", "be one or more costs", costs)
-    relation = common_neighbours(costs)
-    if len(costs) == 1:
+    if common_neighbours(costs) is not Neighbours.ADD_REMOVE:
+        raise ParameterError("costs", PART_RULE, "replace_one", f"{PART_HINT}: parallel(..., neighbours='replace_one')")
+    relation = Neighbours.ADD_REMOVE if neighbours is None else as_neighbours(neighbours)
+    if len(costs) == 1 and relation is Neighbours.ADD_REMOVE:
         return costs[0]
     counts: dict[Cost, int] = {}
     for c in costs:
         counts[c] = counts.get(c, 0) + 1
     parts = tuple(sorted(counts.items(), key=lambda item: sort_key(item[0])))
-    options: list[Cost] = list(counts)
-    if relation is Neighbours.REPLACE_ONE:
-        options = [a + b for (a, _), (b, _) in combinations(parts, 2)] + [2 * a for a, n in parts if n > 1]
-    return Parallel(_undominated(options), relation, parts)
+    return Parallel(_undominated(_touched(parts, _touches(relation))), relation, parts)

@@ -50,8 +50,11 @@ def to_units(value: float, *, up: bool = True) -> int:
 
 
 def from_units(units: int) -> float:
-    """Return the amount in ``units`` as the nearest float."""
-    return units / UNIT
+    """Return the amount in ``units`` as the nearest float, infinite beyond the largest."""
+    try:
+        return units / UNIT
+    except OverflowError:
+        return math.inf
 
 
 def conversion(order: float, delta: float) -> float:

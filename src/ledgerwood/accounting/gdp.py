@@ -16,11 +16,13 @@ from functools import lru_cache
 import numpy as np
 
 from ledgerwood.accounting.checks import Array
-from ledgerwood.accounting.normal import mills, ndtr
+from ledgerwood.accounting.normal import log_ndtr, mills, ndtr
 from ledgerwood.accounting.search import least
 
 #: Relative error bound of exp(log_delta) for δ ≥ 1e-300, used to round δ upwards.
 RELATIVE_ERROR = 1e-11
+#: Above this μ the rounding of a exceeds that bound: a is lowered by its rounding, and δ ≤ Φ(−a) is the answer.
+_LARGE_MU = 1e3
 
 
 @lru_cache(maxsize=1)
@@ -47,6 +49,8 @@ def log_delta(mu: float, epsilon: float) -> float:
         return math.log(-math.expm1(epsilon)) if epsilon < 0 else -math.inf
     z = epsilon / mu
     a, b = z - mu / 2, z + mu / 2
+    if mu > _LARGE_MU:
+        return float(log_ndtr(np.array(2.0**-50 * max(abs(z), mu / 2) - a)))
     if (a >= 0 and mu <= 4) or (a < 0 and mu <= 1 and a > -4):
         nodes, weights = _legendre()
         bracket = mu * float(np.sum(weights * _mills_slope(a + mu * nodes)))
@@ -59,7 +63,8 @@ def log_delta(mu: float, epsilon: float) -> float:
         else:
             value -= math.exp(epsilon) * float(ndtr(-b))
         return math.log(min(max(value, 5e-324), 1.0))
-    return min(0.0, -a * a / 2 - math.log(2 * math.pi) / 2 + math.log(bracket))
+    log_bracket = math.log(bracket) if bracket > 0 else 0.0  # it is at most 1, and vanishes only where a² overflows
+    return min(0.0, -a * a / 2 - math.log(2 * math.pi) / 2 + log_bracket)
 
 
 def delta(mu: float, epsilon: float) -> float:
@@ -82,4 +87,6 @@ def epsilon(mu: float, delta_target: float) -> float:
         return math.inf
     target = math.log(delta_target) - 2 * RELATIVE_ERROR
     guess = mu * mu / 2 + mu * math.sqrt(2 * max(-target, 0.0))
+    if guess > 1e300:
+        return math.inf
     return least(lambda e: log_delta(mu, e) <= target, guess=guess)

@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Composition, Cost, compose, zero
 from ledgerwood.accounting.checks import Array
 from ledgerwood.accounting.costs import RDP, ZCDP, Gaussian, Laplace
 from ledgerwood.accounting.discrete import DiscreteLaplace, RandomizedResponse
+from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.accounting.subsampling import PoissonSubsampled
 from ledgerwood.errors import MissingDependency, ParameterError
 
@@ -115,6 +117,12 @@ def to_dp_accounting(cost: Cost) -> Any:
     Gaussian, Laplace, discrete Laplace, randomised response, zCDP, Poisson subsampling of a release, and sums of
     these. The neighbouring relation is the accountant's business there, not the event's: give it the same one.
 
+    The noise of an event is measured in the bound C on one record's contribution. A record replaced by another moves
+    a sum by up to 2C, so a Gaussian under replace-one has twice the noise multiplier in its event. dp-accounting
+    0.6.0 agrees in its PLD accountant; its RDP accountant forgets the factor 2 and reports too little, so for that
+    one export ``ZCDP(cost.rho())``. Laplace noise under replace-one is refused: the only accountant there that takes
+    it is that one. Randomised response has an event for replace-one only, as in their accountants.
+
     k randomised responses are written out as k events: dp-accounting 0.6.0 forgets the count of a self-composed
     randomised response in its PLD accountant and would report the price of one.
 
@@ -122,6 +130,8 @@ def to_dp_accounting(cost: Cost) -> Any:
     >>> from ledgerwood.accounting.interop import to_dp_accounting
     >>> type(to_dp_accounting(10 * Gaussian(sigma=20.0))).__name__
     'SelfComposedDpEvent'
+    >>> to_dp_accounting(Gaussian(sigma=3.0, neighbours="replace_one"))
+    GaussianDpEvent(noise_multiplier=6.0)
     """
     dp = _peer("dp_accounting.dp_event", "dp-accounting")
     if isinstance(cost, Composition):
@@ -135,15 +145,26 @@ def to_dp_accounting(cost: Cost) -> Any:
         if not events:
             return dp.NoOpDpEvent()
         return events[0] if len(events) == 1 else dp.ComposedDpEvent(events)
+    replace = cost.neighbours is Neighbours.REPLACE_ONE
+    if cost.is_free():
+        return dp.NoOpDpEvent()
     if isinstance(cost, Gaussian):
-        return dp.GaussianDpEvent(1 / cost.ratio) if cost.ratio else dp.NoOpDpEvent()
+        return dp.GaussianDpEvent(_noise(2 if replace else 1, cost.ratio))
+    if isinstance(cost, (Laplace, DiscreteLaplace)) and replace:
+        hint = (
+            "Its PLD accountant refuses Laplace noise under REPLACE_ONE and its RDP accountant prices it with half the "
+            "sensitivity; a looser stand-in is ZCDP(cost.rho(), neighbours='replace_one')"
+        )
+        raise ParameterError("cost", "have an event that dp-accounting prices rightly", cost, hint)
     if isinstance(cost, Laplace):
-        return dp.LaplaceDpEvent(cost.scale / cost.sensitivity) if cost.size else dp.NoOpDpEvent()
+        return dp.LaplaceDpEvent(_noise(1, cost.size))
     if isinstance(cost, DiscreteLaplace):
-        return dp.DiscreteLaplaceDpEvent(1 / cost.scale, cost.sensitivity) if cost.size else dp.NoOpDpEvent()
+        return dp.DiscreteLaplaceDpEvent(checks.ratio_above(1, cost.scale), cost.sensitivity)
     if isinstance(cost, RandomizedResponse):
+        _replaced(cost.neighbours)
         # Pr[true]/Pr[other] = e^ε with Pr[other] = p/k and Pr[true] = 1 − p + p/k.
-        return dp.RandomizedResponseDpEvent(cost.k / (math.expm1(cost.size) + cost.k), cost.k)
+        p = cost.k / (math.expm1(cost.size) + cost.k) * (1 - _ROUNDING)
+        return dp.RandomizedResponseDpEvent(p, cost.k)
     if isinstance(cost, ZCDP):
         return dp.ZCDpEvent(cost.size)
     if isinstance(cost, PoissonSubsampled):
@@ -158,45 +179,71 @@ def to_dp_accounting(cost: Cost) -> Any:
 def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     """A ``dp_accounting`` event as a cost under the given neighbouring relation.
 
+    The noise of a Gaussian, Laplace or discrete Laplace event is measured in the bound C on one record's
+    contribution to a sum, whatever the relation. Adding or removing a record moves the sum by at most C, replacing
+    one by at most 2C: under replace-one the sensitivity is doubled. A zCDP event states its guarantee under the
+    relation asked for. Randomised response is about one record's value, so it has a cost under replace-one only;
+    Poisson samples have one under add/remove only.
+
     >>> import dp_accounting as dp
     >>> from_dp_accounting(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)))
     PoissonSubsampled(cost=Gaussian(sigma=1.0, sensitivity=1.0), rate=0.01)
+    >>> from_dp_accounting(dp.GaussianDpEvent(1.0), neighbours="replace_one")
+    Gaussian(sigma=1.0, sensitivity=2.0, neighbours='replace_one')
     """
     dp = _peer("dp_accounting.dp_event", "dp-accounting")
+    relation = as_neighbours(neighbours)
+    moves = 2 if relation is Neighbours.REPLACE_ONE else 1
     if isinstance(event, dp.NoOpDpEvent):
-        return zero(neighbours)
+        return zero(relation)
     if isinstance(event, dp.SelfComposedDpEvent):
-        return from_dp_accounting(event.event, neighbours=neighbours) * int(event.count)
+        return from_dp_accounting(event.event, neighbours=relation) * checks.count("count", event.count)
     if isinstance(event, dp.ComposedDpEvent):
-        costs = [from_dp_accounting(e, neighbours=neighbours) for e in event.events]
-        return compose([term for cost in costs for term in cost.terms], neighbours=neighbours)
+        costs = [from_dp_accounting(e, neighbours=relation) for e in event.events]
+        return compose([term for cost in costs for term in cost.terms], neighbours=relation)
     if isinstance(event, dp.GaussianDpEvent):
-        return Gaussian(sigma=event.noise_multiplier, neighbours=neighbours)
+        return Gaussian(sigma=event.noise_multiplier, sensitivity=moves, neighbours=relation)
     if isinstance(event, dp.LaplaceDpEvent):
-        return Laplace(scale=event.noise_multiplier, neighbours=neighbours)
+        return Laplace(scale=event.noise_multiplier, sensitivity=moves, neighbours=relation)
     if isinstance(event, dp.DiscreteLaplaceDpEvent):
-        return DiscreteLaplace(scale=1 / event.noise_parameter, sensitivity=event.sensitivity, neighbours=neighbours)
+        scale = _noise(1, checks.positive("noise_parameter", event.noise_parameter))
+        return DiscreteLaplace(scale=scale, sensitivity=moves * event.sensitivity, neighbours=relation)
     if isinstance(event, dp.RandomizedResponseDpEvent):
+        _replaced(relation)
         p, k = event.noise_parameter, event.num_buckets
         if k == 1 or p == 1:
-            return zero(neighbours)
+            return zero(relation)
         if 0 < p < 1:
-            return RandomizedResponse(math.log1p(k * (1 - p) / p), k=k, neighbours=neighbours)
+            return RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + _ROUNDING), k=k, neighbours=relation)
     if isinstance(event, dp.ZCDpEvent):
-        return (
-            ZCDP(event.rho, neighbours=neighbours)
-            if event.xi == 0
-            else RDP(_Line(event.xi, event.rho), neighbours=neighbours)
-        )
+        xi, rho = checks.non_negative("xi", event.xi), checks.non_negative("rho", event.rho)
+        return ZCDP(rho, neighbours=relation) if xi == 0 else RDP(_Line(xi, rho), neighbours=relation)
     if isinstance(event, dp.PoissonSampledDpEvent):
-        return PoissonSubsampled(
-            from_dp_accounting(event.event, neighbours=neighbours), rate=event.sampling_probability
-        )
+        return PoissonSubsampled(from_dp_accounting(event.event, neighbours=relation), rate=event.sampling_probability)
     hint = (
         "Known events: NoOp, SelfComposed, Composed, Gaussian, Laplace, DiscreteLaplace, RandomizedResponse with "
         "noise, ZCDp and PoissonSampled"
     )
     raise ParameterError("event", "be a dp-accounting event with a cost here", event, hint)
+
+
+def _replaced(neighbours: Neighbours) -> None:
+    """Refuse randomised response under add/remove: a record that is not there has no answer to randomise."""
+    if neighbours is not Neighbours.REPLACE_ONE:
+        hint = "The event randomises the value of one record that is there; dp-accounting refuses it too"
+        raise ParameterError("neighbours", "be 'replace_one' for randomised response", str(neighbours), hint)
+
+
+#: Covers the rounding of the few operations between a randomised response's ε and its probability of a lie.
+_ROUNDING = 2.0**-50
+
+
+def _noise(sensitivity: int, size: float) -> float:
+    """The noise at which ``sensitivity`` costs ``size``, rounded so that it costs no less."""
+    noise = sensitivity / size
+    while checks.ratio_above(sensitivity, noise) < size:
+        noise = math.nextafter(noise, 0.0)
+    return noise
 
 
 class _Line:

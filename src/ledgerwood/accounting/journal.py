@@ -225,6 +225,8 @@ class Journal:
                     f"the anchor {self.anchor_path.name!r} is missing. Give the one you kept: open(..., anchor=...)"
                 ) from None
             return None
+        except OSError as error:
+            raise JournalError(f"the anchor {self.anchor_path.name!r}: {error.strerror}") from error
         try:
             return Anchor.parse(text)
         except FormatError as error:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
+from ledgerwood.accounting import checks
 from ledgerwood.accounting.books import Balance, Entry, FilterBooks, Posting, child_name, curve_to_json
 from ledgerwood.accounting.journal import Anchor, Journal, Record
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
@@ -28,7 +29,7 @@ from ledgerwood.accounting.records import (
     opening,
     to_record,
 )
-from ledgerwood.errors import LedgerClosed, ParameterError, ReleaseRefused
+from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.algebra import Cost
@@ -204,8 +205,10 @@ class Ledger:
         """Open a block of releases about disjoint sets of records.
 
         ``parts[i].release(...)`` spends in part ``i``. Within a part costs add; across parts the block costs its worst
-        part (add/remove) or its worst pair of parts (replace-one). That every record lies in one part only, fixed
-        before the block begins, is the caller's promise; the journal records that it was made.
+        part (add/remove), or the worst of two parts together and of two records in one part (replace-one). The costs
+        of its releases are those for one record added to a part or removed from it, under either relation; a
+        replace-one cost is refused (see :func:`ledgerwood.accounting.parallel`). That every record lies in one part
+        only, fixed before the block begins, is the caller's promise; the journal records that it was made.
 
         >>> from ledgerwood.accounting import Ledger, PureDP
         >>> class Zero:
@@ -294,9 +297,7 @@ class Ledger:
         ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
         """
         with self._locked():
-            if delta is not None and not 0 <= delta < 1:
-                raise ParameterError("delta", "lie in [0, 1)", delta)
-            own = self._books.odometer_delta(delta)
+            own = self._books.odometer_delta(None if delta is None else checks.delta_value(delta))
             return math.inf if own is None else self._books.tally.epsilon(own)
 
     def journal(self) -> tuple[Entry, ...]:
@@ -466,7 +467,11 @@ class Ledger:
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
-            self._post(self._books.next_number, self._books.review(from_record(record)))
+            try:
+                posting = self._books.review(from_record(record))
+            except ParameterError as error:
+                raise FormatError(f"record {record.get('n')} of the journal has no price: {error}") from None
+            self._post(self._books.next_number, posting)
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
         header = {

@@ -21,6 +21,7 @@ from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Cost, sequence
 from ledgerwood.accounting.calibration import calibrate, recalibrate
 from ledgerwood.accounting.costs import Gaussian
+from ledgerwood.accounting.disjoint import PART_HINT, PART_RULE
 from ledgerwood.accounting.filters import Filter, to_units
 from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
 from ledgerwood.accounting.releases import (
@@ -30,6 +31,7 @@ from ledgerwood.accounting.releases import (
     InSequence,
     Item,
     Release,
+    relation_inside,
     small_scale_rho,
 )
 from ledgerwood.accounting.search import least
@@ -101,9 +103,13 @@ class Plan:
             for release in () if isinstance(item, InParallel) else _members(item):
                 if release.share is None and not release.is_known:
                     raise ParameterError("share", "be given when the noise is not fixed", None, repr(release.label))
-        for release in self.releases():
-            if release.is_known and release.priced(self.neighbours).neighbours != self.neighbours:
-                raise ParameterError("neighbours", "be the same for the plan and its costs", self.neighbours)
+        for item in self.items:
+            relation = relation_inside(item, self.neighbours)
+            if all(not r.is_known or r.priced(relation).neighbours == relation for r in _members(item)):
+                continue
+            if isinstance(item, InParallel):
+                raise ParameterError("releases", PART_RULE, item.label, PART_HINT)
+            raise ParameterError("neighbours", "be the same for the plan and its costs", self.neighbours)
         for name in ("reserve", "epsilon", "reserve_mu"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
@@ -167,7 +173,7 @@ class Plan:
         rows = []
         for item in self.items:
             for release in _members(item):
-                cost = release.priced(self.neighbours)
+                cost = release.priced(relation_inside(item, self.neighbours))
                 label = item.label if isinstance(item, InParallel) else release.label
                 times = release.times if isinstance(item, Release) else release.times * item.times
                 rows.append(_row(release.label, cost, times, release.scale, spends[label] / total))
@@ -336,14 +342,13 @@ class Plan:
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""
         unit = 1 / (noise * noise) / self._shares()
-        pairs = 2 if self.neighbours == "replace_one" else 1
+        records = 2 if self.neighbours == "replace_one" else 1  # a group of k records has k² times the rho
         items: list[Item] = []
         for item in self.items:
             match item:
                 case InParallel(share=float(share)):
-                    parts = [
-                        r.at_rho(share * unit / (pairs * item.times * r.times), self.neighbours) for r in item.members
-                    ]
+                    rho = share * unit / (records**2 * item.times)
+                    parts = [r.at_rho(rho / r.times, relation_inside(item, self.neighbours)) for r in item.members]
                     items.append(replace(item, releases=parts))
                 case InSequence():
                     items.append(replace(item, releases=[self._at(r, unit, item.times) for r in item.members]))
@@ -453,17 +458,19 @@ def _first_noise(epsilon: float, delta: float) -> float:
 def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
     """Whether a filter would accept every release of the plan, counted as the ledger counts."""
     units = outright = 0
-    pairs = 2 if plan.neighbours == "replace_one" else 1
+    moving = plan.neighbours == "replace_one"
     for item in plan.items:
-        prices = [
-            (r.times * to_units(rule.price(cost)), r.times * to_units(cost.infinite_mass()))
-            for r in _members(item)
-            for cost in [r.priced(plan.neighbours)]
-        ]
+        costs = [(r.priced(relation_inside(item, plan.neighbours)), r.times) for r in _members(item)]
         rounds = 1 if isinstance(item, Release) else item.times
-        for column, total in enumerate(zip(*prices)):
-            spent = rounds * (pairs * max(total) if isinstance(item, InParallel) else sum(total))
-            units, outright = (units + spent, outright) if column == 0 else (units, outright + spent)
+        for column, price in enumerate((rule.price, Cost.infinite_mass)):
+            once = [n * to_units(price(cost)) for cost, n in costs]
+            if not isinstance(item, InParallel):
+                spent = sum(once)
+            elif moving:  # two parts, or two records of one
+                spent = max(2 * max(once), *(n * to_units(price(cost.group(2))) for cost, n in costs))
+            else:
+                spent = max(once)
+            units, outright = (units + rounds * spent, outright) if column == 0 else (units, outright + rounds * spent)
     if plan.reserve_mu is not None:
         units += to_units(rule.price(Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours)))
     return units <= limits[0] and outright <= limits[1]

@@ -24,7 +24,9 @@ from ledgerwood.accounting.books import (
     Posting,
     Tally,
     checked_cost,
+    checked_part_cost,
     round_up,
+    touched,
 )
 from ledgerwood.accounting.costs import BoundedRange
 from ledgerwood.accounting.disjoint import Worst as WorstOf
@@ -118,7 +120,7 @@ class PlanBooks:
         self._reserve_used = 0
         self._used: Counter[str] = Counter()
         self._blocks: dict[int, PlanBlock] = {}
-        self._curves: dict[Cost | None, Amount] = {}
+        self._curves: dict[Cost, Amount] = {}
         self._entries = 1
 
     @property
@@ -134,7 +136,8 @@ class PlanBooks:
             case "release" if entry.label == RESERVE:
                 return self._review_reserve(entry)
             case "release":
-                return Posting(entry, amount=self._amount(entry.cost), step=self._step(entry))
+                amount = self._amount(checked_cost(entry.cost, self.neighbours))
+                return Posting(entry, amount=amount, step=self._step(entry))
             case "parallel":
                 return Posting(entry, step=self._step(entry))
         return Posting(entry)
@@ -176,10 +179,10 @@ class PlanBooks:
         match entry.kind:
             case "release" if entry.block is not None:
                 found = self._blocks[entry.block]
-                assert entry.part is not None and posting.amount is not None
+                assert entry.part is not None and posting.total is not None
                 found.uses[entry.part, entry.label] += 1
                 found.chosen.setdefault(entry.part, entry.label)
-                found.block.parts[entry.part] = posting.amount
+                found.block.parts[entry.part] = posting.total
             case "release":
                 assert posting.amount is not None
                 self.tally.add(posting.amount.curve)
@@ -256,7 +259,7 @@ class PlanBooks:
         allowed: dict[str, tuple[Cost, int]] = {}
         for item in self.plan.items:
             if isinstance(item, InParallel) and item.label == label:
-                allowed = {r.label: (r.priced(self.neighbours), r.times) for r in item.members}
+                allowed = {r.label: (r.priced(), r.times) for r in item.members}
         if not allowed:
             allowed = {label: (self._costs[label], 1)}
         block = Block.begin(label, pairs=self.neighbours == "replace_one")
@@ -268,8 +271,9 @@ class PlanBooks:
         found = self._blocks.get(entry.block)
         if found is None:
             raise LedgerClosed("this parallel block has ended; nothing was released")
-        total = found.block.total_with(entry.part, self._amount(entry.cost))
-        return Posting(entry, amount=total, block=found.block)
+        cost = checked_part_cost(entry.cost)
+        total = found.block.total_with(entry.part, touched(cost, self._amount, found.block))
+        return Posting(entry, block=found.block, total=total)
 
     def _admit_part(self, entry: Entry) -> None:
         assert entry.block is not None and entry.part is not None
@@ -294,13 +298,13 @@ class PlanBooks:
             raise OffPlan("the reserve takes releases of Gaussian DP only; nothing was released")
         return Posting(entry, to_units(mu * mu * (1 + RESERVE_SLACK / 2)), amount=self._amount(cost))
 
-    def _amount(self, given: Cost | None) -> Amount:
-        found = self._curves.get(given) if isinstance(given, Cost) else None
+    def _amount(self, cost: Cost) -> Amount:
+        found = self._curves.get(cost)
         if found is None:
-            found = Amount(0, 0, loss_curve(checked_cost(given, self.neighbours)))
+            found = Amount(0, 0, loss_curve(cost))
             if len(self._curves) >= 4096:
                 self._curves.clear()
-            self._curves[given] = found
+            self._curves[cost] = found
         return found
 
     def _balance(self, counts: Counter[str]) -> Balance:

@@ -50,7 +50,7 @@ def from_dict(data: Any) -> Plan:
     fields = _strict(data, _PLAN, "a plan")
     if not isinstance(fields["items"], list):
         raise FormatError("the field 'items' of a plan must be a list")
-    return Plan(
+    plan = Plan(
         [_item_from_dict(item) for item in fields["items"]],
         neighbours=fields["neighbours"],
         reserve=fields["reserve"],
@@ -58,6 +58,13 @@ def from_dict(data: Any) -> Plan:
         delta=fields["delta"],
         reserve_mu=fields["reserve_mu"],
     )
+    moving = plan.neighbours == "replace_one" and any(isinstance(item, InParallel) for item in plan.items)
+    if moving and plan.epsilon is not None and plan.is_calibrated and not plan.is_within_target():
+        raise FormatError(
+            f"the plan has parallel groups under replace-one and costs more than the epsilon={plan.epsilon} it states; "
+            "earlier versions left out the records that move between parts. Calibrate it again"
+        )
+    return plan
 
 
 def to_json(plan: Plan) -> str:

@@ -183,7 +183,7 @@ def _layout(groups: list[tuple[float, int]], ascending: list[tuple[float, int]],
 
     A schedule has no ``ascending`` sizes: every group is applied as often as it counts, not once per state.
     """
-    heaviest = max(groups, key=lambda group: group[1] * group[0] ** 2)[0]
+    heaviest = max(groups, key=lambda group: group[1] * group[0] * group[0])[0]
     h = heaviest / cells
     reach = sum(size * count for size, count in groups)
     last = math.ceil(min(gamma_max * (1 + _HEADROOM), reach) / h) + 1

@@ -14,6 +14,7 @@ import numpy as np
 from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Atom, Cost
 from ledgerwood.accounting.disjoint import parallel
+from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.accounting.search import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
@@ -161,8 +162,10 @@ class InSequence:
 class InParallel:
     """Releases about disjoint records: each part follows one of ``releases``; any number of parts.
 
-    Under add/remove a round costs its worst kind of part; under replace-one, the worst two parts together. The group
-    has the share and every kind of part is calibrated to it, so the releases inside have none of their own.
+    The costs inside are those of a part when one record is added to it or removed from it, under either relation:
+    see :func:`parallel`. Under add/remove a round costs its worst kind of part; under replace-one, two parts together
+    or two records of one. The group has the share and every kind of part is calibrated to it, so the releases inside
+    have none of their own.
 
     >>> from ledgerwood.accounting import Gaussian, InParallel, Release
     >>> InParallel("regions", [Release("region", Gaussian, times=2)], share=1.0).label
@@ -193,8 +196,13 @@ class InParallel:
 
     def unit(self, neighbours: str) -> Cost:
         """Return the cost of one round: two parts of each kind already show the worst of any number."""
-        parts = [release.priced(neighbours) * release.times for release in self.members]
-        return parallel(*parts, *parts)
+        parts = [release.priced() * release.times for release in self.members]
+        return parallel(*parts, *parts, neighbours=neighbours)
+
+
+def relation_inside(item: Release | InSequence | InParallel, neighbours: str) -> str:
+    """Return the relation that the releases of an item speak of, in a plan under ``neighbours``."""
+    return str(Neighbours.ADD_REMOVE) if isinstance(item, InParallel) else neighbours
 
 
 Item: TypeAlias = Release | InSequence | InParallel

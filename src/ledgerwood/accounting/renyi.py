@@ -31,6 +31,7 @@ _ETA_PRIME = np.array(
         -174611 / 802857662698291200000,
     ]
 )
+_HUGE = 1e290  # products with a larger epsilon overflow; the divergence is at most epsilon
 _TABLE = 2**16  # numbers in one table of orders by losses: it stays in the cache
 # sinh(y)/y - 1 = Σ y^{2n}/(2n+1)!
 _SINHC = np.array([1 / math.factorial(2 * n + 1) for n in range(1, 13)])
@@ -120,8 +121,8 @@ def bounded_range(epsilon: float, alpha: Array) -> Array:
     True
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    if epsilon == 0.0:
-        return np.zeros_like(alpha)
+    if epsilon == 0.0 or epsilon > _HUGE:
+        return np.full_like(alpha, epsilon)
     finite = np.minimum(alpha, 1e300 / max(epsilon, 1.0)).ravel()
     minus = (finite - 1.0) * epsilon
     full = finite * epsilon
@@ -149,8 +150,8 @@ def randomized_response(epsilon: float, alpha: Array) -> Array:
               \qquad D_1=\varepsilon\tanh(\varepsilon/2)
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    if epsilon == 0.0:
-        return np.zeros_like(alpha)
+    if epsilon == 0.0 or epsilon > _HUGE:
+        return np.full_like(alpha, epsilon)
     finite = np.minimum(alpha, 1e300 / max(epsilon, 1.0))
     up, full = (finite - 1.0) * epsilon, finite * epsilon
     # cosh((α-½)ε)/cosh(ε/2) = 1 + (e^{(α-1)ε} - 1)(1 - e^{-αε})/(1 + e^{-ε}): positive terms only.
@@ -171,8 +172,8 @@ def laplace(epsilon: float, alpha: Array) -> Array:
     Small exponents use 1 + [α·e₂((α−1)ε) + (α−1)·e₂(−αε)]/(2α−1) with e₂(x) = eˣ − 1 − x ≥ 0: no cancellation.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    if epsilon == 0.0:
-        return np.zeros_like(alpha)
+    if epsilon == 0.0 or epsilon > _HUGE:
+        return np.full_like(alpha, epsilon)
     finite = np.minimum(alpha, 1e300 / max(epsilon, 1.0))
     minus = finite - 1.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -231,4 +232,4 @@ def from_losses(losses: Array, log_probabilities: Array, alpha: Array, lost_mass
             total = high + np.log(np.sum(np.exp(terms[~small] - high[:, None]), axis=1))
             found[~small] = np.maximum(total / minus[~small], kl)
         result[at] = found
-    return np.minimum(result.reshape(alpha.shape), top)
+    return np.fmin(result.reshape(alpha.shape), top)  # where the exponents overflow (nan), the largest loss bounds

@@ -107,8 +107,8 @@ def from_dict(data: Any) -> Cost:
 
 def _composite(kind: str, parts: Any, relation: str) -> Cost:
     if kind == "worst":
-        return worst(from_dict(part) for part in parts)
+        return worst((from_dict(part) for part in parts), neighbours=relation)
     counted = [(from_dict(part), n) for part, n in parts]
     if kind == "parallel":
-        return parallel(*(part for part, n in counted for _ in range(n)))
+        return parallel(*(part for part, n in counted for _ in range(n)), neighbours=relation)
     return (sequence if kind == "sequence" else compose)(counted, neighbours=relation)

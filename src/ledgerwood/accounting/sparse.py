@@ -116,14 +116,13 @@ class SparseVector(Atom):
         return math.inf if self.size is None else self.size
 
     def rho(self) -> float | None:
-        return None if self.size is None else self.size * self.size / 2
+        return None if self.size is None else checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         if self.size is not None:
             return renyi.randomized_response(self.size, alpha)
         assert self.sigma_threshold is not None and self.sigma_query is not None and self.max_queries is not None
-        ratio = self.sensitivity / self.sigma_threshold
-        threshold = ratio * ratio / 2
+        threshold = checks.half_square(self.sensitivity / self.sigma_threshold)
         shift = (1 if self.monotone else 2) * self.sensitivity / self.sigma_query
         # D is increasing in the order, so orders below 1.01 take the value at 1.01.
         flat = np.maximum(alpha.ravel(), 1.01)
@@ -160,8 +159,8 @@ def _log_stopping_moment(alpha: float, shift: float, queries: int) -> float:
     grid = np.linspace(-9.0, alpha * shift + 9.0, 2001)
     coarse = logs(grid)
     spacing = float(grid[1] - grid[0])
-    slack = 1 + (alpha + 1) * (spacing / 32) ** 2
-    if float(np.max(coarse[0])) > 600:
+    slack = 1 + (alpha + 1) * (spacing / 32) * (spacing / 32)
+    if not float(np.max(coarse[0])) <= 600:
         return math.inf
     log_w, done = 0.0, 0
     while done < queries:

@@ -60,10 +60,14 @@ class PoissonSubsampled(Atom):
         return isinstance(other, PoissonSubsampled) and self.cost == other.cost and self.rate <= other.rate
 
     def _amplified(self, epsilon: float) -> float:
-        # log(1 + q(e^ε - 1)), also where e^ε overflows
-        if epsilon > 700:
-            return epsilon + math.log(self.rate) if self.rate else 0.0
-        return math.log1p(self.rate * math.expm1(epsilon))
+        """log(1 + q(e^ε − 1)), rounded up, also where e^ε overflows."""
+        if self.rate == 0 or epsilon == 0:
+            return 0.0
+        if epsilon <= 700:
+            value = math.log1p(self.rate * math.expm1(epsilon)) * (1 + 2.0**-49)
+        else:  # at most log(1 + qe^ε); log q and ε may cancel, and their sum x has log(1 + e^x) for a bound of error
+            value = float(np.logaddexp(0.0, math.log(self.rate) + epsilon)) * (1 + 1e-12)
+        return min(math.nextafter(value, math.inf), epsilon)
 
     def pure_epsilon(self) -> float:
         base = self.cost.pure_epsilon()
@@ -77,7 +81,8 @@ class PoissonSubsampled(Atom):
         )
 
     def infinite_mass(self) -> float:
-        return self.rate * self.cost.infinite_mass()
+        mass = self.cost.infinite_mass()
+        return min(math.nextafter(self.rate * mass, 1.0), mass) if self.rate and mass else 0.0
 
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
         return self.cost.priced_terms() if self.rate == 1.0 else Atom.priced_terms(self)

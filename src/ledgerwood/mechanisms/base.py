@@ -37,7 +37,6 @@ __all__ = [
     "finite_floats",
     "integers",
     "positive",
-    "ratio_above",
     "ratio_below",
     "real_array",
     "settle_floats",
@@ -204,16 +203,6 @@ def ratio_below(numerator: float, denominator: float) -> float:
     if not 0 < c < sys.float_info.max:
         raise ParameterError("epsilon", "be neither negligible nor huge beside the sensitivity", numerator)
     return c
-
-
-def ratio_above(numerator: float, denominator: float) -> float:
-    """The quotient, rounded up."""
-    quotient = numerator / denominator
-    if quotient == math.inf:
-        raise ParameterError("scale", "not be negligible beside the sensitivity", denominator)
-    while Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
-        quotient = math.nextafter(quotient, math.inf)
-    return quotient
 
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import BoundedRange
+from ledgerwood.accounting.checks import ratio_above
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import check_bounds, clamped_integers, ratio_above, settle_floats, whole_number
+from ledgerwood.mechanisms.base import check_bounds, clamped_integers, settle_floats, whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
 

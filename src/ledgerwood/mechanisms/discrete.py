@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import DiscreteGaussian, DiscreteLaplace, PureDP, Skellam, calibrate
+from ledgerwood.accounting.checks import ratio_above
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import (
     Sensitivity,
     check_bounds,
     clamped_integers,
     integers,
-    ratio_above,
     real_array,
     settle_floats,
     whole_number,

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ledgerwood.accounting.pairs import Array, LossPair
+from ledgerwood.errors import MethodUnavailable
 
 __all__ = ["Sketch", "sketch"]
 
@@ -109,5 +110,7 @@ def sketch(pairs: tuple[tuple[LossPair, int], ...]) -> Sketch:
     for pair, count in pairs:
         log_p, log_q = pair.log_cells(edges)
         some = (log_p > -np.inf) & (log_q > -np.inf)
+        if not np.any(some):
+            raise MethodUnavailable("pld", "its losses lie beyond 1e5, where the grid ends")
         atoms.append((log_p[some] - log_q[some], log_p[some], ends[some], count))
     return Sketch(tuple(atoms))
