@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.accounting.neighbours import as_neighbours
 from ledgerwood.errors import FormatError, ParameterError
 
@@ -161,10 +162,7 @@ class Schema:
     @classmethod
     def from_json(cls, text: str) -> Schema:
         """Read what :meth:`to_json` wrote; strict about what it does not know."""
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"not JSON: {error}") from None
+        body = strict_json.read(text)
         if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
             raise FormatError(
                 f"a schema must be a JSON object with the field 'format': {FORMAT!r}. "
