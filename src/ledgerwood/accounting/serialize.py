@@ -22,7 +22,7 @@ from ledgerwood.accounting.disjoint import Parallel, Worst, parallel, worst
 from ledgerwood.accounting.privacy_loss import PrivacyLoss
 from ledgerwood.accounting.sparse import SparseVector
 from ledgerwood.accounting.subsampling import PoissonSubsampled
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 
 KINDS: dict[str, Callable[..., Atom]] = {
     kind.__name__: kind
@@ -105,7 +105,9 @@ def from_dict(data: Any) -> Cost:
         if kind == "RDP":
             fields["curve"] = [tuple(row) for row in fields["curve"]]
         return KINDS[kind](**fields, neighbours=relation)
-    except (TypeError, KeyError, AttributeError, OverflowError) as error:
+    except LedgerwoodError:
+        raise
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"a cost of kind {kind!r} has a missing or unknown field: {error}") from None
 
 

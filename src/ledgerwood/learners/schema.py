@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -220,14 +221,19 @@ def _interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
+def is_atom(value: Any) -> bool:
+    """Whether a value can be a category or a class: a string, or a number that floats can hold."""
+    return isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
+
+
 def _values(name: str, values: Any) -> tuple[Atom, ...]:
     """Distinct plain values, sorted where they can be."""
-    rule = "be distinct strings, numbers or booleans"
+    rule = "be distinct strings, numbers or booleans, numbers within the range of floats"
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ParameterError(name, rule, values)
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for value in plain:
-        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        if not is_atom(value):
             raise ParameterError(name, rule, value)
     if not plain or len(set(plain)) < len(plain):
         raise ParameterError(name, rule, values)

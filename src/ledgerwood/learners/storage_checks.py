@@ -11,7 +11,7 @@ from ledgerwood.accounting import Plan, serialize
 from ledgerwood.errors import FormatError
 from ledgerwood.learners.base import PrivateEstimator
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import MOST_CATEGORIES
+from ledgerwood.learners.schema import MOST_CATEGORIES, is_atom
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.seam import MAX_CODES, Edges, Tree
@@ -70,6 +70,7 @@ def _check_column(column: Column) -> None:
         _require(column.categories is None, "a column of numbers has categories")
     else:
         _require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
+        _require(all(map(is_atom, column.categories or ())), "a category is no string or number")
         _require(column.bounds is None, "a column of categories has bounds")
 
 
