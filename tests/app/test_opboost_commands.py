@@ -71,6 +71,18 @@ def test_a_wrong_configuration_of_a_feature_party_is_one_line(
     assert message in complaint(capsys, "opboost", "serve", "-c", str(wrong))
 
 
+def test_a_feature_party_does_not_serve_without_tls(
+    federation: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledgerwood.learners.vertical.FeatureServer", lambda *_: pytest.fail("it listens"))
+    text = (federation / "bank" / "b.toml").read_text().replace("grpc+tls", "grpc+tcp", 1)
+    wrong = federation / "bank" / "open.toml"
+    wrong.write_text(text.replace('state = "state"', 'state = "never"'))
+    told = complaint(capsys, "opboost", "serve", "-c", str(wrong))
+    assert "listen must have the form grpc+tls://host:port" in told and "mutual TLS only" in told
+    assert not (federation / "bank" / "never").exists()  # told before anything is opened
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -79,6 +91,7 @@ def test_a_wrong_configuration_of_a_feature_party_is_one_line(
         ('kind = "xgboost"', 'kind = "perceptron"', "kind must be"),
         ('kind = "xgboost"', 'kind = "xgboost"\ntask = "ranking"', "task must be"),
         ("location =", "place =", "lacks ['location']"),
+        ("grpc+tls", "grpc", "location must have the form grpc+tls://host:port"),
         ("[[party]]", "[party]", "[[party]]"),
         ("[learner]", "[[learner]]", "must be a table"),
         ("max_depth = 3", "depth = 3\nkind = 'sklearn'", "is no TOML"),

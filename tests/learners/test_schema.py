@@ -22,6 +22,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bounds": {"a": (0, 1)}, "categories": {"a": [1]}}, "bounds or categories, not both"),
     ({"categories": {"a": "abc"}}, "be distinct strings, numbers or booleans"),
     ({"categories": {"a": []}}, "be distinct strings"),
+    ({"categories": {"a": [10**400]}}, "within the range of floats"),
     ({"categories": {"a": [1, 1]}}, "be distinct"),
     ({"categories": {"a": [float("nan")]}}, "be distinct strings"),
     ({"categories": {"a": [1, "b"]}}, "be all strings or all numbers"),

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError, JournalError, JournalTampered
 
 Record = dict[str, Any]
@@ -73,7 +74,7 @@ def unseal(previous: str, line: bytes) -> tuple[Record, str]:
     digest = hashlib.sha256(previous.encode() + rest).hexdigest()
     if line[:_HEAD] != _PREFIX + digest.encode() + b'",':
         raise JournalTampered("the hash chain is broken: a record was changed, removed or inserted")
-    body: Record = json.loads(b"{" + rest)
+    body: Record = strict_json.read(b"{" + rest)
     return body, digest
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood.accounting import serialize
+from ledgerwood.accounting import serialize, strict_json
 from ledgerwood.accounting.algebra import Atom, Cost
 from ledgerwood.accounting.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import FormatError, ParameterError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FORMAT = "ledgerwood.plan"
 VERSION = 1
+MOST_RELEASES, MOST_RUNS, MOST_ROUNDS = 10_000, 10**7, 10**5
+"""What a plan in a file may have: named releases, runs of them in all, and entries of its rounds, which are listed."""
 _PLAN = ("format", "version", "neighbours", "reserve", "epsilon", "delta", "reserve_mu", "items")
 _RELEASE = ("label", "cost", "times", "share", "scale", "fixed")
 _GROUPS: dict[str, tuple[str, ...]] = {
@@ -48,10 +50,12 @@ def from_dict(data: Any) -> Plan:
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
         raise FormatError(f"the plan has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
     fields = _strict(data, _PLAN, "a plan")
-    if not isinstance(fields["items"], list):
-        raise FormatError("the field 'items' of a plan must be a list")
+    if not isinstance(fields["items"], list) or len(fields["items"]) > MOST_RELEASES:
+        raise FormatError(f"the field 'items' of a plan must be a list of at most {MOST_RELEASES} entries")
+    items = [_item_from_dict(item) for item in fields["items"]]
+    _check_size(items)
     plan = Plan(
-        [_item_from_dict(item) for item in fields["items"]],
+        items,
         neighbours=fields["neighbours"],
         reserve=fields["reserve"],
         epsilon=fields["epsilon"],
@@ -67,6 +71,16 @@ def from_dict(data: Any) -> Plan:
     return plan
 
 
+def _check_size(items: list[Item]) -> None:
+    opened = [(1, (item,)) if isinstance(item, Release) else (item.times, item.members) for item in items]
+    if sum(len(members) for _, members in opened) > MOST_RELEASES:
+        raise FormatError(f"a plan names at most {MOST_RELEASES} releases")
+    if sum(times * sum(release.times for release in members) for times, members in opened) > MOST_RUNS:
+        raise FormatError(f"a plan runs at most {MOST_RUNS} releases")
+    if sum(times * len(members) for times, members in opened) > MOST_ROUNDS:
+        raise FormatError(f"the rounds of a plan have at most {MOST_ROUNDS} entries")
+
+
 def to_json(plan: Plan) -> str:
     """Return the plan as JSON text."""
     return json.dumps(to_dict(plan), indent=2, allow_nan=False)
@@ -74,11 +88,7 @@ def to_json(plan: Plan) -> str:
 
 def from_json(text: str) -> Plan:
     """Read what :func:`to_json` wrote."""
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise FormatError(f"not JSON: {error}") from None
-    return from_dict(data)
+    return from_dict(strict_json.read(text))
 
 
 def _item_to_dict(item: Item) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ledgerwood.accounting import checks
 from ledgerwood.accounting.algebra import Atom, Composition, Cost, compose, sequence
 from ledgerwood.accounting.costs import (
     RDP,
@@ -21,7 +22,7 @@ from ledgerwood.accounting.disjoint import Parallel, Worst, parallel, worst
 from ledgerwood.accounting.privacy_loss import PrivacyLoss
 from ledgerwood.accounting.sparse import SparseVector
 from ledgerwood.accounting.subsampling import PoissonSubsampled
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 
 KINDS: dict[str, Callable[..., Atom]] = {
     kind.__name__: kind
@@ -43,6 +44,9 @@ KINDS: dict[str, Callable[..., Atom]] = {
         PoissonSubsampled,
     )
 }
+
+MOST_PARTS = 10**7
+"""How many parts a cost that is read may have: those of a parallel one are listed one by one."""
 
 
 def to_dict(cost: Cost) -> dict[str, Any]:
@@ -101,14 +105,18 @@ def from_dict(data: Any) -> Cost:
         if kind == "RDP":
             fields["curve"] = [tuple(row) for row in fields["curve"]]
         return KINDS[kind](**fields, neighbours=relation)
-    except (TypeError, KeyError) as error:
+    except LedgerwoodError:
+        raise
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"a cost of kind {kind!r} has a missing or unknown field: {error}") from None
 
 
 def _composite(kind: str, parts: Any, relation: str) -> Cost:
     if kind == "worst":
         return worst((from_dict(part) for part in parts), neighbours=relation)
-    counted = [(from_dict(part), n) for part, n in parts]
+    counted = [(from_dict(part), checks.count("count", n, least=1)) for part, n in parts]
+    if sum(n for _, n in counted) > MOST_PARTS:
+        raise FormatError(f"a cost of kind {kind!r} has at most {MOST_PARTS} parts")
     if kind == "parallel":
         return parallel(*(part for part, n in counted for _ in range(n)), neighbours=relation)
     return (sequence if kind == "sequence" else compose)(counted, neighbours=relation)

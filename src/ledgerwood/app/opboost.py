@@ -32,9 +32,11 @@ Config = Annotated[Path, typer.Option("--config", "-c", help="The party's TOML f
 def serve(file: Config, json: Json = False) -> None:
     """Party B: release the columns once, over mutual TLS, and answer for split values until interrupted."""
     from ledgerwood.learners.vertical import FeatureParty, FeatureServer
+    from ledgerwood.learners.vertical.certificates import tls_location
 
     required = {"name", "listen", "data", "id", "state", "tls", "secrets", "desensitise", "domain"}
     settings = config.Settings.read(file, required)
+    listen = tls_location(settings.text("listen"), "listen")
     transformer, budget = config.transformer(settings)
     token, key = config.secrets_of(settings)
     identity = config.identity(settings)
@@ -46,7 +48,7 @@ def serve(file: Config, json: Json = False) -> None:
 
     _log_to_stderr()
     party = FeatureParty(settings.text("name"), transformer, table, settings.path("state"), key=key, budget=budget)
-    with party, FeatureServer(party, settings.text("listen"), identity, token) as server:
+    with party, FeatureServer(party, listen, identity, token) as server:
         answer = Answer({"statement": str(party.statement()), "port": server.port})
         answer.say(f"{party.statement()}\nlistening on port {server.port}").print(as_json=json)
         sys.stdout.flush()

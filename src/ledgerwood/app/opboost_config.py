@@ -3,7 +3,7 @@
 Party B::
 
     name = "bank"
-    listen = "grpc+tls://0.0.0.0:8815"
+    listen = "grpc+tls://0.0.0.0:8815"     # TLS always: no other scheme is taken
     data = "features.parquet"              # or .csv
     id = "customer"                        # the column of ids, in the order agreed upon
     state = "state"                        # the ledger and the released columns live here

@@ -7,7 +7,6 @@ It never receives data. No part of a request names a file: the few documents are
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import threading
@@ -23,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.app import answers
 from ledgerwood.app.planning import Facts, recipe_table
 from ledgerwood.app.worker import Stopped, Worker
@@ -99,15 +99,9 @@ async def _read(request: Request, kind_of: type[Question]) -> Question:
         if len(body) > LARGEST_REQUEST:
             raise Refused(413, f"the request is larger than {LARGEST_REQUEST} bytes")
     try:
-        return kind_of.from_mapping(json.loads(body, parse_constant=_no_constant))
+        return kind_of.from_mapping(strict_json.read(body))
     except LedgerwoodError as error:
         raise Refused(400, str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the request is not JSON: {error}") from None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
 
 
 def _question(

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path} is larger than {_LARGEST_FILE // 2**20} MiB")
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else strict_json.read(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: {error}") from None
     if isinstance(content, list):

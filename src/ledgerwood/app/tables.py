@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import tomllib
@@ -12,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read_schema(path: str) -> Schema:
         raise FormatError(f"{path} is larger than {_LARGEST_SCHEMA // 2**20} MiB")
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
+        content = tomllib.loads(text) if path.lower().endswith(".toml") else strict_json.read(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: {error}") from None
     if isinstance(content, dict) and "format" in content:

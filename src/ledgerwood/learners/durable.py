@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError, ParameterError
 
 
@@ -45,13 +46,13 @@ def write_json(path: Path, value: Any, mode: int = 0o666) -> None:
 def read_json(path: Path) -> Any:
     """The file's content, or None if it does not exist."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise FormatError(f"{path.name!r} is no JSON: {error}") from None
+        return strict_json.read(text)
+    except FormatError as error:
+        raise FormatError(f"{path.name!r} is {error}") from None
 
 
 @contextlib.contextmanager

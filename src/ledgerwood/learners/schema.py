@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.accounting.neighbours import as_neighbours
 from ledgerwood.errors import FormatError, ParameterError
 
@@ -171,10 +173,7 @@ class Schema:
     @classmethod
     def from_json(cls, text: str) -> Schema:
         """Read what :meth:`to_json` wrote; strict about what it does not know."""
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"not JSON: {error}") from None
+        body = strict_json.read(text)
         if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
             raise FormatError(
                 f"a schema must be a JSON object with the field 'format': {FORMAT!r}. "
@@ -239,14 +238,19 @@ def _interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
+def is_atom(value: Any) -> bool:
+    """Whether a value can be a category or a class: a string, or a number that floats can hold."""
+    return isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
+
+
 def _values(name: str, values: Any) -> tuple[Atom, ...]:
     """Distinct plain values, sorted where they can be."""
-    rule = "be distinct strings, numbers or booleans"
+    rule = "be distinct strings, numbers or booleans, numbers within the range of floats"
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ParameterError(name, rule, values)
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for value in plain:
-        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        if not is_atom(value):
             raise ParameterError(name, rule, value)
     if not plain or len(set(plain)) < len(plain):
         raise ParameterError(name, rule, values)

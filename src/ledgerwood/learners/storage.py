@@ -3,7 +3,8 @@
 A file may come from anybody. Reading one makes only values of a fixed list of types, through their constructors, with
 their fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order),
 because compiled kernels trust what they are given. The plan in the file is priced again: a file that states less
-than its plan costs is refused. What no reader can check is whether the numbers came from that plan.
+than its plan costs is refused. What no reader can check is whether the numbers came from that plan. Memory and time go
+by the size of the file: numbers in it that ask for more (bins, runs of a plan) are bounded before they are used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import Plan
+from ledgerwood.accounting import Plan, strict_json
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 from ledgerwood.learners.base import PrivateEstimator
 from ledgerwood.learners.facts import Column
@@ -33,7 +34,10 @@ from ledgerwood.learners.trees.seam import Edges, Structure, Tree
 from ledgerwood.learners.trees.settings import Settings
 
 FORMAT, VERSION = "ledgerwood.model", 1
-MOST_BYTES = 1 << 30
+MOST_BYTES, MOST_VALUES = 1 << 30, 2 * 10**7
+"""What a file may have: bytes, and values in lists and objects, each of which takes some sixty bytes of memory."""
+MOST_LETTERS = 1 << 24
+"""Letters of an array of strings, all of them counted as long as the longest, as numpy holds them."""
 ENTRY_POINTS = "ledgerwood.learners"
 _DTYPES = {f"<{kind}" for kind in ("i4", "i8", "f4", "f8")} | {"|u1", "|b1"}
 _LEFT_OUT = {"callbacks", "random_state", "verbose"}
@@ -164,8 +168,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     file = Path(path)
     if file.stat().st_size > MOST_BYTES:
         raise FormatError(f"the file has more than {MOST_BYTES} bytes")
+    data = file.read_bytes()
+    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise FormatError(f"the file has more than {MOST_VALUES} values")
     try:
-        return _model(json.loads(file.read_bytes().decode("utf-8")))
+        return _model(strict_json.read(data))
     except FormatError:
         raise
     except (LedgerwoodError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
@@ -222,6 +229,8 @@ def decode(value: Any) -> Any:
         case {"$strings": list(texts), "shape": list(shape), **rest} if not rest:
             if not all(isinstance(text, str) for text in texts):
                 raise FormatError("an array of strings holds something else")
+            if len(texts) * max(map(len, texts), default=0) > MOST_LETTERS:
+                raise FormatError(f"an array of strings has more than {MOST_LETTERS} letters")
             return np.array(texts, dtype=str).reshape(_shape(shape, len(texts)))
         case {"$value": [str(name), dict(fields)], **rest} if not rest:
             return _decode_value(name, fields)

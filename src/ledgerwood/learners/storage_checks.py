@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import Plan
+from ledgerwood.accounting import Plan, serialize
 from ledgerwood.errors import FormatError
 from ledgerwood.learners.base import PrivateEstimator
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import MOST_CATEGORIES
+from ledgerwood.learners.schema import MOST_CATEGORIES, is_atom
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.seam import MAX_CODES, Edges, Tree
 from ledgerwood.learners.trees.settings import MAX_DEPTH
+
+MOST_COSTS, MOST_NUMBERS, MOST_RUNS = 64, 10_000, 10**6
+"""What a model's plan may have: costs, which take up to seconds each to price, numbers in them, and runs."""
+LARGEST_SENSITIVITY, LARGEST_SAMPLED_LOSS = 10_000, 30.0
+"""Discrete noise is priced step by step of its sensitivity, a sampled release on a grid that grows with its loss."""
 
 
 def check_model(model: PrivateEstimator) -> None:
@@ -44,6 +49,8 @@ def check_model(model: PrivateEstimator) -> None:
         _require(
             all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is no pair"
         )
+        assert isinstance(bounds, tuple)
+        _require(bounds[0] < bounds[1], "target_bounds_ is no pair")
     for value in fitted.values():
         if isinstance(value, Forest):
             _check_forest(value, columns, len(fitted.get("classes_", ())))
@@ -63,12 +70,14 @@ def _check_column(column: Column) -> None:
         _require(column.categories is None, "a column of numbers has categories")
     else:
         _require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
+        _require(all(map(is_atom, column.categories or ())), "a category is no string or number")
         _require(column.bounds is None, "a column of categories has bounds")
 
 
 def _check_guarantee(statement: PrivacyStatement, plan: Plan, receipt: Receipt) -> None:
     _require(plan.is_calibrated and plan.epsilon is not None and plan.delta is not None, "its plan has no noise")
     _require(statement.receipt == receipt, "the statement is about other releases")
+    _check_price(plan)
     _require(plan.is_within_target(), "its plan costs more than it states")
     assert plan.epsilon is not None and plan.delta is not None
     _require(statement.epsilon >= plan.epsilon, "the statement says less than the plan costs")
@@ -79,6 +88,36 @@ def _check_guarantee(statement: PrivacyStatement, plan: Plan, receipt: Receipt) 
             planned[run.label] = planned.get(run.label, 0) + run.times
         counted = receipt.counts()
         _require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
+
+
+def _check_price(plan: Plan) -> None:
+    """Refuse a plan that would take more time or memory to price than any learner's."""
+    _require(sum(run.times for run in plan.runs()) <= MOST_RUNS, f"its plan has more than {MOST_RUNS} runs")
+    waiting: list[Any] = [serialize.to_dict(release.priced(plan.neighbours)) for release in plan.releases()]
+    costs = numbers = 0
+    while waiting:
+        value = waiting.pop()
+        numbers += 1
+        if isinstance(value, dict):
+            costs += 1
+            _require(_is_priced_quickly(value), "a release of its plan has next to no noise")
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    _require(costs <= MOST_COSTS, f"its plan has more than {MOST_COSTS} costs")
+    _require(numbers <= MOST_NUMBERS, f"its plan has more than {MOST_NUMBERS} numbers")
+
+
+def _is_priced_quickly(cost: dict[str, Any]) -> bool:
+    match cost:
+        case {"kind": "DiscreteLaplace" | "DiscreteGaussian", "sensitivity": sensitivity}:
+            return bool(sensitivity <= LARGEST_SENSITIVITY)
+        case {"kind": "PoissonSubsampled", "cost": inner}:
+            sampled = serialize.from_dict(inner)
+            loss = sampled.mu() if sampled.mu() is not None else sampled.pure_epsilon()
+            return loss is None or loss == math.inf or loss <= LARGEST_SAMPLED_LOSS
+        case _:
+            return True
 
 
 def _check_forest(forest: Forest, columns: tuple[Column, ...], classes: int) -> None:
@@ -124,4 +163,6 @@ def _check_linear(fitted: dict[str, Any]) -> None:
     _require(isinstance(encoder, Encoder) and encoder.columns == fitted["columns_"], "the encoder has other columns")
     _require(isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.ndim == 2, "no weights")
     assert isinstance(weights, np.ndarray)
-    _require(encoder.width in weights.shape and np.isfinite(weights).all(), "weights of another width")
+    classes = len(fitted.get("classes_", ()))
+    outputs = classes if classes > 2 else 1
+    _require(weights.shape == (outputs, encoder.width) and np.isfinite(weights).all(), "weights of another width")

@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError, MissingDependency
 
 __all__ = ["AuditReport", "Block", "Certificate", "Picture"]
@@ -174,7 +175,7 @@ class AuditReport:
     def from_json(cls, text: str) -> AuditReport:
         """Read what :meth:`to_json` wrote."""
         try:
-            content = _restored(json.loads(text))
+            content = _restored(strict_json.read(text))
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise FormatError(f"an audit must be a JSON object with the field 'format': {_FORMAT!r}")
             own = {item.name: content[item.name] for item in fields(cls)}

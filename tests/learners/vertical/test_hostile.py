@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 from vertical_parties import (
+    AUTHORITY,
     DIGEST,
     DOMAIN,
     IDS,
@@ -37,6 +38,7 @@ from ledgerwood.errors import ParameterError, PartyRefused, ProtocolError, Relea
 from ledgerwood.learners.vertical import (
     FeatureParty,
     FeatureServer,
+    Identity,
     OrderPreservingTransformer,
     VerticalModel,
     id_digest,
@@ -190,6 +192,72 @@ def test_sessions_opened_without_the_token_drive_nobody_out(tmp_path: Path, monk
         session = sessions.open()
         sessions.greet(session)
     assert len(sessions._last) == len(sessions._greeted) == 8
+
+
+# ---- without TLS there is nothing
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["grpc+tcp://localhost:0", "grpc://localhost:0", "grpc+unix:///tmp/b", "localhost:0", "grpc+tls://localhost",
+     "GRPC+TCP://localhost:0", "grpc+tls://localhost:0?tls=off", " grpc+tcp://localhost:0", "", None],
+)  # fmt: skip
+def test_both_sides_refuse_a_location_without_tls(tmp_path: Path, location: Any) -> None:
+    with party(tmp_path / "b") as own, pytest.raises(ParameterError, match=r"form grpc\+tls://host:port"):
+        FeatureServer(own, location, B, TOKEN)
+    with pytest.raises(ParameterError, match=r"form grpc\+tls://host:port"):
+        client(location, tmp_path / "a")
+
+
+def test_an_identity_without_an_authority_is_none() -> None:
+    """Flight would take the authorities of the system in its place."""
+    issued = AUTHORITY.issue("a")
+    for name in ("certificate", "key", "authority"):
+        parts = {"certificate": issued.certificate, "key": issued.key, "authority": issued.authority, name: b""}
+        with pytest.raises(ParameterError, match=f"{name} must be in PEM form"):
+            Identity(**parts)
+    shown = repr(client("grpc+tls://localhost:1", Path("a"), identity=issued, token=b"secret token 1234"))
+    assert "PRIVATE" not in shown and "secret" not in shown
+
+
+# ---- a member of the federation who searches for an id
+
+
+def test_an_id_cannot_be_searched_for_by_offers(tmp_path: Path) -> None:
+    """Who knows all ids but the last tries one list after the other; starting the server again helps nothing."""
+    told = []
+    for number in range(ROWS - 50, ROWS):
+        with party(tmp_path / "b") as own:
+            try:
+                own.offer(ROWS, id_digest([*IDS[:-1], f"id{number}"], KEY))
+            except ProtocolError as error:
+                told.append("compares no more" if "compares no more" in str(error) else "other ids")
+    assert told == ["other ids"] * 10 + ["compares no more"] * 40  # the last one was the right list
+    assert not (tmp_path / "b/release").exists()
+    (tmp_path / "b/refused_offers.json").unlink()  # as the operator does who has found the cause
+    with party(tmp_path / "b") as own:
+        assert own.offer(ROWS, DIGEST).rows == ROWS
+
+
+def test_offers_are_limited_after_the_release_too_and_numbers_of_rows_count(tmp_path: Path) -> None:
+    with serving(tmp_path / "b", refusals=2) as (own, location):
+        client(location, tmp_path / "a").columns()
+        assert "2 lists that are not it are refused" in str(own.statement())
+        for rows, ids, message in [(7, DIGEST, "another number"), (ROWS, "0" * 64, "another order")]:
+            with pytest.raises(PartyRefused, match=message):
+                client(location, tmp_path / message, rows=rows, ids=ids).columns()
+        with pytest.raises(PartyRefused, match="has refused 2 offers"):
+            client(location, tmp_path / "c").columns()
+
+
+def test_a_refusal_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    with party(tmp_path / "b") as own:
+        monkeypatch.setattr(party_b, "write_json", full)
+        with pytest.raises(OSError, match="no space"):  # and not the answer
+            own.offer(ROWS, "0" * 64)
 
 
 # ---- a hostile party B, seen from A

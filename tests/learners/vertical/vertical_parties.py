@@ -43,9 +43,9 @@ def transformer(names: list[str], **kwargs: Any) -> OrderPreservingTransformer:
 
 def party(folder: Path, names: list[str] | None = None, name: str = "b", **kwargs: Any) -> FeatureParty:
     names = names or list(DOMAIN)
-    budget = kwargs.pop("budget", None)
+    limits = {name: kwargs.pop(name) for name in ("budget", "refusals") if name in kwargs}
     made = transformer(names, **kwargs)
-    return FeatureParty(name, made, lambda: (TABLE[names], IDS), folder, key=KEY, budget=budget)
+    return FeatureParty(name, made, lambda: (TABLE[names], IDS), folder, key=KEY, **limits)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """Partitions on a Dask cluster: workers sum, the driver adds noise.
 
 Each question is one task per worker about the parts assigned to it. A task is a function of its arguments: the parts,
-the log so far, the question. What a worker remembers (codes, scores) is soft state in a cache of this module; a
-worker that has none of it asks for the whole log and rebuilds. So a killed worker costs time and changes no bit. No
-task draws noise, and nothing that depends on data is logged. Exact sums cross the wire: the cluster is inside the
-trust boundary; give the client TLS (``distributed.Security``).
+the log so far, the question. What a worker remembers (codes, scores) is soft state in a cache of this module, with the
+position in the log that it has reached. Entries are applied from exactly there, once, in order; a worker whose memory
+is elsewhere refuses, and is sent its parts and the whole log. So tasks may run twice, late, or at the same time, and a
+killed worker costs time and changes no bit. No task draws noise, and nothing that depends on data is logged. Exact sums
+cross the wire: the cluster is inside the trust boundary; give the client TLS (``distributed.Security``).
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from ledgerwood.learners.units import Identities
 
 __all__ = ["DaskEngine", "DaskSums"]
 
-_CACHE: dict[tuple[str, int], tuple[Any, int]] = {}
+_CACHE: dict[tuple[str, int], Told] = {}
 _LOCK = threading.Lock()
+"""Guards the cache itself; each part has a lock of its own."""
 _RETRIES = 8
 _OPEN = "open"
 """The question that needs no answer: load your parts."""
@@ -211,29 +213,76 @@ class DaskSums:
         self._known.pop(worker, None)
 
 
+class Told:
+    """A part in a worker's memory, and how far in the log it is.
+
+    Parameters
+    ----------
+    part
+        The part as it was opened: told nothing yet.
+
+    Examples
+    --------
+    >>> told = Told([])
+    >>> told.answer(0, [("append", 5)], ("count", (5,)))
+    1
+    >>> told.answer(0, [("append", 5)], ("count", (5,)))  # the same task again
+    1
+    >>> told.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
+    2
+    >>> told.answer(0, [("append", 5)], ("count", (5,))) is None  # a question about the past
+    True
+    """
+
+    def __init__(self, part: Any) -> None:
+        self._part, self._seen, self._lock = part, 0, threading.Lock()
+
+    def answer(self, known: int, ops: Sequence[Op], question: Question) -> Ints | None:
+        """Bring the part to the end of ``ops``, which begin at position ``known`` of the log, and answer there.
+
+        None if that is not possible: the log begins after the part's position or ends before it, or an earlier call
+        failed. A call that fails leaves nothing behind, for it may have applied half of an entry.
+        """
+        position = known + len(ops)
+        with self._lock:
+            if self._part is None or not known <= self._seen <= position:
+                return None
+            part, self._part = self._part, None  # put back when all went well
+            apply(part, ops[self._seen - known :])
+            name, arguments = question
+            found: Ints = np.zeros(1, dtype=np.int64) if name == _OPEN else getattr(part, name)(*arguments)
+            self._part, self._seen = part, position
+            return found
+
+
 def answer(
     run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: Question, threads: int
 ) -> Ints | None:
-    """Sum a question over some parts on a worker; None if it lacks a part, or the log begins after its memory ends."""
+    """Sum a question over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
     with _LOCK:
         for old in [key for key in _CACHE if key[0] != run]:
             del _CACHE[old]
         new = {number: records for number, records in parts.items() if (run, number) not in _CACHE}
     if any(records is None for records in new.values()):
         return None
-    # Outside the lock: a part that is itself a Dask computation needs the worker to go on.
-    opened = {number: records.open(threads) for number, records in new.items() if records is not None}
-    total: Ints | None = None
+    # Outside the locks: a part that is itself a Dask computation needs the worker to go on.
+    opened = {number: Told(records.open(threads)) for number, records in new.items() if records is not None}
     with _LOCK:
-        for number in parts:
-            held, seen = _CACHE.get((run, number)) or (opened.get(number), 0)
-            if held is None or seen < known:
-                return None
-            apply(held, ops[seen - known :])
-            _CACHE[run, number] = held, known + len(ops)
-            name, arguments = question
-            found: Ints = np.zeros(1, dtype=np.int64) if name == _OPEN else getattr(held, name)(*arguments)
-            total = found if total is None else total + found
+        for number, fresh in opened.items():
+            _CACHE.setdefault((run, number), fresh)
+        held = {number: _CACHE.get((run, number)) for number in parts}
+    total: Ints | None = None
+    for number, told in held.items():
+        try:
+            found = None if told is None else told.answer(known, ops, question)
+        except BaseException:
+            with _LOCK:
+                if _CACHE.get((run, number)) is told:
+                    del _CACHE[run, number]
+            raise
+        if found is None:
+            return None
+        total = found if total is None else total + found
     return total
 
 

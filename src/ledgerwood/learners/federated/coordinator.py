@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Gaussian, Ledger
+from ledgerwood.accounting import Gaussian, Ledger, strict_json
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.errors import AggregationFailed, FormatError
@@ -77,7 +77,7 @@ class Federation:
     def load(cls, path: str | Path) -> Federation:
         """Read what :meth:`save` wrote, and run the loop over the totals again."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = strict_json.read(Path(path).read_bytes())
             if (data["format"], data["version"]) != ("ledgerwood.federation", VERSION):
                 raise FormatError("a federation of another format or version")
             task = FederatedTask.from_json(data["task"])
@@ -87,7 +87,7 @@ class Federation:
             survivors = tuple(tuple(int(node) for node in one) for one in data["survivors"])
             refusals = tuple(str(reason) for reason in data["refusals"])
             return cls(task, model, answers, rounds, failed, survivors, refusals, received)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, FormatError):
                 raise
             raise FormatError(f"not a federation: {type(error).__name__}") from None

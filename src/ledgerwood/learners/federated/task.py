@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ledgerwood.accounting import Gaussian, Plan, Release
+from ledgerwood.accounting import Gaussian, Plan, Release, strict_json
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.federated.jobs import Job, TreeJob
 from ledgerwood.learners.federated.linear_job import RECIPE, LinearJob
@@ -202,11 +202,11 @@ class FederatedTask:
     def from_json(cls, text: str) -> FederatedTask:
         """Read what :meth:`to_json` wrote."""
         try:
-            data = json.loads(text)
+            data = strict_json.read(text)
             if data.pop("version") != _VERSION:
                 raise FormatError("a federated task of another version")
             schema = Schema.from_json(json.dumps(data.pop("schema")))
             identities = {int(k): str(v) for k, v in data.pop("identities").items()}
             return cls(schema=schema, identities=identities, columns=tuple(data.pop("columns")), **data)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise FormatError(f"not a federated task: {type(error).__name__}") from error

@@ -17,7 +17,7 @@ from ledgerwood.learners.engines.sums import LinearParts
 from ledgerwood.learners.linear import export
 from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_linear
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_loss, automatic_rounds, automatic_shares
-from ledgerwood.learners.linear.encoding import Encoder
+from ledgerwood.learners.linear.encoding import MAX_BINS, Encoder
 from ledgerwood.learners.linear.losses import loss_named
 from ledgerwood.learners.linear.rows import CELL_ONE
 from ledgerwood.learners.linear.seam import LinearRecords, LinearSums, encoded_rows
@@ -130,8 +130,8 @@ class LinearModel(PartedEstimator):
             clip = (
                 math.sqrt(outputs) if paper else automatic_clip(loss.name, coded=coded, rounds=rounds, outputs=outputs)
             )
-        if self.bins is not None and not 2 <= _whole("bins", self.bins) <= 128:
-            raise ParameterError("bins", "lie in 2 .. 128, or be None", self.bins)
+        if self.bins is not None and not 2 <= _whole("bins", self.bins) <= MAX_BINS:
+            raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
         if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / CELL_ONE:
             raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
         return Settings(

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ledgerwood.learners.facts import Column
     from ledgerwood.learners.tables import Table
 
-__all__ = ["Encoder", "bin_edges"]
+__all__ = ["MAX_BINS", "Encoder", "bin_edges"]
+
+MAX_BINS = 128
 
 
 def bin_edges(low: float, high: float, bins: int) -> NDArray[np.float32]:
@@ -75,6 +77,10 @@ class Encoder:
     row_norm: float | None = None
 
     def __post_init__(self) -> None:
+        if self.bins is not None and not 2 <= self.bins <= MAX_BINS:
+            raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
+        if self.row_norm is not None and not 0 < self.row_norm < math.inf:
+            raise ParameterError("row_norm", "be a positive number, or None", self.row_norm)
         if self.width > MAX_COLUMNS:
             raise ParameterError("X", f"have at most {MAX_COLUMNS} columns once encoded", self.width)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood.accounting import strict_json
 from ledgerwood.errors import FormatError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def to_sklearn(text: str) -> Any:
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     try:
-        body = json.loads(text)
+        body = strict_json.read(text)
         if body["format"] != FORMAT:
             raise FormatError(f"a linear model must have the field 'format': {FORMAT!r}")
         if body["version"] != VERSION:

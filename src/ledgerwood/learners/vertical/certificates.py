@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -30,8 +33,14 @@ class Identity:
     """
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
     authority: bytes
+
+    def __post_init__(self) -> None:
+        for name in ("certificate", "key", "authority"):
+            data: bytes = getattr(self, name)
+            if b"-----BEGIN " not in data:  # without an authority of ours, gRPC would trust those of the system
+                raise ParameterError(name, "be in PEM form", f"<{len(data)} bytes>")
 
     @classmethod
     def read(cls, certificate: Path, key: Path, authority: Path) -> Identity:
@@ -45,6 +54,24 @@ class Identity:
             path = folder / f"{name}.pem"
             path.touch(mode=0o600)
             path.write_bytes(data)
+
+
+def tls_location(location: str, name: str = "location") -> str:
+    """Return the location if a connection to it is under TLS; with any other, Flight would ignore the certificates.
+
+    >>> tls_location("grpc+tls://localhost:8815")
+    'grpc+tls://localhost:8815'
+    >>> tls_location("grpc+tcp://localhost:8815")
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: location must have the form grpc+tls://host:port, got ...
+    """
+    if not isinstance(location, str) or not re.fullmatch(r"grpc\+tls://[^\s/?#@]+:[0-9]{1,5}", location):
+        raise ParameterError(
+            name, "have the form grpc+tls://host:port", location,
+            "Parties speak to each other under mutual TLS only; nothing was opened.",
+        )  # fmt: skip
+    return location
 
 
 class Authority:

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.errors import ParameterError, ProtocolError
+from ledgerwood.accounting import strict_json
+from ledgerwood.errors import FormatError, ParameterError, ProtocolError
 from ledgerwood.learners.units import unit_names
 
 VERSION = 1
@@ -124,8 +125,8 @@ def to_json(value: Any) -> bytes:
 def from_json(data: bytes) -> dict[str, Any]:
     """A JSON object of this version."""
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
+        value = strict_json.read(data)
+    except FormatError:
         raise ProtocolError("a message is no JSON") from None
     if not isinstance(value, dict) or value.get("version") != VERSION:
         theirs = value.get("version") if isinstance(value, dict) else None

@@ -19,7 +19,7 @@ from pyarrow import flight
 from ledgerwood.errors import ParameterError, PartyRefused, PartyUnreachable, ProtocolError
 from ledgerwood.learners.durable import put_in_place, read_json, sync, write_json
 
-from .certificates import Identity
+from .certificates import Identity, tls_location
 from .messages import MOST_SPLITS, VERSION, Request, WireColumn, from_json, pack_splits, to_json
 from .store import file_digest, map_columns
 
@@ -65,7 +65,7 @@ class FeatureClient:
 
     location: str
     identity: Identity
-    token: bytes
+    token: bytes = field(repr=False)
     rows: int
     ids: str
     state: Path
@@ -75,6 +75,9 @@ class FeatureClient:
     _client: Any = field(default=None, init=False, repr=False)
     _session: bytes = field(default=b"", init=False, repr=False)
     _number: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tls_location(self.location)
 
     def columns(self) -> Received:
         """The party's columns: those received before, or fetched from where the last attempt stopped."""

@@ -13,16 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyarrow import flight
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError, ReleaseRefused
-from ledgerwood.learners.durable import owned, write_json
+from ledgerwood.learners.durable import owned, read_json, write_json
 
-from .certificates import Identity
+from .certificates import Identity, tls_location
 from .frames import columns_of, rows_of
 from .messages import (
     LARGEST_REQUEST,
@@ -44,6 +44,7 @@ from .transformer import OrderPreservingTransformer
 log = logging.getLogger("ledgerwood.opboost")
 _MOST_SESSIONS = 1024
 _BATCH_BYTES = 1 << 22
+_REFUSED = "refused_offers.json"
 
 
 class FeatureParty:
@@ -63,6 +64,13 @@ class FeatureParty:
         Shared with party A, for the digest of the ids.
     budget
         The epsilon of one record for all that is ever released from this folder; just enough for one release if None.
+    refusals
+        How many offers with other ids are refused before no more are compared, over all partners and restarts.
+
+    Who holds the token and the key learns from an offer whether a list of ids is this party's. That is what aligning
+    needs, but whoever knows all ids but one could try every candidate for the last. So refused offers are counted in
+    the folder, and after ``refusals`` of them nothing is compared, not even the right list. To allow as many again,
+    find out who sent them and delete ``refused_offers.json`` from the folder.
 
     >>> import tempfile
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -82,6 +90,7 @@ class FeatureParty:
         *,
         key: bytes,
         budget: float | None = None,
+        refusals: int = 10,
     ) -> None:
         if not re.fullmatch(r"[\w.][\w .-]{0,63}", name):
             raise ParameterError("name", "be of letters, digits, spaces and . _ - only, at most 64", name)
@@ -91,7 +100,9 @@ class FeatureParty:
             raise ParameterError("levels", rule, transformer.levels)
         if transformer.random_state is not None:
             raise ParameterError("random_state", "be None: a seeded release is not private", "<seed>")
-        self.name, self.transformer, self.state = name, transformer, Path(state)
+        if refusals < 1:
+            raise ParameterError("refusals", "be at least 1", refusals)
+        self.name, self.transformer, self.state, self.refusals = name, transformer, Path(state), refusals
         self._table, self._key = table, key
         self._stored: Stored | None = None
         self._mutex = threading.Lock()
@@ -116,6 +127,16 @@ class FeatureParty:
     def offer(self, rows: int, ids: str) -> Stored:
         """The release, for a partner with as many rows and the same ids; made now if it does not exist."""
         with self._mutex:
+            if self._refused() >= self.refusals:
+                log.error(
+                    "%d offers with other ids were refused. Whoever sent them holds the token and may be searching for "
+                    "an id; find out who, then delete %s from the state folder",
+                    self.refusals, _REFUSED,
+                )  # fmt: skip
+                raise ProtocolError(
+                    f"party {self.name!r} has refused {self.refusals} offers with other ids and compares no more, "
+                    "whatever the ids; ask its operator to allow it again"
+                )
             known = existing_release(self.state / "release") if self._stored is None else _facts(self._stored)
             table: Any = None
             if known is None:
@@ -124,11 +145,9 @@ class FeatureParty:
                     raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", rows_of(table))
                 known = rows_of(table), id_digest(own_ids, self._key)
             if rows != known[0]:
-                raise ProtocolError(f"party {self.name!r} holds another number of rows than {rows}; align them first")
+                self._refuse(f"party {self.name!r} holds another number of rows than {rows}; align them first")
             if not secrets.compare_digest(ids.encode(), known[1].encode()):
-                raise ProtocolError(
-                    f"the ids of party {self.name!r} are others, in another order, or under another key"
-                )
+                self._refuse(f"the ids of party {self.name!r} are others, in another order, or under another key")
             if self._stored is None:
                 self._stored = keep_release(
                     self.state / "release",
@@ -158,7 +177,8 @@ class FeatureParty:
 
     def statement(self) -> ReleaseStatement:
         """What was promised for the release."""
-        return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, private=True)
+        facts = self.transformer.release_, self.transformer.method
+        return ReleaseStatement(*facts, 1, 1, private=True, refusals=self.refusals)
 
     def close(self) -> None:
         """Give the folder free."""
@@ -169,6 +189,18 @@ class FeatureParty:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _refused(self) -> int:
+        """How many offers were refused so far."""
+        kept = read_json(self.state / _REFUSED)
+        return 0 if kept is None else int(kept["refused"])
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """Count a refusal, on disk before it is told, so that no restart or crash makes it free."""
+        refused = self._refused() + 1
+        write_json(self.state / _REFUSED, {"refused": refused}, mode=0o600)
+        log.warning("refused %d of at most %d offers with other ids", refused, self.refusals)
+        raise ProtocolError(reason)
 
     def _encode(self, table: Any) -> list[Any]:
         columns = self.transformer.release_.columns
@@ -226,7 +258,8 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
     party
         What to serve.
     location
-        ``grpc+tls://host:port``; port 0 takes a free one, see ``port``.
+        ``grpc+tls://host:port``; port 0 takes a free one, see ``port``. Other schemes, which are without TLS, are
+        refused.
     identity
         Certificate, key, and the authority that client certificates must come from.
     token
@@ -239,6 +272,7 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
     """
 
     def __init__(self, party: FeatureParty, location: str, identity: Identity, token: bytes) -> None:
+        tls_location(location)
         if len(token) < 16:
             raise ParameterError("token", "have at least 16 bytes", f"<{len(token)} bytes>")
         self._party, self._token, self._sessions = party, token, _Sessions()

@@ -16,6 +16,7 @@ from .release import TableRelease
 class ReleaseStatement:
     """The exact distance-based guarantee of every column, and how often it was given; ``mixed`` if not always the same.
 
+    ``refusals`` is how many wrong lists of ids a party compares with its own; None where there are no partners.
     ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
 
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -31,6 +32,7 @@ class ReleaseStatement:
     charged: int
     private: bool
     mixed: bool = False
+    refusals: int | None = None
 
     @property
     def uncharged(self) -> int:
@@ -50,6 +52,7 @@ class ReleaseStatement:
             "charged": self.charged,
             "private": self.private,
             "mixed": self.mixed,
+            "refused_offers": self.refusals,
             "record_epsilon": _finite(_record_epsilon(self.release)),
             "columns": [column_facts(column) for column in self.release.columns],
         }
@@ -65,6 +68,12 @@ class ReleaseStatement:
             lines.append("One table was released without a ledger: release a record again and its losses add up.")
         if self.mixed:
             lines.append("Not all of them were made with these parameters: each has the losses of its own.")
+        if self.refusals is not None:
+            lines.append(
+                "The ids are not randomised: a partner with the token and the key of the ids is told whether its whole "
+                f"list is this party's, and {self.refusals} lists that are not it are refused, over all partners, "
+                "before none is compared."
+            )
         if not self.private:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
         return "\n".join(lines)
