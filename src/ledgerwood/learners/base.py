@@ -21,9 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
-from ledgerwood.learners import discovery, tables
+from ledgerwood.learners import callers, discovery, tables
 from ledgerwood.learners.accounts import statement_for
-from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
@@ -123,8 +122,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, checkpoint: str | os.PathLike[str] | None) -> None:
         schema, leaks = self._resolved_schema(X, y)
-        if (search := chosen_by_a_search()) is not None:
-            leaks += (f"settings chosen by {search} on exact scores",)
+        leaks += callers.leaks()
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
         rng = source_for(self.random_state)
@@ -263,7 +261,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the ledger that keeps the plan, and the one that pays besides."""
         resumed = saved is not None and saved.resumed
         if ledger is None:
-            warn_if_untracked(type(self).__name__, plan)
+            callers.warn_if_untracked(type(self).__name__, plan)
             return Ledger(plan=plan), None
         if not isinstance(ledger, Ledger):
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)

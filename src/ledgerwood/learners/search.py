@@ -31,8 +31,8 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners import callers
 from ledgerwood.learners.base import PrivateEstimator, source_for
-from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
 from ledgerwood.learners.evaluation import Metric, private_score
 from ledgerwood.learners.facts import checked_budget
 from ledgerwood.learners.frames import raw_columns, take_rows
@@ -163,7 +163,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         mechanism = _Best(cost, run)
         plan = Plan([_as_release(cost)], neighbours=cost.neighbours).calibrate(epsilon, delta)
         if ledger is None:
-            warn_if_untracked(type(self).__name__, plan)
+            callers.warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
         journal = own if ledger is None else ledger
         name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
@@ -263,7 +263,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         from ledgerwood.accounting import serialize
 
         inner: PrivacyStatement = best.statement_
-        outer = chosen_by_a_search()
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={round_up(inner.epsilon)}, and the "
@@ -279,7 +278,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             planned=1,
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
-            leaks=inner.leaks + (() if outer is None else (f"settings chosen by {outer} on exact scores",)),
+            leaks=inner.leaks + callers.leaks(),
         )
 
 

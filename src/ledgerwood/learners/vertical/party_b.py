@@ -158,7 +158,7 @@ class FeatureParty:
 
     def statement(self) -> ReleaseStatement:
         """What was promised for the release."""
-        return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, private=True)
+        return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1)
 
     def close(self) -> None:
         """Give the folder free."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ledgerwood.learners.statement import ROWS_ASSUMED
 from ledgerwood.mechanisms.local import LocalMap
 
 from .columns import Column, NominalColumn, OrderedColumn
@@ -29,8 +30,14 @@ class ReleaseStatement:
     method: str
     releases: int
     charged: int
-    private: bool
+    seeded: bool = False
     mixed: bool = False
+    leaks: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: private noise, and no row changed by what was learned from others."""
+        return not self.seeded and not self.leaks
 
     @property
     def uncharged(self) -> int:
@@ -49,6 +56,8 @@ class ReleaseStatement:
             "releases": self.releases,
             "charged": self.charged,
             "private": self.private,
+            "leaks": list(self.leaks),
+            "assumptions": [ROWS_ASSUMED],
             "mixed": self.mixed,
             "record_epsilon": _finite(_record_epsilon(self.release)),
             "columns": [column_facts(column) for column in self.release.columns],
@@ -65,8 +74,11 @@ class ReleaseStatement:
             lines.append("One table was released without a ledger: release a record again and its losses add up.")
         if self.mixed:
             lines.append("Not all of them were made with these parameters: each has the losses of its own.")
-        if not self.private:
+        if self.seeded:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
+        if self.leaks:
+            taken = ", ".join(self.leaks).upper()
+            lines.insert(0, f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {taken}.")
         return "\n".join(lines)
 
     def _sentence(self) -> str:
@@ -84,7 +96,8 @@ class ReleaseStatement:
         return (
             f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomised on its own by "
             f"{self.method} before it leaves: replacing one record changes that record's cells only, and {bound}. "
-            "The number of records is public. Exact by enumeration, for values at most t levels apart:"
+            f"The number of records is public. Assumed of the caller: {ROWS_ASSUMED}. Exact by enumeration, for values "
+            "at most t levels apart:"
         )
 
 
