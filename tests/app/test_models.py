@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from copy import copy
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
 from ledgerwood.app.planning import Facts
 from ledgerwood.errors import FormatError, NotPrivate, ParameterError
-from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
+from ledgerwood.learners import (
+    AdaSSPRegressor,
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateSearch,
+    Schema,
+    load,
+)
 from ledgerwood.verification import AuditReport
 
 TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
@@ -250,6 +258,47 @@ def test_every_kind_of_model_has_a_report(
         assert words in text
     for release in model.plan_.releases():
         assert release.label in text
+
+
+@pytest.fixture(scope="module")
+def searched() -> PrivateSearch:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(400, 2))
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    learner = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, schema=schema)
+    return PrivateSearch(learner, {"n_trees": [1, 2]}, epsilon=4.0, delta=1e-6, runs=2).fit(
+        X, (X[:, 0] > 0.5).astype(int)
+    )
+
+
+def test_the_report_of_a_searched_model_is_about_the_whole_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    """Not about its best run, which cost less: the statement says 4, and so does every number of the page."""
+    best = searched.best_estimator_
+    best.save(tmp_path / "m.json")
+    whole = best.plan_.account().epsilon
+    assert 3.5 < whole <= 4.0 and best.epsilon < 3
+    for found in (searched, load(tmp_path / "m.json")):
+        words = " ".join(re.sub(r"<[^>]+>", " ", report(found, tmp_path / "r.html").read_text()).split())
+        listed = words.partition("by every accountant that can price it")[2].partition("recognise")[0]
+        told = [float(number) for number in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", listed)]
+        assert told and min(told) >= whole
+        assert "search" in words and "1 1 yes" in words and "0 no" not in words
+        assert "one more model of that kind" in words
+
+
+def test_an_older_file_of_a_searched_model_gets_the_plan_of_the_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    best = copy(searched.best_estimator_)
+    best.plan_ = best.plan(np.ones((400, 2)), np.zeros(400))  # what such files held: the plan of the best run
+    best.save(tmp_path / "old.json")
+    assert load(tmp_path / "old.json").plan_ == searched.best_estimator_.plan_
+
+
+def test_a_model_whose_schema_was_read_from_the_data_has_a_report(tmp_path: Path) -> None:
+    X = np.random.default_rng(1).uniform(size=(300, 2))
+    options: dict[str, Any] = {"recipe": "tr", "n_trees": 1, "schema": "data", "allow_leak": True, "delta": 1e-6}
+    found = PrivateBoostingClassifier(**options).fit(X, [0, 1] * 150)
+    text = report(found, tmp_path / "r.html").read_text()
+    assert "NOT PRIVATE" in text and "schema=&#x27;data&#x27;" in text and "allow_leak=True" in text
 
 
 def test_coefficients_stand_beside_the_columns_they_belong_to(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
     Parameters
     ----------
     model
-        A fitted estimator of :mod:`ledgerwood.learners`, a ``VerticalModel`` or a ``Federation``.
+        A fitted estimator of :mod:`ledgerwood.learners`, a ``PrivateSearch``, a ``VerticalModel`` or a ``Federation``.
     path
         The file to write.
     audit
@@ -44,6 +44,7 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
 def page(model: Any, *, audit: AuditReport | None = None) -> str:
     """Return the report as HTML."""
     kind = type(model).__name__
+    model = getattr(model, "best_estimator_", model)  # a private search: the statement of its choice is about it all
     if hasattr(model, "receipt_"):
         name, body = _title(model), _of_estimator(model)
     elif kind in ("VerticalModel", "Federation"):
@@ -124,8 +125,7 @@ def guarantee(plan: Plan, unit_rows: int = 1) -> str:
 
 
 def _rows_of_a_unit(model: Any) -> int:
-    schema = getattr(model, "schema", None)
-    return 1 if schema is None or schema.unit is None else int(schema.max_rows_per_unit)
+    return int(getattr(model.schema, "max_rows_per_unit", 1))  # it is a Schema, None or "data"
 
 
 def _model(model: Any) -> str:
@@ -205,15 +205,21 @@ def _reproduce(model: Any) -> str:
         for key, value in model.get_params(deep=False).items()
         if key not in left_out and (key == "epsilon" or repr(value) != repr(usual.get(key)))
     ]
-    to_json = getattr(getattr(model, "schema", None), "to_json", None)
-    schema = to_json() if callable(to_json) else None
+    schema = None if model.schema is None or isinstance(model.schema, str) else model.schema.to_json()
     lines = [f"from ledgerwood.learners import {name}{', Schema' if schema else ''}", ""]
     if schema:
         lines.append('schema = Schema.from_json(open("schema.json").read())  # the declared schema, below')
         given.append("schema=schema")
+    elif model.schema is not None:
+        given.append(f"schema={model.schema!r}")
     lines += [f"model = {name}({', '.join(given)})", "model.fit(X, y)"]
     where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
-    fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
+    fresh = (
+        "A new fit draws new noise and spends its budget again; the privacy statement does not change."
+        if model.statement_.search is None
+        else "These are the settings that a private search chose: this code trains one more model of that kind. It is "
+        "another release, with a statement of its own, about that model and not about the choice."
+    )
     return (
         pieces.pre("Python", "\n".join(lines))
         + (pieces.folded("The declared schema", _indented(schema)) if schema else "")

@@ -28,7 +28,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, parallel
+from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, Release, parallel, serialize
 from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import callers
@@ -71,6 +71,11 @@ def search_curve(run: Cost, gamma: float) -> RDP:
     return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
 
 
+def search_plan(cost: Cost, epsilon: float, delta: float) -> Plan:
+    """Return the plan of a whole search: one release, of the best run."""
+    return Plan([Release("search", cost)], neighbours=str(cost.neighbours)).calibrate(epsilon, delta)
+
+
 @dataclass(frozen=True)
 class _Best:
     """The search as one mechanism: what a ledger is charged for is the best run alone."""
@@ -108,7 +113,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     best_estimator_, best_params_, best_score_
-        The chosen model, its setting and its noisy score. Its statement is that of the search.
+        The chosen model, its setting and its noisy score. Its statement and its plan are those of the search.
 
     >>> import numpy as np
     >>> from ledgerwood.learners import AdaSSPRegressor, PrivateSearch, Schema
@@ -161,7 +166,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
-        plan = Plan([_as_release(cost)], neighbours=cost.neighbours).calibrate(epsilon, delta)
+        plan = search_plan(cost, epsilon, delta)
         if ledger is None:
             callers.warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
@@ -170,7 +175,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         score, setting, best = journal.release(mechanism, (X, target), label=name, rng=rng)
         private = rng is None or rng.private
         best.statement_ = self._statement(best, cost, epsilon, delta, private, ledger)
-        best.receipt_ = best.statement_.receipt
+        best.plan_, best.receipt_ = plan, best.statement_.receipt
         self.best_estimator_, self.best_params_, self.best_score_ = best, setting, score
         if hasattr(best, "classes_"):
             self.classes_ = best.classes_
@@ -260,8 +265,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _statement(
         self, best: Any, cost: Cost, epsilon: float, delta: float, private: bool, ledger: Ledger | None
     ) -> PrivacyStatement:
-        from ledgerwood.accounting import serialize
-
         inner: PrivacyStatement = best.statement_
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
@@ -292,12 +295,6 @@ def _fixed(schema: Schema, y: NDArray[Any], classifier: bool) -> Schema:
         facts["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"
     return replace(schema, **facts, sources=sources)
-
-
-def _as_release(cost: Cost) -> Any:
-    from ledgerwood.accounting import Release
-
-    return Release("search", cost)
 
 
 def _settings(candidates: Any) -> list[dict[str, Any]]:
