@@ -6,6 +6,7 @@ import json
 import re
 import warnings
 from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
-from ledgerwood.verification import AuditReport
+from ledgerwood.verification import AuditReport, Subject
 
 TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
 
@@ -131,6 +132,9 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
 def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     adult(tmp_path)
     assert AuditReport.from_json(an_audit().to_json()) == an_audit()
+    changed = an_audit().to_json().replace('"recipe": "xgb"', '"recipe": "auto"')
+    with pytest.raises(FormatError, match="digest"):
+        AuditReport.from_json(changed)
     for text in (
         "{",
         "[]",
@@ -139,10 +143,13 @@ def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     ):
         with pytest.raises(FormatError):
             AuditReport.from_json(text)
-    here(*TRAIN, cwd=tmp_path)
+    here(*TRAIN, "--recipe", "xgb", cwd=tmp_path)
     here("report", "m.json", "--audit", "audit.json", "-o", "r.html", cwd=tmp_path)
     assert "no violation found: PureDP(epsilon=1.0)" in (tmp_path / "r.html").read_text()
     assert "format" in here("report", "m.json", "--audit", "schema.json", cwd=tmp_path, code=2)
+    here(*TRAIN, "--recipe", "tr", cwd=tmp_path)
+    refused = here("report", "m.json", "--audit", "audit.json", cwd=tmp_path, code=2)
+    assert "audit must be of trainings of this kind" in refused
 
 
 def test_the_report_of_a_linear_model_shows_its_coefficients(tmp_path: Path) -> None:
@@ -203,6 +210,38 @@ def test_a_report_is_one_page_that_loads_nothing(model: PrivateBoostingClassifie
     assert "recipe=&#x27;xgb&#x27;" in words and "max_depth=2" in words
 
 
+def test_an_audit_is_shown_only_with_the_kind_of_training_that_was_audited(
+    model: PrivateBoostingClassifier, tmp_path: Path
+) -> None:
+    same = report(model, tmp_path / "r.html", audit=an_audit(Subject.of(model))).read_text()
+    assert "with these settings and this claim" in same and "What differs" not in same
+    other = report(model, tmp_path / "r.html", audit=an_audit()).read_text()
+    assert "NOT with the settings and the claim of this model" in other
+    for cells in ("<td>n_trees</td><td>1</td><td>3</td>", "<td>epsilon</td><td>1.0</td><td>3.0</td>"):
+        assert cells in other
+    tr = Subject.of(PrivateBoostingClassifier(recipe="tr", delta=1e-6))
+    regressor = Subject.of(PrivateBoostingRegressor(recipe="xgb", delta=1e-6))
+    for wrong in (an_audit(tr), an_audit(regressor), replace(an_audit(), subject=None)):
+        with pytest.raises(
+            ParameterError, match="be of trainings of this kind: PrivateBoostingClassifier, recipe 'xgb'"
+        ):
+            report(model, tmp_path / "never.html", audit=wrong)
+    assert not (tmp_path / "never.html").exists()
+
+
+def test_an_audit_of_one_run_is_not_that_of_a_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    best = searched.best_estimator_
+    alone = Subject.of(best.__class__(**best.get_params()).set_params(epsilon=4.0))
+    text = report(best, tmp_path / "r.html", audit=an_audit(alone)).read_text()
+    assert "<td>chosen by</td><td></td><td>PrivateSearch</td>" in text
+
+
+def test_an_audit_from_before_it_named_its_subject_still_loads() -> None:
+    content = json.loads(an_audit().to_json())
+    old = {name: value for name, value in content.items() if name not in ("subject", "digest")}
+    assert AuditReport.from_json(json.dumps(old)) == replace(an_audit(), subject=None)
+
+
 def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
     from ledgerwood.app.samples import noisy_count
     from ledgerwood.verification import audit
@@ -214,7 +253,9 @@ def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivate)
         found.fit(X, X[:, 0])
-    result = audit(noisy_count, PureDP(0.5), pair=([1, 1], [1]), samples=2000, seed=1)
+    about = Subject.of(found)  # its caller's word: the auditor sees a function
+    result = audit(noisy_count, PureDP(0.5), pair=([1, 1], [1]), samples=2000, seed=1, subject=about)
+    assert result.subject == about
     text = report(found, tmp_path / "r.html", audit=result).read_text()
     assert "NOT PRIVATE" in text and 'class="warn"' in text
     assert result.verdict in text

@@ -34,7 +34,8 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
     path
         The file to write.
     audit
-        The result of an audit of this kind of training, if one was run.
+        The result of an audit of this kind of training, if one was run. It must name the same learner and recipe;
+        what else differs is listed.
     """
     file = Path(path)
     file.write_text(page(model, audit=audit), encoding="utf-8")
@@ -53,7 +54,8 @@ def page(model: Any, *, audit: AuditReport | None = None) -> str:
         name, body = party_reports.TITLES[kind], party_reports.PAGES[kind](model)
     else:
         raise ParameterError("model", "be a fitted private estimator", kind)
-    return pieces.document(name, [*body, pieces.section("Audit", _audit(audit))])
+    audited = pieces.section("Audit", _audit(model, audit))  # first: it may be refused, and figures take their time
+    return pieces.document(name, [*body, audited])
 
 
 def _title(model: Any) -> str:
@@ -190,10 +192,33 @@ def _coefficients(model: Any, classes: Any) -> str:
     return listed + more + pieces.figure(lambda: plots.bars(names, values, "coefficient"), "The largest coefficients")
 
 
-def _audit(audit: AuditReport | None) -> str:
+def _audit(model: Any, audit: AuditReport | None) -> str:
+    """The result of an audit, and how its trainings differ from this one; refused if they are of another kind."""
     if audit is None:
         return "<p>No audit was attached. <code>ledgerwood audit</code> runs one.</p>"
-    return pieces.pre("The result of the audit", audit)
+    from ledgerwood.verification.report import Subject
+
+    own, audited = Subject.of(model), audit.subject
+    if audited is None or (audited.learner, audited.recipe) != (own.learner, own.recipe):
+        about = "one that names no learner (of a bare mechanism, or of an older version)"
+        raise ParameterError(
+            "audit", f"be of trainings of this kind: {own}", about if audited is None else str(audited),
+            "Audit them with 'ledgerwood audit --recipe NAME', or with audit(..., subject=Subject.of(estimator))",
+        )  # fmt: skip
+    differences = audited.differences(own)
+    words = "Trainings of this learner with these settings and this claim were audited."
+    listed = ""
+    if differences:
+        words = (
+            "Trainings of this learner and recipe were audited, but NOT with the settings and the claim of this model. "
+            "What differs:"
+        )
+        listed = pieces.table("What differs", ["", "Audited", "This model"], differences)
+    return (
+        pieces.paragraph(words) + listed + pieces.pre("The result of the audit", audit)
+        + pieces.paragraph(f"What was audited, as SHA-256: {audited.digest}.")
+        + pieces.paragraph("An audit can show that a claim is broken. It cannot show that a claim holds.")
+    )  # fmt: skip
 
 
 def _reproduce(model: Any) -> str:

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         short_help="One page about a model.",
         epilog=examples(
             "ledgerwood report adult.json --output adult.html",
-            "ledgerwood report adult.json --audit audit.json --output adult.html --json",
+            "ledgerwood report small.json --audit audit.json --output small.html --json",
         ),
     )(report)
 
@@ -204,7 +204,10 @@ def report(
     model: Model,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")] = "report.html",
     audit: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The result of an audit: what ledgerwood audit --json printed.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="An audit of the model's learner and recipe: what ledgerwood audit --json printed."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
