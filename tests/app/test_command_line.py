@@ -184,8 +184,10 @@ def test_the_plan_command_answers_every_question(tmp_path: Path) -> None:
     plan = Plan.from_json((tmp_path / "plan.json").read_text())
     assert plan.is_within_target()
     assert found["account"]["epsilon"] <= 1.0 < found["account"]["table"]["rdp"]
-    assert found["facts"]["delta"] == 3e-05
-    assert found["statement"] == plan.statement()
+    assert found["facts"]["delta"] == 1e-06
+    assert found["statement"] == plan.statement() and not found["cautions"]
+    weak = ask(*words, "--epsilon", "100", "--delta", "0.1")
+    assert len(weak["cautions"]) == 2 and all(caution in weak["statement"] for caution in weak["cautions"])
     assert 0 < found["leaf"]["trees"] < 2000
     assert {row["part"] for row in found["alone"]} == {r.label for r in plan.releases()}
     text = run(*words)

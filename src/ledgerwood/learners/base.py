@@ -23,6 +23,7 @@ from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners import callers, discovery, tables
 from ledgerwood.learners.accounts import statement_for
+from ledgerwood.learners.cautions import warn_if_weak
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
@@ -125,6 +126,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         leaks += callers.leaks()
         given, target, facts, shown = self._read(X, y, schema)
         plan = self._planned(facts)
+        if not callers.in_private_search():
+            warn_if_weak(facts.epsilon, facts.delta, facts.rows)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)

@@ -33,6 +33,7 @@ from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import callers
 from ledgerwood.learners.base import PrivateEstimator, source_for
+from ledgerwood.learners.cautions import warn_if_weak
 from ledgerwood.learners.evaluation import Metric, private_score
 from ledgerwood.learners.facts import checked_budget
 from ledgerwood.learners.frames import raw_columns, take_rows
@@ -41,6 +42,7 @@ from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
 from ledgerwood.learners.units import unit_names
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
+from ledgerwood.mechanisms.sampling.exact import Reader
 
 ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
 _FEWEST_ROWS = 100
@@ -159,6 +161,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         epsilon, delta = checked_budget(self.epsilon, self.delta, self._schema.rows or 0)
         if len(target) < _FEWEST_ROWS:
             raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", len(target))
+        warn_if_weak(epsilon, delta, self._schema.rows or 0)
         each, cost = self._calibrated(settings, epsilon, delta, X, target)
         rng = source_for(self.random_state)
 
@@ -242,15 +245,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _runs(
         self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: NDArray[Any], source: Any
     ) -> tuple[float, dict[str, Any], Any]:
-        words = (SystemSource() if source is None else source).words(4)
-        coins = np.random.default_rng([int(word) for word in words])  # 256 bits; all choices here ignore the data
+        drawn = SystemSource() if source is None else source
+        coins = Reader(drawn)  # exact, as the law of K must be; all choices here ignore the data
         best: tuple[float, dict[str, Any], Any] | None = None
         metric = self.metric
         while True:
-            setting = dict(settings[int(coins.integers(len(settings)))])
-            seed = None if self.random_state is None else int(coins.integers(2**31))
+            setting = dict(settings[coins.below(len(settings))])
+            seed = None if self.random_state is None else coins.below(2**31)
             model = self._made(setting, each, delta).set_params(random_state=seed)
-            train = _part(X, model.schema, coins.bytes(32), len(y))
+            train = _part(X, model.schema, drawn.words(4).tobytes(), len(y))
             model.fit(take_rows(X, train), y[train])
             if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
                 raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
@@ -259,7 +262,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             score = -found.value if found.metric == "mae" else found.value
             if best is None or score > best[0]:
                 best = score, setting, model
-            if coins.integers(self.runs) == 0:  # K is geometric with mean ``runs``, exactly
+            if coins.below(self.runs) == 0:  # K is geometric with mean ``runs``
                 return best
 
     def _statement(

@@ -11,6 +11,7 @@ from typing import Any
 from ledgerwood.accounting import Ledger, serialize
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.learners.cautions import cautions
 
 ROWS_ASSUMED = (
     "each row given, its label and whether it is given depend on its own record and public facts only, and no "
@@ -129,6 +130,12 @@ class PrivacyStatement:
         """What the caller promises and no fit can see; a promise that is seen to be broken is among the leaks."""
         return (ROWS_ASSUMED,)
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why this guarantee says little, if epsilon or delta is very large."""
+        rows = self.details.get("rows")
+        return cautions(self.epsilon, self.delta, rows if isinstance(rows, int) else None)
+
     def __str__(self) -> str:
         return "\n".join(textwrap.fill(part, 110) for part in self.paragraphs())
 
@@ -147,6 +154,7 @@ class PrivacyStatement:
             f"This {self.learner} {claim} (epsilon={round_up(self.epsilon)}, delta={round_up(self.delta)})-"
             f"differentially private for {self.unit} {_change(self.neighbours)}; accounting: {self.accounting}."
         )
+        yield from self.cautions
         if self.search:
             yield self.search
         yield (
@@ -184,6 +192,7 @@ class PrivacyStatement:
             "charged_to": self.charged_to,
             "search": self.search,
             "leaks": list(self.leaks),
+            "cautions": list(self.cautions),
             "assumptions": list(self.assumptions),
             "conventions": list(self.conventions),
             "public": [asdict(fact) for fact in self.public],

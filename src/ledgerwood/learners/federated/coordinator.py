@@ -17,6 +17,7 @@ from ledgerwood.accounting import Gaussian, Ledger
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.errors import AggregationFailed, FormatError
+from ledgerwood.learners.cautions import cautions
 from ledgerwood.learners.federated import masks
 from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
 from ledgerwood.learners.federated.node import (
@@ -111,6 +112,7 @@ class Federation:
             f"identity keys is right; the schema is public; a record lies with one party; {ROWS_ASSUMED}. Every "
             f"attempt of a round was charged to every party's ledger ({self.failed} failed); the rounds were "
             f"answered by {', '.join(str(len(one)) for one in self.survivors)} parties."
+            + "".join(f" {caution}" for caution in cautions(task.epsilon, task.delta, task.rows))
         )
 
 
