@@ -129,6 +129,13 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
     assert "besides the target" in here("train", "one.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
 
 
+def test_train_says_that_a_guarantee_says_little(tmp_path: Path) -> None:
+    adult(tmp_path)
+    shown = " ".join(here(*TRAIN, "--epsilon", "100", "--delta", "0.4", cwd=tmp_path).split())
+    assert "CAUTION: epsilon=100 is so large" in shown and "CAUTION: delta=0.4 is not small" in shown
+    assert "CAUTION" not in here(*TRAIN, cwd=tmp_path)
+
+
 def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     adult(tmp_path)
     assert AuditReport.from_json(an_audit().to_json()) == an_audit()
@@ -348,7 +355,7 @@ def test_coefficients_stand_beside_the_columns_they_belong_to(tmp_path: Path) ->
     schema = Schema(bounds=dict.fromkeys(X, (-1, 1)), target_bounds=(-3, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivate)
-        fitted = AdaSSPRegressor(epsilon=50.0, schema=schema, random_state=0).fit(X, 2 * X["third"] - X["first"])
+        fitted = AdaSSPRegressor(epsilon=20.0, schema=schema, random_state=0).fit(X, 2 * X["third"] - X["first"])
     text = report(fitted, tmp_path / "r.html").read_text().partition("Column of the design")[2]
     cells = re.findall(r'<td>([^<]+)</td><td class="number">(-?[\d.e-]+)</td>', text)
     found = {name: float(value) for name, value in cells}

@@ -42,7 +42,7 @@ def test_a_fit_learns_and_says_what_it_cost() -> None:
     statement = model.privacy_statement()
     assert (statement.epsilon, statement.delta) == (2.0, 1e-6)
     assert model.receipt_.counts() == {"means": 2} == {r.label: r.times for r in model.plan_.releases()}
-    for phrase in ("epsilon=2,", "delta=0.001", "one record added or removed", "2 x means", "By convention the number"):
+    for phrase in ("epsilon=2,", "delta=1e-06", "one record added or removed", "2 x means", "By convention the number"):
         assert phrase in str(statement).replace("\n", " ")
     record = statement.to_dict()
     assert len(record["releases"]) == 2 and record["private"] is True and record["text"] == str(statement)
