@@ -101,6 +101,8 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
     - 0: 5 levels on [0, 100]; epsilon(1)=0.37, epsilon(2)=0.6562, epsilon(4)=1; order kept: gamma(1)=0.4417, ...
     """
 
+    _leaks: tuple[str, ...] = ()
+
     def __init__(
         self,
         method: str = "global_map",
@@ -165,7 +167,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         declarations(self.domain)  # its own message first
         columns = declare(self.domain, names, settings, self._epsilons(names))
         self.release_ = TableRelease(columns, self._per_record(), self.parts_public)
-        self.leaks_ = callers.leaks()
+        self._leaks = callers.leaks()
         self.names_in_ = list(names)
         self.n_features_in_ = len(names)
         if all(isinstance(name, str) for name in names):
@@ -232,7 +234,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
             count.charged,
             seeded=self.random_state is not None,
             mixed=count.mixed or count.last not in (None, self.release_),
-            leaks=self.leaks_,
+            leaks=self._leaks,
         )
 
     def __sklearn_tags__(self) -> Any:
