@@ -28,7 +28,7 @@ def test_it_says_which_numbers_are_not_private(ran: tuple[demo.Result, str, Path
 
 def test_it_prints_the_statement_and_the_spend(ran: tuple[demo.Result, str, Path]) -> None:
     result, text, _ = ran
-    assert "(epsilon=1, delta=0.0002)-differentially private" in text.replace("\n  ", " ")
+    assert "(epsilon=1, delta=1e-06)-differentially private" in text.replace("\n  ", " ")
     assert "The spend, release by release" in text and "together epsilon=1" in text
     assert not result.audit.flagged
 
@@ -56,6 +56,6 @@ def test_without_matplotlib_there_is_no_report_and_all_else(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setattr(demo, "_audit", lambda *_: "no audit")
     lines: list[str] = []
-    demo.run(tmp_path, rows=2000, say=lines.append)
+    demo.run(tmp_path, rows=6000, say=lines.append)
     assert any("no report" in line and "pip install 'ledgerwood[learners]'" in line for line in lines)
     assert (tmp_path / "model.json").exists() and not (tmp_path / "report.html").exists()

@@ -27,6 +27,7 @@
     LedgerwoodWarning (UserWarning)
     ├── OrderAtEdge                          the best Rényi order lies at the edge of the grid
     ├── UntrackedFits                        several fits of a search were charged to no common ledger
+    ├── WeakGuarantee                        epsilon or delta is so large that the guarantee says little
     └── NotPrivate                           a seeded generator was used: the release is not private
 
 Messages name the value, the rule, what was done and what to try; they never quote data.
@@ -218,6 +219,10 @@ class OrderAtEdge(LedgerwoodWarning):
 
 class UntrackedFits(LedgerwoodWarning):
     """A search or a cross-validation fitted several private models, and no ledger adds up what they cost."""
+
+
+class WeakGuarantee(LedgerwoodWarning):
+    """Epsilon or delta is so large that the guarantee is true and says little."""
 
 
 class NotPrivate(LedgerwoodWarning):

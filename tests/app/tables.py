@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ledgerwood.app.recipe_audit import RecipeTraining
 from ledgerwood.learners import Schema
-from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
+from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture, Subject
 
 
 def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
@@ -34,8 +35,8 @@ def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
     return table
 
 
-def an_audit() -> AuditReport:
-    """The result of an audit, with everything that one can have."""
+def an_audit(subject: Subject | None = None) -> AuditReport:
+    """The result of an audit of a recipe, with everything that one can have."""
     block = Block("output >= 3", "the first input", 70, 20, 100)
     certificate = Certificate(
         "epsilon", 0.9, math.inf, 1e-6, "output >= 3", "input 1", 75, 21, 100, 0.99, earlier=(block,)
@@ -44,4 +45,5 @@ def an_audit() -> AuditReport:
     return AuditReport(
         "PureDP(epsilon=1.0)", 0.9, 1e-6, 1.0, False, "output >= 3", 200, 0.99,
         certificates=(certificate,), pair=("[1]", "[1, 1]"), picture=picture,
+        subject=subject or RecipeTraining("xgb").subject,
     )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,15 @@ from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
 from ledgerwood.app.planning import Facts
 from ledgerwood.errors import FormatError, NotPrivate, ParameterError
-from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, load
-from ledgerwood.verification import AuditReport
+from ledgerwood.learners import (
+    AdaSSPRegressor,
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateSearch,
+    Schema,
+    load,
+)
+from ledgerwood.verification import AuditReport, Subject
 
 TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", "--model", "m.json", "--trees", "4"]
 
@@ -120,9 +129,19 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
     assert "besides the target" in here("train", "one.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
 
 
+def test_train_says_that_a_guarantee_says_little(tmp_path: Path) -> None:
+    adult(tmp_path)
+    shown = " ".join(here(*TRAIN, "--epsilon", "100", "--delta", "0.4", cwd=tmp_path).split())
+    assert "CAUTION: epsilon=100 is so large" in shown and "CAUTION: delta=0.4 is not small" in shown
+    assert "CAUTION" not in here(*TRAIN, cwd=tmp_path)
+
+
 def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     adult(tmp_path)
     assert AuditReport.from_json(an_audit().to_json()) == an_audit()
+    changed = an_audit().to_json().replace('"recipe": "xgb"', '"recipe": "auto"')
+    with pytest.raises(FormatError, match="digest"):
+        AuditReport.from_json(changed)
     for text in (
         "{",
         "[]",
@@ -131,10 +150,13 @@ def test_an_audit_is_read_back_and_shown_in_the_report(tmp_path: Path) -> None:
     ):
         with pytest.raises(FormatError):
             AuditReport.from_json(text)
-    here(*TRAIN, cwd=tmp_path)
+    here(*TRAIN, "--recipe", "xgb", cwd=tmp_path)
     here("report", "m.json", "--audit", "audit.json", "-o", "r.html", cwd=tmp_path)
     assert "no violation found: PureDP(epsilon=1.0)" in (tmp_path / "r.html").read_text()
     assert "format" in here("report", "m.json", "--audit", "schema.json", cwd=tmp_path, code=2)
+    here(*TRAIN, "--recipe", "tr", cwd=tmp_path)
+    refused = here("report", "m.json", "--audit", "audit.json", cwd=tmp_path, code=2)
+    assert "audit must be of trainings of this kind" in refused
 
 
 def test_the_report_of_a_linear_model_shows_its_coefficients(tmp_path: Path) -> None:
@@ -195,6 +217,38 @@ def test_a_report_is_one_page_that_loads_nothing(model: PrivateBoostingClassifie
     assert "recipe=&#x27;xgb&#x27;" in words and "max_depth=2" in words
 
 
+def test_an_audit_is_shown_only_with_the_kind_of_training_that_was_audited(
+    model: PrivateBoostingClassifier, tmp_path: Path
+) -> None:
+    same = report(model, tmp_path / "r.html", audit=an_audit(Subject.of(model))).read_text()
+    assert "with these settings and this claim" in same and "What differs" not in same
+    other = report(model, tmp_path / "r.html", audit=an_audit()).read_text()
+    assert "NOT with the settings and the claim of this model" in other
+    for cells in ("<td>n_trees</td><td>1</td><td>3</td>", "<td>epsilon</td><td>1.0</td><td>3.0</td>"):
+        assert cells in other
+    tr = Subject.of(PrivateBoostingClassifier(recipe="tr", delta=1e-6))
+    regressor = Subject.of(PrivateBoostingRegressor(recipe="xgb", delta=1e-6))
+    for wrong in (an_audit(tr), an_audit(regressor), replace(an_audit(), subject=None)):
+        with pytest.raises(
+            ParameterError, match="be of trainings of this kind: PrivateBoostingClassifier, recipe 'xgb'"
+        ):
+            report(model, tmp_path / "never.html", audit=wrong)
+    assert not (tmp_path / "never.html").exists()
+
+
+def test_an_audit_of_one_run_is_not_that_of_a_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    best = searched.best_estimator_
+    alone = Subject.of(best.__class__(**best.get_params()).set_params(epsilon=4.0))
+    text = report(best, tmp_path / "r.html", audit=an_audit(alone)).read_text()
+    assert "<td>chosen by</td><td></td><td>PrivateSearch</td>" in text
+
+
+def test_an_audit_from_before_it_named_its_subject_still_loads() -> None:
+    content = json.loads(an_audit().to_json())
+    old = {name: value for name, value in content.items() if name not in ("subject", "digest")}
+    assert AuditReport.from_json(json.dumps(old)) == replace(an_audit(), subject=None)
+
+
 def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
     from ledgerwood.app.samples import noisy_count
     from ledgerwood.verification import audit
@@ -206,7 +260,9 @@ def test_a_report_tells_of_an_audit_and_of_seeds(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivate)
         found.fit(X, X[:, 0])
-    result = audit(noisy_count, PureDP(0.5), pair=([1, 1], [1]), samples=2000, seed=1)
+    about = Subject.of(found)  # its caller's word: the auditor sees a function
+    result = audit(noisy_count, PureDP(0.5), pair=([1, 1], [1]), samples=2000, seed=1, subject=about)
+    assert result.subject == about
     text = report(found, tmp_path / "r.html", audit=result).read_text()
     assert "NOT PRIVATE" in text and 'class="warn"' in text
     assert result.verdict in text
@@ -252,13 +308,54 @@ def test_every_kind_of_model_has_a_report(
         assert release.label in text
 
 
+@pytest.fixture(scope="module")
+def searched() -> PrivateSearch:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(400, 2))
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    learner = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, schema=schema)
+    return PrivateSearch(learner, {"n_trees": [1, 2]}, epsilon=4.0, delta=1e-6, runs=2).fit(
+        X, (X[:, 0] > 0.5).astype(int)
+    )
+
+
+def test_the_report_of_a_searched_model_is_about_the_whole_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    """Not about its best run, which cost less: the statement says 4, and so does every number of the page."""
+    best = searched.best_estimator_
+    best.save(tmp_path / "m.json")
+    whole = best.plan_.account().epsilon
+    assert 3.5 < whole <= 4.0 and best.epsilon < 3
+    for found in (searched, load(tmp_path / "m.json")):
+        words = " ".join(re.sub(r"<[^>]+>", " ", report(found, tmp_path / "r.html").read_text()).split())
+        listed = words.partition("by every accountant that can price it")[2].partition("recognise")[0]
+        told = [float(number) for number in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", listed)]
+        assert told and min(told) >= whole
+        assert "search" in words and "1 1 yes" in words and "0 no" not in words
+        assert "one more model of that kind" in words
+
+
+def test_an_older_file_of_a_searched_model_gets_the_plan_of_the_search(searched: PrivateSearch, tmp_path: Path) -> None:
+    best = copy(searched.best_estimator_)
+    best.plan_ = best.plan(np.ones((400, 2)), np.zeros(400))  # what such files held: the plan of the best run
+    best.save(tmp_path / "old.json")
+    assert load(tmp_path / "old.json").plan_ == searched.best_estimator_.plan_
+
+
+def test_a_model_whose_schema_was_read_from_the_data_has_a_report(tmp_path: Path) -> None:
+    X = np.random.default_rng(1).uniform(size=(300, 2))
+    options: dict[str, Any] = {"recipe": "tr", "n_trees": 1, "schema": "data", "allow_leak": True, "delta": 1e-6}
+    found = PrivateBoostingClassifier(**options).fit(X, [0, 1] * 150)
+    text = report(found, tmp_path / "r.html").read_text()
+    assert "NOT PRIVATE" in text and "schema=&#x27;data&#x27;" in text and "allow_leak=True" in text
+
+
 def test_coefficients_stand_beside_the_columns_they_belong_to(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, size=(4000, 3)), columns=["first", "second", "third"])
     schema = Schema(bounds=dict.fromkeys(X, (-1, 1)), target_bounds=(-3, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivate)
-        fitted = AdaSSPRegressor(epsilon=50.0, schema=schema, random_state=0).fit(X, 2 * X["third"] - X["first"])
+        fitted = AdaSSPRegressor(epsilon=20.0, schema=schema, random_state=0).fit(X, 2 * X["third"] - X["first"])
     text = report(fitted, tmp_path / "r.html").read_text().partition("Column of the design")[2]
     cells = re.findall(r'<td>([^<]+)</td><td class="number">(-?[\d.e-]+)</td>', text)
     found = {name: float(value) for name, value in cells}

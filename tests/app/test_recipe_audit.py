@@ -20,6 +20,8 @@ def test_the_command_audits_a_recipe() -> None:
     found = ask("audit", "--recipe", "xgb", "--samples", "200", "--seed", "3")
     assert found["verdict"] == "no violation found"
     assert "BoundedRange" in found["claim"] and "Gaussian" in found["claim"]
+    assert found["subject"]["learner"] == "PrivateBoostingClassifier" and found["subject"]["recipe"] == "xgb"
+    assert found["digest"] == RecipeTraining("xgb").subject.digest
 
 
 @pytest.mark.parametrize("recipe", ["xgb_ada", "feverless", "dp_rf"])

@@ -109,7 +109,11 @@ def test_recipe_delta_and_neighbours(page: Any, address: str) -> None:
     page.fill("#delta", "")
     settled(page)
     assert "delta" not in query(page)
-    assert "delta=3e-05" in (page.locator("#statement").text_content() or "")
+    assert "delta=1e-06" in (page.locator("#statement").text_content() or "")
+    assert page.locator("#cautions").is_hidden()
+    page.fill("#delta", "0.1")
+    settled(page)
+    assert "delta=0.1 is not small" in (page.locator("#cautions").text_content() or "")
 
 
 def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: str) -> None:

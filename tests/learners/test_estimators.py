@@ -152,7 +152,6 @@ PERSONS = Schema(**FACTS, unit="person", max_rows_per_unit=2)
 WHO = FRAME.assign(person=np.arange(N) // 2)
 MESSAGES: list[tuple[str, Any, str]] = [
     ("no rows", lambda: small().fit(FRAME.iloc[:0], Y[:0]), "0 sample(s)"),
-    ("one row and no delta", lambda: small(delta=None).fit(FRAME.iloc[:1], Y[:1]), "Set delta=1e-6"),
     ("no labels", lambda: small().fit(FRAME), "requires y to be passed"),
     ("fewer labels", lambda: small().fit(FRAME, Y[:-1]), "one row for each record"),
     ("a column too few", lambda: small().fit(FRAME[["age"]], Y), "name columns that X has"),

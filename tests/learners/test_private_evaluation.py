@@ -210,6 +210,7 @@ def test_units_stay_on_one_side_of_the_split() -> None:
         ({"epsilon": 1e-9}, "be larger for a search"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::ledgerwood.errors.OrderAtEdge")  # an epsilon of 1e-9 is tried
 def test_wrong_searches_are_refused_before_anything_is_spent(wrong: dict, text: str) -> None:
     arguments = {"estimator": ToyClassifier(schema=SCHEMA), "candidates": {"rounds": [1]}, **wrong}
     ledger = Ledger(epsilon=9.0, delta=1e-5)

@@ -167,6 +167,7 @@ def _picture(facts: Facts, plan: Plan, method: str | None, epsilons: list[float]
             "profile": [{"epsilon": e, "delta": d} for e, d in points],
             "tradeoff": [{"alarm": a, "missed": b} for a, b in curves.tradeoff(points)],
             "words": _words(facts, points),
+            "cautions": facts.cautions(),
         }
     )
 

@@ -2,11 +2,11 @@
 
 >>> facts = Facts(recipe="xgb", rows=32561, trees=50, depth=4, epsilon=1.0)
 >>> facts.target_delta
-3e-05
+1e-06
 >>> [release.label for release in facts.plan().releases()]
 ['split', 'leaf']
 >>> Facts(rows=32561, features=14).what()
-'boosted AdaSSP, then boosted random grids: 367 trees of depth 3'
+'boosted AdaSSP, then boosted random grids: 344 trees of depth 3'
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Facts:
     trees, depth
         The size of the model; None is the recipe's own, or the rule's choice.
     epsilon, delta
-        The target; delta is 1/rows rounded down to one digit if it is not given.
+        The target; delta is 1e-6, or a tenth of 1/rows if that is less, if it is not given.
     share
         The part of the budget for choosing splits, the rest being for the leaves; None is the recipe's own.
     neighbours
@@ -215,10 +215,16 @@ class Facts:
         from ledgerwood.accounting.neighbours import as_neighbours
 
         text = plan.statement()
-        if self.unit_rows == 1:
-            return text
-        person = f"one person, of whom at most {self.unit_rows} rows are used, added or removed"
-        return text.replace(as_neighbours(self.neighbours).sentence, person)
+        if self.unit_rows > 1:
+            person = f"one person, of whom at most {self.unit_rows} rows are used, added or removed"
+            text = text.replace(as_neighbours(self.neighbours).sentence, person)
+        return " ".join([text, *self.cautions()])
+
+    def cautions(self) -> tuple[str, ...]:
+        """Return why the guarantee says little, if it does."""
+        from ledgerwood.learners.cautions import cautions
+
+        return cautions(self.epsilon, self.target_delta, self.rows)
 
     # ---- the same question elsewhere
 

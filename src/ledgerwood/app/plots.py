@@ -104,7 +104,8 @@ def plot_plan(plan: Plan, *, axes: Any = None) -> Any:
     axes = axes if axes is not None else new_axes(height=1.2 + 0.55 * len(rows))
     places = range(len(rows))
     bars = axes.barh(places, [row["spend"] for row in rows], color=_COLOURS["optimal"], height=0.6)
-    texts = [f"{100 * r['spend']:.0f} %: {r['times']} × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
+    noise = ["" if r["scale"] is None else f" × {r['noise'] or 'scale'} = {r['scale']:.4g}" for r in rows]
+    texts = [f"{100 * r['spend']:.0f} %: {r['times']}{each}" for r, each in zip(rows, noise, strict=True)]
     axes.bar_label(bars, texts, padding=4, fontsize=9)
     axes.set_yticks(places, [row["label"] for row in rows], parse_math=False)
     axes.invert_yaxis()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import LedgerwoodWarning
+from ledgerwood.verification.report import Subject
 
 Rows = list[list[float]]
 
@@ -54,6 +55,11 @@ class RecipeTraining:
             schema=schema,
             n_threads=1,
         )
+
+    @property
+    def subject(self) -> Subject:
+        """What such an audit is about."""
+        return Subject.of(self.model)
 
     def claim(self) -> Any:
         """What the plan of such a training costs."""

@@ -30,11 +30,12 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
     Parameters
     ----------
     model
-        A fitted estimator of :mod:`ledgerwood.learners`, a ``VerticalModel`` or a ``Federation``.
+        A fitted estimator of :mod:`ledgerwood.learners`, a ``PrivateSearch``, a ``VerticalModel`` or a ``Federation``.
     path
         The file to write.
     audit
-        The result of an audit of this kind of training, if one was run.
+        The result of an audit of this kind of training, if one was run. It must name the same learner and recipe;
+        what else differs is listed.
     """
     file = Path(path)
     file.write_text(page(model, audit=audit), encoding="utf-8")
@@ -44,6 +45,7 @@ def report(model: Any, path: str | os.PathLike[str], *, audit: AuditReport | Non
 def page(model: Any, *, audit: AuditReport | None = None) -> str:
     """Return the report as HTML."""
     kind = type(model).__name__
+    model = getattr(model, "best_estimator_", model)  # a private search: the statement of its choice is about it all
     if hasattr(model, "receipt_"):
         name, body = _title(model), _of_estimator(model)
     elif kind in ("VerticalModel", "Federation"):
@@ -52,7 +54,8 @@ def page(model: Any, *, audit: AuditReport | None = None) -> str:
         name, body = party_reports.TITLES[kind], party_reports.PAGES[kind](model)
     else:
         raise ParameterError("model", "be a fitted private estimator", kind)
-    return pieces.document(name, [*body, pieces.section("Audit", _audit(audit))])
+    audited = pieces.section("Audit", _audit(model, audit))  # first: it may be refused, and figures take their time
+    return pieces.document(name, [*body, audited])
 
 
 def _title(model: Any) -> str:
@@ -124,8 +127,7 @@ def guarantee(plan: Plan, unit_rows: int = 1) -> str:
 
 
 def _rows_of_a_unit(model: Any) -> int:
-    schema = getattr(model, "schema", None)
-    return 1 if schema is None or schema.unit is None else int(schema.max_rows_per_unit)
+    return int(getattr(model.schema, "max_rows_per_unit", 1))  # it is a Schema, None or "data"
 
 
 def _model(model: Any) -> str:
@@ -190,10 +192,33 @@ def _coefficients(model: Any, classes: Any) -> str:
     return listed + more + pieces.figure(lambda: plots.bars(names, values, "coefficient"), "The largest coefficients")
 
 
-def _audit(audit: AuditReport | None) -> str:
+def _audit(model: Any, audit: AuditReport | None) -> str:
+    """The result of an audit, and how its trainings differ from this one; refused if they are of another kind."""
     if audit is None:
         return "<p>No audit was attached. <code>ledgerwood audit</code> runs one.</p>"
-    return pieces.pre("The result of the audit", audit)
+    from ledgerwood.verification.report import Subject
+
+    own, audited = Subject.of(model), audit.subject
+    if audited is None or (audited.learner, audited.recipe) != (own.learner, own.recipe):
+        about = "one that names no learner (of a bare mechanism, or of an older version)"
+        raise ParameterError(
+            "audit", f"be of trainings of this kind: {own}", about if audited is None else str(audited),
+            "Audit them with 'ledgerwood audit --recipe NAME', or with audit(..., subject=Subject.of(estimator))",
+        )  # fmt: skip
+    differences = audited.differences(own)
+    words = "Trainings of this learner with these settings and this claim were audited."
+    listed = ""
+    if differences:
+        words = (
+            "Trainings of this learner and recipe were audited, but NOT with the settings and the claim of this model. "
+            "What differs:"
+        )
+        listed = pieces.table("What differs", ["", "Audited", "This model"], differences)
+    return (
+        pieces.paragraph(words) + listed + pieces.pre("The result of the audit", audit)
+        + pieces.paragraph(f"What was audited, as SHA-256: {audited.digest}.")
+        + pieces.paragraph("An audit can show that a claim is broken. It cannot show that a claim holds.")
+    )  # fmt: skip
 
 
 def _reproduce(model: Any) -> str:
@@ -205,15 +230,21 @@ def _reproduce(model: Any) -> str:
         for key, value in model.get_params(deep=False).items()
         if key not in left_out and (key == "epsilon" or repr(value) != repr(usual.get(key)))
     ]
-    to_json = getattr(getattr(model, "schema", None), "to_json", None)
-    schema = to_json() if callable(to_json) else None
+    schema = None if model.schema is None or isinstance(model.schema, str) else model.schema.to_json()
     lines = [f"from ledgerwood.learners import {name}{', Schema' if schema else ''}", ""]
     if schema:
         lines.append('schema = Schema.from_json(open("schema.json").read())  # the declared schema, below')
         given.append("schema=schema")
+    elif model.schema is not None:
+        given.append(f"schema={model.schema!r}")
     lines += [f"model = {name}({', '.join(given)})", "model.fit(X, y)"]
     where = f"Ledgerwood {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
-    fresh = "A new fit draws new noise and spends its budget again; the privacy statement does not change."
+    fresh = (
+        "A new fit draws new noise and spends its budget again; the privacy statement does not change."
+        if model.statement_.search is None
+        else "These are the settings that a private search chose: this code trains one more model of that kind. It is "
+        "another release, with a statement of its own, about that model and not about the choice."
+    )
     return (
         pieces.pre("Python", "\n".join(lines))
         + (pieces.folded("The declared schema", _indented(schema)) if schema else "")

@@ -56,7 +56,7 @@ def statement_for(
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
-        details={"rows_per_unit": facts.rows_per_unit},
+        details={"rows_per_unit": facts.rows_per_unit, "rows": facts.rows},
     )
 
 

@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
-from ledgerwood.learners import discovery, tables
+from ledgerwood.learners import callers, discovery, tables
 from ledgerwood.learners.accounts import statement_for
-from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
+from ledgerwood.learners.cautions import warn_if_weak
 from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.data.frames import raw_columns, without_unit
 from ledgerwood.learners.door import Door, Stopped
@@ -133,12 +133,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         data by coins must not decide whether there is a model.
         """
         schema, leaks = self._resolved_schema(X, y)
-        if (search := chosen_by_a_search()) is not None:
-            leaks += (f"settings chosen by {search} on exact scores",)
+        leaks += callers.leaks()
         given, target, facts, shown = self._read(X, y, schema)
         if rows is not None:
             given, target = given.take(np.flatnonzero(rows)), target[rows]
         plan = self._planned(facts)
+        if not callers.in_private_search():
+            warn_if_weak(facts.epsilon, facts.delta, facts.rows)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
@@ -277,7 +278,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the ledger that keeps the plan, and the one that pays besides."""
         resumed = saved is not None and saved.resumed
         if ledger is None:
-            warn_if_untracked(type(self).__name__, plan)
+            callers.warn_if_untracked(type(self).__name__, plan)
             return Ledger(plan=plan), None
         if not isinstance(ledger, Ledger):
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)

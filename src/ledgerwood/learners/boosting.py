@@ -222,7 +222,7 @@ missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, s
 accounting, shrink, interactions, interaction_order, interaction_depth
         Components and hyper-parameters (:class:`ledgerwood.learners.trees.settings.Settings`); None takes the recipe's.
     epsilon, delta
-        The budget; ``delta=None`` is about 1/n.
+        The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema
         Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
         is learned privately out of the budget.

@@ -1,19 +1,23 @@
-"""Who asked for a fit: searches, cross-validations and ensembles of scikit-learn fit many times on the same rows.
+"""Who asked for a fit: scikit-learn fits many times on the same rows, and hands on rows that it has changed.
 
 Each fit states its own price; nobody adds them up unless a ledger does, so without one the total is warned about. And
-what a search of scikit-learn chooses, it chooses by exact scores: the settings of its best model are data, and the
-statement of that model says so (:class:`~ledgerwood.learners.PrivateSearch` chooses privately).
+a guarantee speaks of rows that depend on their own records: what scikit-learn learned from all rows on the way to a fit
+(settings by exact scores, the mean of a column, which columns to keep) is not covered, and the statement says so.
+
+A fit is not told by whom it was called, so this module looks at the callers' frames: the one place that does. What is
+called in another process or thread is not seen; the assumption that every statement carries speaks of it.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import UntrackedFits
+from ledgerwood.learners.preprocessing import learning_steps, sklearn_kinds
 
 # Modules of scikit-learn that fit an estimator once.
 _ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils", "sklearn.callback")
@@ -32,6 +36,11 @@ def _frames() -> Iterator[Any]:
     yield from found
 
 
+def in_private_search() -> bool:
+    """Whether this fit is a run of a private search: their number is secret, so none may be heard of."""
+    return next(_frames(), None) is None
+
+
 def _choosing_frame() -> Any:
     """The ``fit`` of a search of scikit-learn that fits its choice now. Candidates are fitted by other functions."""
     for frame in _frames():
@@ -43,10 +52,40 @@ def _choosing_frame() -> Any:
     return None
 
 
-def chosen_by_a_search() -> str | None:
-    """Return the name of the search of scikit-learn whose choice is being fitted now, if there is one."""
-    frame = _choosing_frame()
-    return None if frame is None else type(frame.f_locals["self"]).__name__
+def leaks() -> tuple[str, ...]:
+    """Return what scikit-learn took from the private rows on the way to this fit, in the words of a statement."""
+    found, seen = [], set()
+    choosing = _choosing_frame()
+    if choosing is not None:
+        found.append(f"settings chosen by {type(choosing.f_locals['self']).__name__} on exact scores")
+    for frame in _frames():
+        caller = frame.f_locals.get("self")
+        if caller is not None and id(caller) not in seen:  # of several frames of one caller the innermost counts
+            seen.add(id(caller))
+            found += _taken(caller, frame.f_locals)
+    return tuple(dict.fromkeys(found))
+
+
+def _taken(caller: Any, local: Mapping[str, Any]) -> Iterator[str]:
+    """What one caller took from all rows before it gave them on. (A bagged model is seeded, and says so itself.)"""
+    kinds, name = sklearn_kinds(caller), type(caller).__name__
+    if "Pipeline" in kinds:
+        for _, step in caller.steps[: local.get("step_idx", len(caller.steps) - 1)]:
+            yield from map(_learned, learning_steps(step))
+    elif "TransformedTargetRegressor" in kinds:
+        yield from map(_learned, learning_steps(caller.transformer))
+    elif kinds & {"RFE", "SequentialFeatureSelector"}:
+        yield f"columns chosen by {name}"
+    elif "SelfTrainingClassifier" in kinds:
+        yield f"labels made by {name} from earlier fits"
+    elif ("_BaseStacking" in kinds and "X_meta" in local and caller.cv != "prefit") or (
+        "_BaseChain" in kinds and caller.cv is not None
+    ):
+        yield f"predictions that {name} made of fits on the same rows"
+
+
+def _learned(step: str) -> str:
+    return f"what {step} learned from all rows"
 
 
 def warn_if_untracked(name: str, plan: Plan) -> None:

@@ -79,16 +79,14 @@ class PublicFacts:
 
 
 def delta_of(rows: int) -> float:
-    """Return 1/n rounded down to one significant digit.
+    """Return the delta of ``delta=None``: 1e-6, or a tenth of 1/n rounded down to one digit if that is less.
 
-    >>> delta_of(32561), delta_of(1000)
-    (3e-05, 0.001)
+    A delta of 1/n would allow to publish the record of one person, chosen at random.
+
+    >>> delta_of(32561), delta_of(3_000_000)
+    (1e-06, 3e-08)
     """
-    if rows < 2:
-        raise ParameterError(
-            "delta", f"be given for n_samples={rows}: the default of about 1/n needs two rows", None, "Set delta=1e-6"
-        )
-    return float(Context(prec=1, rounding=ROUND_DOWN).create_decimal(repr(1 / rows)))
+    return float(Context(prec=1, rounding=ROUND_DOWN).create_decimal(repr(min(1e-6, 0.1 / max(rows, 1)))))
 
 
 @dataclass(frozen=True)
@@ -186,5 +184,5 @@ def checked_budget(epsilon: Any, delta: Any, rows: int) -> tuple[float, float]:
     if delta is None:
         return float(epsilon), delta_of(rows)
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
-        raise ParameterError("delta", "lie in [0, 1), or be None for about 1/n", delta)
+        raise ParameterError("delta", "lie in [0, 1), or be None for at most 1e-6", delta)
     return float(epsilon), float(delta)

@@ -85,7 +85,7 @@ class PrivateClassifier(_FrontDoor, PrivateClassifierBase):
     Parameters
     ----------
     epsilon, delta
-        The budget; ``delta=None`` is about 1/n.
+        The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema
         Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
         is learned privately out of the budget.

@@ -38,12 +38,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP
+from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, Release, serialize
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.disjoint import worst
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners import callers
 from ledgerwood.learners.base import PrivateEstimator, source_for
-from ledgerwood.learners.callers import chosen_by_a_search, warn_if_untracked
+from ledgerwood.learners.cautions import warn_if_weak
 from ledgerwood.learners.data.frames import unit_column
 from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, score_of_rows
 from ledgerwood.learners.facts import checked_budget
@@ -52,6 +53,7 @@ from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
 from ledgerwood.learners.units import identities
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
+from ledgerwood.mechanisms.sampling.exact import Reader
 
 ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
 _FEWEST_ROWS = 100
@@ -80,6 +82,11 @@ def search_curve(run: Cost, gamma: float) -> RDP:
     values = curve + second + log / (ORDERS - 1)
     finite = np.isfinite(values)
     return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
+
+
+def search_plan(cost: Cost, epsilon: float, delta: float) -> Plan:
+    """Return the plan of a whole search: one release, of the best run."""
+    return Plan([Release("search", cost)], neighbours=str(cost.neighbours)).calibrate(epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     best_estimator_, best_params_, best_score_
-        The chosen model, its setting and its noisy score. Its statement is that of the search.
+        The chosen model, its setting and its noisy score. Its statement and its plan are those of the search.
 
     >>> import numpy as np
     >>> from ledgerwood.learners import AdaSSPRegressor, PrivateSearch, Schema
@@ -169,6 +176,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
         if rows < _FEWEST_ROWS:
             raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", rows)
+        warn_if_weak(epsilon, delta, rows)
         each, cost = self._calibrated(settings, epsilon, delta, X, target)
         rng = source_for(self.random_state)
 
@@ -176,16 +184,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
-        plan = Plan([_as_release(cost)], neighbours=cost.neighbours).calibrate(epsilon, delta)
+        plan = search_plan(cost, epsilon, delta)
         if ledger is None:
-            warn_if_untracked(type(self).__name__, plan)
+            callers.warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
         journal = own if ledger is None else ledger
         name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
         score, setting, best = journal.release(mechanism, (X, target), label=name, rng=rng)
         private = rng is None or rng.private
         best.statement_ = self._statement(best, cost, epsilon, delta, private, ledger)
-        best.receipt_ = best.statement_.receipt
+        best.plan_, best.receipt_ = plan, best.statement_.receipt
         self.best_estimator_, self.best_params_, self.best_score_ = best, setting, score
         if hasattr(best, "classes_"):
             self.classes_ = best.classes_
@@ -252,14 +260,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _runs(
         self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: Any, source: Any
     ) -> tuple[float, dict[str, Any], Any]:
-        words = (SystemSource() if source is None else source).words(4)
-        coins = np.random.default_rng([int(word) for word in words])  # 256 bits; all choices here ignore the data
+        drawn = SystemSource() if source is None else source
+        coins = Reader(drawn)  # exact, as the law of K must be; all choices here ignore the data
         best: tuple[float, dict[str, Any], Any] | None = None
         while True:
-            setting = dict(settings[int(coins.integers(len(settings)))])
-            seed = None if self.random_state is None else int(coins.integers(2**31))
+            setting = dict(settings[coins.below(len(settings))])
+            seed = None if self.random_state is None else coins.below(2**31)
             model = self._made(setting, each, delta).set_params(random_state=seed)
-            train = _part(X, model.schema, coins.bytes(32), len(y))
+            train = _part(X, model.schema, drawn.words(4).tobytes(), len(y))
             model._fit(X, y, rows=train)
             if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
                 raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
@@ -269,16 +277,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             score = -found.value if found.metric == "mae" else found.value
             if best is None or score > best[0]:
                 best = score, setting, model
-            if coins.integers(self.runs) == 0:  # K is geometric with mean ``runs``, exactly
+            if coins.below(self.runs) == 0:  # K is geometric with mean ``runs``
                 return best
 
     def _statement(
         self, best: Any, cost: Cost, epsilon: float, delta: float, private: bool, ledger: Ledger | None
     ) -> PrivacyStatement:
-        from ledgerwood.accounting import serialize
-
         inner: PrivacyStatement = best.statement_
-        outer = chosen_by_a_search()
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={round_up(inner.epsilon)}, and the "
@@ -294,7 +299,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             planned=1,
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
-            leaks=inner.leaks + (() if outer is None else (f"settings chosen by {outer} on exact scores",)),
+            leaks=inner.leaks + callers.leaks(),
         )
 
 
@@ -308,12 +313,6 @@ def _fixed(schema: Schema, y: Any, classifier: bool) -> Schema:
         facts["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"
     return replace(schema, **facts, sources=sources)
-
-
-def _as_release(cost: Cost) -> Any:
-    from ledgerwood.accounting import Release
-
-    return Release("search", cost)
 
 
 def _settings(candidates: Any) -> list[dict[str, Any]]:

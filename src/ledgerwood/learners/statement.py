@@ -11,6 +11,12 @@ from typing import Any
 from ledgerwood.accounting import Ledger, serialize
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood.learners.cautions import cautions
+
+ROWS_ASSUMED = (
+    "each row given, its label and whether it is given depend on its own record and public facts only, and no "
+    "record gives more than one row"
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,8 @@ class PrivacyStatement:
         What is protected: a row, or the rows with one value of a column.
     public, learned
         The facts assumed public with their sources, and those learned privately with what was spent on them.
+    leaks
+        What was taken from the private data, by this fit or by what scikit-learn did to the rows before it.
 
     >>> import numpy as np
     >>> from ledgerwood.learners import AdaSSPRegressor, Schema
@@ -117,13 +125,27 @@ class PrivacyStatement:
         """Whether the guarantee holds: private noise, and no fact taken from the data."""
         return self.receipt.private and not self.leaks
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the caller promises and no fit can see; a promise that is seen to be broken is among the leaks."""
+        return (ROWS_ASSUMED,)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why this guarantee says little, if epsilon or delta is very large."""
+        rows = self.details.get("rows")
+        return cautions(self.epsilon, self.delta, rows if isinstance(rows, int) else None)
+
     def __str__(self) -> str:
         return "\n".join(textwrap.fill(part, 110) for part in self.paragraphs())
 
     def paragraphs(self) -> Iterator[str]:
         """The text, paragraph by paragraph and not yet wrapped."""
         if self.leaks:
-            yield f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {', '.join(self.leaks).upper()}."
+            yield (
+                f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {', '.join(self.leaks).upper()}. One "
+                f"record may change them, and no noise covers that."
+            )
         if not self.receipt.private:
             yield "NOT PRIVATE: a random_state was set, so the noise can be reproduced and taken away."
         claim = "is" if self.private else "would be"
@@ -132,6 +154,7 @@ class PrivacyStatement:
             f"This {self.learner} {claim} (epsilon={round_up(self.epsilon)}, delta={round_up(self.delta)})-"
             f"differentially private for {self.unit} {_change(self.neighbours)}; accounting: {self.accounting}."
         )
+        yield from self.cautions
         if self.search:
             yield self.search
         yield (
@@ -146,11 +169,15 @@ class PrivacyStatement:
         for title, facts in (("Assumed public", self.public), ("Learned privately", self.learned)):
             if facts:
                 yield f"{title}: " + "; ".join(f"{fact.name} = {fact.value} ({fact.source})" for fact in facts) + "."
+        yield f"Assumed of the caller: {'; '.join(self.assumptions)}."
         yield from self.conventions
         if self.charged_to:
             yield f"Every release was also charged to {self.charged_to}."
         source = "the operating system's generator" if self.receipt.private else "a seeded generator"
-        yield f"Randomness: {source}. Scores computed on private rows are not covered; see private_score."
+        yield (
+            f"Randomness: {source}. Not covered: scores computed on private rows (see private_score), and what is "
+            f"fitted to them around this model, such as a calibration or a threshold."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement with every release."""
@@ -165,6 +192,8 @@ class PrivacyStatement:
             "charged_to": self.charged_to,
             "search": self.search,
             "leaks": list(self.leaks),
+            "cautions": list(self.cautions),
+            "assumptions": list(self.assumptions),
             "conventions": list(self.conventions),
             "public": [asdict(fact) for fact in self.public],
             "learned": [asdict(fact) for fact in self.learned],

@@ -12,6 +12,7 @@ from ledgerwood.errors import FormatError
 from ledgerwood.learners.base import PrivateEstimator
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import MOST_CATEGORIES, is_atom
+from ledgerwood.learners.search import search_plan
 from ledgerwood.learners.statement import PrivacyStatement, Receipt
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.seam import MAX_CODES, Edges, Tree
@@ -39,6 +40,8 @@ def check_model(model: PrivateEstimator) -> None:
             isinstance(names, np.ndarray) and names.shape == (len(columns),), "feature_names_in_ has another length"
         )
         model.feature_names_in_ = names.astype(object)
+    if fitted["statement_"].search is not None and "search" not in {run.label for run in fitted["plan_"].runs()}:
+        model.plan_ = fitted["plan_"] = _plan_of_search(fitted["statement_"])
     _check_guarantee(fitted["statement_"], fitted["plan_"], fitted["receipt_"])
     if model._task == "classification":
         classes = fitted.get("classes_")
@@ -82,12 +85,18 @@ def _check_guarantee(statement: PrivacyStatement, plan: Plan, receipt: Receipt) 
     assert plan.epsilon is not None and plan.delta is not None
     _require(statement.epsilon >= plan.epsilon, "the statement says less than the plan costs")
     _require(statement.delta >= plan.delta, "the statement says less than the plan costs")
-    if statement.search is None:
-        planned: dict[str, int] = {}
-        for run in plan.runs():
-            planned[run.label] = planned.get(run.label, 0) + run.times
-        counted = receipt.counts()
-        _require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
+    planned: dict[str, int] = {}
+    for run in plan.runs():
+        planned[run.label] = planned.get(run.label, 0) + run.times
+    counted = receipt.counts()
+    _require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
+
+
+def _plan_of_search(statement: PrivacyStatement) -> Plan:
+    """Return the plan of a whole search; older files hold that of its best run in its place."""
+    _require(len(statement.receipt) == 1, "a search is one release")
+    cost = serialize.from_dict(statement.receipt.lines[0].cost)
+    return search_plan(cost, statement.epsilon, statement.delta)
 
 
 def _check_price(plan: Plan) -> None:

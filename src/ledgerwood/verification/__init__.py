@@ -13,7 +13,7 @@ from ledgerwood.verification.certificates import lower_bound
 from ledgerwood.verification.determinism import check_determinism
 from ledgerwood.verification.lattice import attainable
 from ledgerwood.verification.one_run import audit_one_run, audit_training
-from ledgerwood.verification.report import AuditReport, Certificate
+from ledgerwood.verification.report import AuditReport, Certificate, Subject
 
 if TYPE_CHECKING:
     from ledgerwood.verification.claims import Verdict, check
@@ -49,6 +49,7 @@ __all__ = [
     "Interval",
     "LearnerReport",
     "Pair",
+    "Subject",
     "Verdict",
     "attainable",
     "audit",

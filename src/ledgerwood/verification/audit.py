@@ -29,7 +29,7 @@ from ledgerwood.verification.features import Encoded, Encoder, Outputs
 from ledgerwood.verification.finalists import Finalist, Selection, is_small_law, picture_of, select
 from ledgerwood.verification.guessing import Guesses, sizes
 from ledgerwood.verification.pilot import Pilot, run_pilot
-from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture
+from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture, Subject
 from ledgerwood.verification.rules import Guess, scores_of
 from ledgerwood.verification.sampling import Draws, Mechanism, Progress
 from ledgerwood.verification.search import Pair, candidate_pairs, search_pair
@@ -59,6 +59,7 @@ def audit(
     seconds: float | None = None,
     *,
     stop_early: bool = False,
+    subject: Subject | None = None,
 ) -> AuditReport:
     """Look for a violation of a privacy claim by a black box, and certify what is found.
 
@@ -87,6 +88,9 @@ def audit(
     stop_early:
         Look at the first block of fresh outputs before drawing the second, and end there if it contradicts the claim,
         or if it lies so far below it that the second block cannot. A quarter of the error is spent on that look.
+    subject:
+        The estimator whose trainings ``f`` runs, as ``Subject.of(estimator)``. The report keeps it, and only then it
+        can be shown in the report of a model.
 
     Returns
     -------
@@ -116,7 +120,7 @@ def audit(
         if draws.vectorised and draws.raised:
             draws.one_by_one()
             pilot = run_pilot(draws, pairs[0], samples, seconds)
-        facts = _Facts(claim, reading, confidence, entropy, started, pairs=1, stop_early=stop_early)
+        facts = _Facts(claim, reading, confidence, entropy, started, pairs=1, stop_early=stop_early, subject=subject)
         if pilot.fatal:
             return facts.unfinished(pilot.problems, pairs[0])
         if pilot.clock:
@@ -369,6 +373,7 @@ class _Facts:
     started: float
     pairs: int
     stop_early: bool = False
+    subject: Subject | None = None
 
     def _report(self, pair: Pair, **content: Any) -> AuditReport:
         point = self.reading.points[0]
@@ -386,6 +391,7 @@ class _Facts:
             "pairs_tried": self.pairs,
             "seed": self.seed,
             "seconds": time.monotonic() - self.started,
+            "subject": self.subject,
         }
         return AuditReport(**{**common, **content})
 

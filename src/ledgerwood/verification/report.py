@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import textwrap
@@ -9,11 +10,73 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ledgerwood.accounting import strict_json
-from ledgerwood.errors import FormatError, MissingDependency
+from ledgerwood.errors import FormatError, MissingDependency, ParameterError
 
-__all__ = ["AuditReport", "Block", "Certificate", "Picture"]
+__all__ = ["AuditReport", "Block", "Certificate", "Picture", "Subject"]
 
 _FORMAT = "ledgerwood-audit-1"
+#: Parameters that are part of the claim, or say how and where a fit runs and not what is released.
+_NO_SETTINGS = {
+    "allow_leak", "callbacks", "delta", "engine", "epsilon", "n_threads", "random_state", "recipe", "schema", "verbose",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The kind of training that an audit ran: the learner, its recipe and settings, and what it claims.
+
+    >>> from ledgerwood.learners import PrivateBoostingClassifier
+    >>> subject = Subject.of(PrivateBoostingClassifier(recipe="tr", n_trees=3, epsilon=1.0, delta=1e-6))
+    >>> print(subject)
+    PrivateBoostingClassifier, recipe 'tr', epsilon=1.0, delta=1e-06, add_remove
+    >>> dict(subject.settings)["n_trees"], len(subject.digest)
+    ('3', 64)
+    """
+
+    learner: str
+    recipe: str | None
+    settings: tuple[tuple[str, str], ...]
+    epsilon: float
+    delta: float
+    neighbours: str
+
+    @classmethod
+    def of(cls, estimator: Any) -> Subject:
+        """Return the subject of a private estimator: as its statement says if it is fitted, else by its parameters."""
+        if not hasattr(estimator, "get_params") or not hasattr(estimator, "epsilon"):
+            raise ParameterError("subject", "be a private estimator of one table", type(estimator).__name__)
+        given = estimator.get_params(deep=False)
+        settings = {name: repr(value) for name, value in given.items() if name not in _NO_SETTINGS}
+        statement = getattr(estimator, "statement_", None)
+        if statement is not None:
+            epsilon, delta, neighbours = statement.epsilon, statement.delta, statement.neighbours
+            if statement.search is not None:
+                settings["chosen by"] = "PrivateSearch"
+        elif estimator.delta is None:
+            raise ParameterError("delta", "be given, so that it is known what was audited", None)
+        else:
+            epsilon, delta = estimator.epsilon, estimator.delta
+            neighbours = getattr(estimator.schema, "neighbours", "add_remove")
+        named = type(estimator).__name__, given.get("recipe"), tuple(sorted(settings.items()))
+        return cls(*named, float(epsilon), float(delta), str(neighbours))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it."""
+        from dataclasses import asdict
+
+        return hashlib.sha256(json.dumps(plain(asdict(self)), sort_keys=True).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        recipe = "" if self.recipe is None else f"recipe {self.recipe!r}, "
+        return f"{self.learner}, {recipe}epsilon={self.epsilon}, delta={self.delta}, {self.neighbours}"
+
+    def differences(self, other: Subject) -> list[tuple[str, str, str]]:
+        """Return what is not the same in another subject: its name, its value here and its value there."""
+        names = ("learner", "recipe", "epsilon", "delta", "neighbours")
+        mine, theirs = ({name: str(getattr(one, name)) for name in names} | dict(one.settings) for one in (self, other))
+        shown = [(name, mine.get(name, ""), theirs.get(name, "")) for name in {**mine, **theirs}]
+        return [row for row in shown if row[1] != row[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +202,8 @@ class AuditReport:
     seed: int | None = None
     seconds: float = 0.0
     picture: Picture | None = field(default=None, repr=False)
+    #: the kind of training that was audited; None for a bare mechanism
+    subject: Subject | None = None
 
     @property
     def passed(self) -> bool:
@@ -154,6 +219,7 @@ class AuditReport:
 
     def __str__(self) -> str:
         lines = [f"{self.verdict}: {self.claim}"]
+        lines += [] if self.subject is None else [f"  audited: trainings of {self.subject}"]
         lines += [f"  problem: {problem}" for problem in self.problems]
         lines += [f"  {certificate}" for certificate in self.certificates]
         if self.certificates:
@@ -169,23 +235,30 @@ class AuditReport:
         from dataclasses import asdict
 
         content = {**asdict(self), "verdict": self.verdict, "passed": self.passed, "format": _FORMAT}
+        content |= {"digest": None if self.subject is None else self.subject.digest}
         return json.dumps(plain(content), allow_nan=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AuditReport:
-        """Read what :meth:`to_json` wrote."""
+        """Read what :meth:`to_json` wrote, also in older versions."""
         try:
             content = _restored(strict_json.read(text))
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise FormatError(f"an audit must be a JSON object with the field 'format': {_FORMAT!r}")
+            subject = content.setdefault("subject", None)  # files of older versions do not name it
             own = {item.name: content[item.name] for item in fields(cls)}
             own["certificates"] = tuple(
                 Certificate(**{**each, "earlier": tuple(Block(**block) for block in each["earlier"])})
                 for each in own["certificates"]
             )
             own["picture"] = None if own["picture"] is None else Picture(**own["picture"])
+            if subject is not None:
+                subject = own["subject"] = Subject(**subject)
+                subject.differences(subject)  # a field of the wrong type shows here
+                if subject.digest != content["digest"]:
+                    raise FormatError("the digest of this audit does not belong to what it says was audited")
             found = cls(**own)
-            str(found)  # a field of the wrong type shows here
+            str(found)  # and here
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, FormatError):
                 raise

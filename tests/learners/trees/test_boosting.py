@@ -47,6 +47,7 @@ def test_sarus_samples_rows() -> None:
     assert "PoissonSubsampled" in str(model.plan_.table())
 
 
+@pytest.mark.filterwarnings("ignore::ledgerwood.errors.WeakGuarantee")  # little noise, to see what is learned
 def test_multiclass_and_regression() -> None:
     X, _ = table(n=1500)
     y = np.where(X[:, 1] < 0.3, "low", np.where(X[:, 1] < 0.7, "mid", "top"))
@@ -105,6 +106,7 @@ def test_multiclass_and_regression() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+@pytest.mark.filterwarnings("ignore::ledgerwood.errors.WeakGuarantee")  # little noise, to see what is learned
 def test_every_component_can_be_chosen_by_keyword(options, neighbours: str) -> None:
     X, y = table()
     schema = Schema(

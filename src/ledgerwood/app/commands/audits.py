@@ -114,7 +114,7 @@ def _audit_recipe(recipe: str, epsilon: float, options: dict[str, Any], json: bo
     training = RecipeTraining(recipe, epsilon=epsilon)
     claim = training.claim()
     progress(f"training {recipe} {2 * options['samples']} times ...")
-    return _told(run(training, claim, pair=training.pair, **options), json)
+    return _told(run(training, claim, pair=training.pair, subject=training.subject, **options), json)
 
 
 def _split(target: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from ledgerwood.app.options import Delta, Depth, Json, Target, Trees, examples, recipe_names
 from ledgerwood.app.show import Answer
 from ledgerwood.app.tables import check_output, read_schema, reading, write_table
-from ledgerwood.errors import FormatError, ParameterError, did_you_mean
+from ledgerwood.errors import FormatError, ParameterError, WeakGuarantee, did_you_mean
 
 if TYPE_CHECKING:
     from ledgerwood.learners import Schema
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
         short_help="One page about a model.",
         epilog=examples(
             "ledgerwood report adult.json --output adult.html",
-            "ledgerwood report adult.json --audit audit.json --output adult.html --json",
+            "ledgerwood report small.json --audit audit.json --output small.html --json",
         ),
     )(report)
 
@@ -109,7 +110,9 @@ def train(
         ledger = _ledger(estimator, X, y, journal, budget)
         if ledger is not None:
             closing.enter_context(contextlib.closing(ledger))
-        estimator.fit(X, y, ledger=ledger)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WeakGuarantee)  # the statement, which is shown, says it
+            estimator.fit(X, y, ledger=ledger)
     estimator.save(model)
     if report is not None:
         from ledgerwood.app import report as write
@@ -216,7 +219,10 @@ def report(
     model: Model,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")] = "report.html",
     audit: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The result of an audit: what ledgerwood audit --json printed.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="An audit of the model's learner and recipe: what ledgerwood audit --json printed."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -99,6 +99,7 @@ def plan(
         "account": {name: value for name, value in account.to_dict().items() if name != "lower"},
         "leaf": None,
         "statement": facts.statement(found),
+        "cautions": facts.cautions(),
         "command": facts.command(),
         "python": facts.python(),
     }

@@ -350,6 +350,8 @@ async function show(answer, final) {
   const guess = (rows) => rows.map((p) => ({ ...p, guess: 1 - p.alarm }));
   const floor = (rows) => rows.filter((p) => p.delta > 1e-14);
   $("attack").textContent = answer.words.attack;
+  $("cautions").textContent = answer.cautions.join(" ");
+  $("cautions").hidden = !answer.cautions.length;
   $("computing").hidden = final;
 
   const steps = answer.steps;

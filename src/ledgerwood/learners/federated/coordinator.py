@@ -17,6 +17,7 @@ from ledgerwood.accounting import Gaussian, Ledger, strict_json
 from ledgerwood.accounting.books import round_up
 from ledgerwood.accounting.neighbours import Neighbours
 from ledgerwood.errors import AggregationFailed, FormatError
+from ledgerwood.learners.cautions import cautions
 from ledgerwood.learners.federated import masks
 from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
 from ledgerwood.learners.federated.node import (
@@ -34,6 +35,7 @@ from ledgerwood.learners.federated.node import (
 from ledgerwood.learners.federated.protocol import Unmasking
 from ledgerwood.learners.federated.server import ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
+from ledgerwood.learners.statement import ROWS_ASSUMED
 from ledgerwood.learners.trees.noise import GaussianSums
 
 __all__ = ["Coordinator", "Exchange", "Federation"]
@@ -107,9 +109,10 @@ class Federation:
             f"{sum(run.times for run in task.plan.runs())} planned releases. "
             f"{who.format(honest=task.honest)} The server opened only sums of at least {task.threshold} of "
             f"{len(task.identities)} parties. Assumed: {trusted.format(colluding=task.colluding)}; the roster of "
-            f"identity keys is right; the schema is public; a record lies with one party. Every attempt of a round was "
-            f"charged to every party's ledger ({self.failed} failed); the rounds were answered by "
-            f"{', '.join(str(len(one)) for one in self.survivors)} parties."
+            f"identity keys is right; the schema is public; a record lies with one party; {ROWS_ASSUMED}. Every "
+            f"attempt of a round was charged to every party's ledger ({self.failed} failed); the rounds were "
+            f"answered by {', '.join(str(len(one)) for one in self.survivors)} parties."
+            + "".join(f" {caution}" for caution in cautions(task.epsilon, task.delta, task.rows))
         )
 
 

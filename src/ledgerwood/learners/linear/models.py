@@ -35,7 +35,7 @@ class AdaSSPRegressor(_Regressor):
     Parameters
     ----------
     epsilon, delta
-        The guarantee; ``delta=None`` is about 1/n.
+        The guarantee; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     ridge : float
         The ridge, in units of the size of the noise on X'X.
     shares : (a, b, c) or "auto"

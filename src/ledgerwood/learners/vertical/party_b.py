@@ -177,8 +177,7 @@ class FeatureParty:
 
     def statement(self) -> ReleaseStatement:
         """What was promised for the release."""
-        facts = self.transformer.release_, self.transformer.method
-        return ReleaseStatement(*facts, 1, 1, private=True, refusals=self.refusals)
+        return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, refusals=self.refusals)
 
     def close(self) -> None:
         """Give the folder free."""

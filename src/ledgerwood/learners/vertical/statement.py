@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ledgerwood.learners.statement import ROWS_ASSUMED
 from ledgerwood.mechanisms.local import LocalMap
 
 from .columns import Column, NominalColumn, OrderedColumn
@@ -30,9 +31,15 @@ class ReleaseStatement:
     method: str
     releases: int
     charged: int
-    private: bool
+    seeded: bool = False
     mixed: bool = False
     refusals: int | None = None
+    leaks: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: private noise, and no row changed by what was learned from others."""
+        return not self.seeded and not self.leaks
 
     @property
     def uncharged(self) -> int:
@@ -51,6 +58,8 @@ class ReleaseStatement:
             "releases": self.releases,
             "charged": self.charged,
             "private": self.private,
+            "leaks": list(self.leaks),
+            "assumptions": [ROWS_ASSUMED],
             "mixed": self.mixed,
             "refused_offers": self.refusals,
             "record_epsilon": _finite(_record_epsilon(self.release)),
@@ -74,8 +83,11 @@ class ReleaseStatement:
                 f"list is this party's, and {self.refusals} lists that are not it are refused, over all partners, "
                 "before none is compared."
             )
-        if not self.private:
+        if self.seeded:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
+        if self.leaks:
+            taken = ", ".join(self.leaks).upper()
+            lines.insert(0, f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {taken}.")
         return "\n".join(lines)
 
     def _sentence(self) -> str:
@@ -93,7 +105,8 @@ class ReleaseStatement:
         return (
             f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomised on its own by "
             f"{self.method} before it leaves: replacing one record changes that record's cells only, and {bound}. "
-            "The number of records is public. Exact by enumeration, for values at most t levels apart:"
+            f"The number of records is public. Assumed of the caller: {ROWS_ASSUMED}. Exact by enumeration, for values "
+            "at most t levels apart:"
         )
 
 

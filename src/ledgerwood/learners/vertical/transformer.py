@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners import callers
 from ledgerwood.mechanisms.randomness import SeededSource
 
 from .columns import Settings, declarations, declare
@@ -100,6 +101,8 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
     - 0: 5 levels on [0, 100]; epsilon(1)=0.37, epsilon(2)=0.6562, epsilon(4)=1; order kept: gamma(1)=0.4417, ...
     """
 
+    _leaks: tuple[str, ...] = ()
+
     def __init__(
         self,
         method: str = "global_map",
@@ -164,6 +167,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         declarations(self.domain)  # its own message first
         columns = declare(self.domain, names, settings, self._epsilons(names))
         self.release_ = TableRelease(columns, self._per_record(), self.parts_public)
+        self._leaks = callers.leaks()
         self.names_in_ = list(names)
         self.n_features_in_ = len(names)
         if all(isinstance(name, str) for name in names):
@@ -228,8 +232,9 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
             self.method,
             count.released,
             count.charged,
-            private=self.random_state is None,
+            seeded=self.random_state is not None,
             mixed=count.mixed or count.last not in (None, self.release_),
+            leaks=self._leaks,
         )
 
     def __sklearn_tags__(self) -> Any:
