@@ -35,8 +35,9 @@ def statement_for(
     charged: Ledger | None,
     stopped: bool,
     keyed: bool = False,
+    drops_unlabelled: bool = False,
 ) -> PrivacyStatement:
-    """Return the statement of a fit."""
+    """Return the statement of a fit; ``drops_unlabelled``: a label that cannot be used raised nothing."""
     assert plan.epsilon is not None and plan.delta is not None
     return PrivacyStatement(
         learner=type(estimator).__name__,
@@ -47,7 +48,7 @@ def statement_for(
         accounting=_accounting(estimator, facts),
         receipt=receipt,
         planned=sum(run.times for run in plan.runs()),
-        public=tuple(_public(schema, facts, shown, leaks)),
+        public=tuple(_public(schema, facts, shown, leaks, drops_unlabelled)),
         learned=tuple(_learned(facts, columns, plan)),
         conventions=(
             *_conventions(schema, facts, estimator),
@@ -76,10 +77,14 @@ def _unit(schema: Schema) -> str:
     )
 
 
-def _public(schema: Schema, facts: PublicFacts, shown: tuple[str, ...], leaks: tuple[str, ...]) -> list[Fact]:
-    assert schema.bounds is not None and schema.categories is not None
+def _public(
+    schema: Schema, facts: PublicFacts, shown: tuple[str, ...], leaks: tuple[str, ...], drops_unlabelled: bool
+) -> list[Fact]:
+    assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
     found = [Fact("columns", f"{len(facts.columns)} names and types", _ASSUMED)]
     for column in facts.columns:
+        if column.name in schema.kinds:
+            found.append(Fact(f"kind of {column.name}", column.kind, schema.source(column.name)))
         if not column.is_known:
             continue
         kind = "bounds" if column.kind == "number" else "categories"
@@ -90,14 +95,20 @@ def _public(schema: Schema, facts: PublicFacts, shown: tuple[str, ...], leaks: t
     if facts.classes is not None:
         source = "taken from y and ASSUMED PUBLIC" if "classes" in shown else schema.source("classes")
         found.append(Fact("label values", ", ".join(map(repr, facts.classes)), source))
-        found.append(Fact("labels", "all finite and declared", "a label that is not raises an error"))
+        found.append(_label_fact("labels", "label values", drops_unlabelled))
     else:
         if facts.target_bounds is not None:
             found.append(Fact("target bounds", _interval(facts.target_bounds), schema.source("target_bounds")))
-        found.append(Fact("targets", "all finite", "one that is not raises an error"))
+        found.append(_label_fact("targets", "finite numbers", drops_unlabelled))
     if schema.rows is not None:
         found.append(Fact("rows", str(schema.rows), schema.source("rows")))
     return found
+
+
+def _label_fact(name: str, what: str, drops_unlabelled: bool) -> Fact:
+    if drops_unlabelled:
+        return Fact(name, f"{what} or not", "a record whose label is none of them counts as absent")
+    return Fact(name, f"all {what}", "ASSUMED: one that is not raises an error, which whoever sees it learns")
 
 
 def _learned(facts: PublicFacts, columns: tuple[Column, ...], plan: Plan) -> list[Fact]:

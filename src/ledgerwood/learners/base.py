@@ -128,9 +128,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ledger: Ledger | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         rows: NDArray[np.bool_] | None = None,
+        *,
+        drops_unlabelled: bool = False,
     ) -> None:
-        """Fit; a search trains on some ``rows``, by facts of the whole table. There may be none: what is left of the
-        data by coins must not decide whether there is a model.
+        """Fit on some ``rows`` by the public facts of the whole table: those that a search draws, or those of a file
+        that have a label (``drops_unlabelled``). There may be none: that must not decide whether there is a model.
         """
         schema, leaks = self._resolved_schema(X, y)
         leaks += callers.leaks()
@@ -165,6 +167,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 statement = statement_for(
                     self, schema, facts, columns, shown, plan, receipt, leaks,
                     charged=ledger, stopped=stopped, keyed=saved is not None,
+                    drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
                 )  # fmt: skip
                 shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
                 if self._task == "regression":

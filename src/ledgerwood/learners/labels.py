@@ -118,22 +118,28 @@ def label_numbers(y: Any) -> NDArray[np.float64]:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def usable_labels(
-    y: Any, classes: Sequence[Atom] | None, bounds: tuple[float, float] | None
-) -> tuple[Labels, NDArray[np.bool_]]:
-    """Return the labels of files and parties, and which records have one: those of the others mean nothing.
+def usable_labels(y: Any, classes: Sequence[Atom] | None) -> tuple[Values, NDArray[np.bool_]]:
+    """Return class codes, or numbers where there are no classes, and which records have one; 0 for the others.
 
-    >>> labels, usable = usable_labels(["yes", None, "maybe", "no"], ["no", "yes"], None)
-    >>> labels.values[usable].tolist(), usable.tolist()
-    ([1, 0], [True, False, False, True])
+    This is how files, Dask and parties read labels: a record without a label that can be used counts as absent.
+
+    >>> codes, usable = usable_labels(["yes", None, "maybe", "no"], ["no", "yes"])
+    >>> codes.tolist(), usable.tolist()
+    ([1, 0, 0, 0], [True, False, False, True])
     """
     if classes is not None:
         codes = label_codes(y, classes)
-        return Labels(np.maximum(codes, 0), tuple(classes)), codes >= 0
-    assert bounds is not None
+        return np.maximum(codes, 0), codes >= 0
     numbers = label_numbers(y)
-    usable = ~np.isnan(numbers)
-    return Labels(np.clip(np.where(usable, numbers, bounds[0]), *bounds), bounds=bounds), usable
+    return np.nan_to_num(numbers), ~np.isnan(numbers)
+
+
+def labels_of(values: Values, classes: Sequence[Atom] | None, bounds: tuple[float, float] | None) -> Labels:
+    """Return usable labels as what learners see."""
+    if classes is not None:
+        return Labels(values, tuple(classes))
+    assert bounds is not None
+    return Labels(np.clip(values, *bounds), bounds=bounds)
 
 
 def read_target(y: Values, bounds: tuple[float, float]) -> Labels:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,7 @@ class Columns:
     units: Values | None
     rows: int
     numbers: NDArray[np.uint64] | None = None
+    drops_unlabelled: ClassVar[bool] = False
 
     def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""

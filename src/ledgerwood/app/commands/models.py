@@ -95,8 +95,11 @@ def train(
         raise ParameterError("journal", "be given without a budget: the budget has a journal of its own", journal)
     for name, path in (("model", model), ("report", report), ("journal", journal)):
         check_output(name, path)
+    import numpy as np
+
     from ledgerwood.learners import Schema
     from ledgerwood.learners.data.files import open_files, read_training
+    from ledgerwood.learners.labels import usable_labels
 
     facts = Schema() if schema is None else read_schema(schema)
     files = open_files(table)
@@ -104,7 +107,10 @@ def train(
         raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))
     estimator = _estimator(_task(task, facts), recipe, trees, depth)
     with reading(table) as progress:
-        X, y = read_training(files, target, facts, progress=progress)
+        X, labels = read_training(files, target, facts, progress=progress)
+    y, usable = usable_labels(labels, facts.classes)
+    if facts.classes is not None:
+        y = np.array(facts.classes)[y]
     estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
         ledger = _ledger(estimator, X, y, journal, budget)
@@ -112,7 +118,7 @@ def train(
             closing.enter_context(contextlib.closing(ledger))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakGuarantee)  # the statement, which is shown, says it
-            estimator.fit(X, y, ledger=ledger)
+            estimator._fit(X, y, ledger, rows=usable, drops_unlabelled=True)
     estimator.save(model)
     if report is not None:
         from ledgerwood.app import report as write

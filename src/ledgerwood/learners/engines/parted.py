@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class PartedColumns(Columns):
 
     source: Partitions | None = None
     about: tuple[Rows, ...] = ()
+    drops_unlabelled: ClassVar[bool] = True
 
     def digest(self, engine: Any, key: bytes) -> str:
         """Return a keyed digest of all parts, taken where the engine has them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ledgerwood.learners.data.frames import raw_columns
 from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.partitions import CsvPart, ParquetPart
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.labels import usable_labels
+from ledgerwood.learners.labels import labels_of, usable_labels
 from ledgerwood.learners.schema import Atom, Key
 from ledgerwood.learners.tables import Labels, Table, read_as
 from ledgerwood.learners.units import Identities, identities
@@ -35,13 +34,13 @@ def read_part(
     table = read_as(_features(loaded, [column.name for column in columns]), columns)
     if len(table) != part.rows:
         raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
-    labels, keep = usable_labels(loaded[1] if isinstance(loaded, tuple) else loaded[target], classes, bounds)
+    values, keep = usable_labels(loaded[1] if isinstance(loaded, tuple) else loaded[target], classes)
     if rows.keep is not None:
         keep &= rows.keep
     numbers = None if rows.numbers is None else rows.numbers[keep]
     cells = table.cells if keep.all() else tuple(cells[keep] for cells in table.cells)
     kept = Table(table.columns, cells, int(keep.sum()), numbers)
-    return kept, replace(labels, values=labels.values[keep])
+    return kept, labels_of(values[keep], classes, bounds)
 
 
 def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.federated.lockstep import Question, Step, step
 from ledgerwood.learners.federated.noise import PassedOn, SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.labels import usable_labels
+from ledgerwood.learners.labels import labels_of, usable_labels
 from ledgerwood.learners.tables import read_columns
 from ledgerwood.mechanisms.randomness import Rng
 
@@ -53,12 +52,13 @@ class Party:
         if tuple(c.name for c in columns.columns) != task.columns:
             rule = f"have the columns of the task, {list(task.columns)}, in this order"
             raise ParameterError("X", rule, [c.name for c in columns.columns])
-        labels, usable = usable_labels(y, task.schema.classes, task.schema.target_bounds)
+        values, usable = usable_labels(y, task.schema.classes)
         if len(usable) != columns.rows:
             raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(usable))
         self._count = columns.rows
         table = columns.take(np.flatnonzero(usable)).table()
-        self._rows = task.job.rows(table, replace(labels, values=labels.values[usable]))
+        labels = labels_of(values[usable], task.schema.classes, task.schema.target_bounds)
+        self._rows = task.job.rows(table, labels)
 
     def step(self, answers: Sequence[Ints]) -> Step:
         """Return the next round's questions with this party's exact sums. They must not leave the party as they are."""
