@@ -8,7 +8,7 @@ import typer
 
 from ledgerwood._version import __version__
 from ledgerwood.app import opboost
-from ledgerwood.app.commands import audits, budgets, models, pages, plans, prices
+from ledgerwood.app.commands import audits, budgets, models, pages, plans, prices, schemas
 from ledgerwood.app.options import App, examples
 
 
@@ -27,7 +27,7 @@ def build() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (plans, prices, models, budgets, audits, pages):
+    for module in (plans, prices, schemas, models, budgets, audits, pages):
         module.register(app)
     app.add_typer(opboost.app, name="opboost")
     return app

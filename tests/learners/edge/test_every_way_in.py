@@ -1,0 +1,370 @@
+"""One record more, whatever it holds, moves what reaches the mechanisms by no more than they claim, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from edge_kit import Observed, check_neighbours, facts_of, observe
+from pyarrow import parquet
+from records import COLUMNS, DECLARED, LEARNED, LINES, OBJECTS, REGRESSION, TEXTS, as_csv, clean
+
+from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateClassifier, Schema
+from ledgerwood.learners.engines import Partitions
+
+FEATURES = list(COLUMNS[:-1])
+PLACES = (0, 20, 59)
+"""Where the record stands that one of two neighbours has more: first, within, last."""
+
+
+def boosting(schema: Schema) -> Any:
+    return PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, epsilon=1.0, delta=1e-6, schema=schema)
+
+
+def with_record(rows: list[Any], record: Any, place: int) -> list[Any]:
+    return [*rows[:place], record, *rows[place:]]
+
+
+def hostile(cells: list[Any], seed: int, count: int) -> list[tuple[Any, ...]]:
+    """Records of hostile cells: each cell once in each column, the others drawn."""
+    rng = random.Random(seed)
+    found = [tuple(rng.choice(cells) if j != column else cell for j in range(5)) for column in range(5) for cell in cells]
+    return rng.sample(found, min(count, len(found)))
+
+
+# ---- files
+
+
+def write_csv(folder: Path, content: bytes) -> Path:
+    path = folder / "rows.csv"
+    path.write_bytes(content)
+    return path
+
+
+def trained_by_command(folder: Path, table: Path, schema: Schema) -> Observed:
+    from ledgerwood.app.cli import main
+
+    (folder / "schema.json").write_text(schema.to_json(), encoding="utf-8")
+    outputs = [folder / "model.json", folder / "report.html"]
+    for path in outputs:
+        path.unlink(missing_ok=True)
+    words = ["train", str(table), "--target", "y", "--schema", str(folder / "schema.json"), "--recipe", "tr"]
+    words += ["--trees", "1", "--depth", "1", "--delta", "1e-6", "--model", str(outputs[0]), "--json"]
+    found = observe(lambda: main(words), outputs)
+    found.rest["files"].pop("report.html", None)
+    return found
+
+
+@pytest.mark.parametrize("schema", [DECLARED, LEARNED], ids=["declared", "learned"])
+def test_a_csv_file_given_to_the_command_line(schema: Schema, tmp_path: Path) -> None:
+    rows = clean()
+    plain = trained_by_command(tmp_path, write_csv(tmp_path, as_csv(rows)), schema)
+    assert plain.values and plain.rest["files"]
+    for i, record in enumerate(hostile(TEXTS, 1, 25)):
+        table = write_csv(tmp_path, as_csv(with_record(rows, record, PLACES[i % 3])))
+        check_neighbours(plain, trained_by_command(tmp_path, table, schema))
+
+
+def test_odd_lines_of_a_csv_file_raise_nothing(tmp_path: Path) -> None:
+    rows = clean()
+    plain = trained_by_command(tmp_path, write_csv(tmp_path, as_csv(rows)), DECLARED)
+    for line in LINES:
+        found = trained_by_command(tmp_path, write_csv(tmp_path, as_csv(rows, {len(rows): line})), DECLARED)
+        check_neighbours(plain, found)  # a quote that is not closed takes nothing with it at the end of the file
+        inside = trained_by_command(tmp_path, write_csv(tmp_path, as_csv(rows, {20: line})), DECLARED)
+        assert inside.rest == plain.rest
+        if line.count(b'"') % 2 == 0:
+            check_neighbours(plain, inside)
+
+
+def typed(record: dict[str, Any] | None, place: int) -> pa.Table:
+    """A table with types, one record more."""
+    rows = clean()
+    text = [None if row is None else row.encode() for row in (r[2] for r in rows)]
+    columns: dict[str, list[Any]] = {name: [row[j] for row in rows] for j, name in enumerate(COLUMNS)}
+    columns["t"] = text
+    if record is not None:
+        for name, cells in columns.items():
+            cells.insert(place, record.get(name))
+    raw = pa.array(columns["t"], pa.binary())
+    buffers = raw.buffers()
+    columns["t"] = pa.Array.from_buffers(pa.string(), len(raw), buffers)
+    types = {"x": pa.float64(), "c": pa.int64(), "who": pa.int64(), "y": pa.string()}
+    return pa.table({name: cells if name == "t" else pa.array(cells, types[name]) for name, cells in columns.items()})
+
+
+TYPED: list[dict[str, Any]] = [
+    {},
+    {"x": float("nan"), "c": 2**62, "who": -1, "y": "yes"},
+    {"x": float("inf"), "t": b"\xff", "who": 2**60 + 3, "y": "no"},
+    {"x": -1e300, "c": 1, "t": b"SECRET\xff", "who": None, "y": "maybe"},
+    {"x": 5e-324, "c": 3, "t": b"red", "who": 0, "y": ""},
+    {"c": -(2**63), "t": b"\x00", "who": 2**63 - 1, "y": "yes"},
+]
+
+
+def test_a_parquet_file_given_to_the_command_line(tmp_path: Path) -> None:
+    def run(record: dict[str, Any] | None, place: int) -> Observed:
+        parquet.write_table(typed(record, place), tmp_path / "rows.parquet")
+        return trained_by_command(tmp_path, tmp_path / "rows.parquet", DECLARED)
+
+    plain = run(None, 0)
+    assert plain.values
+    for i, record in enumerate(TYPED):
+        check_neighbours(plain, run(record, PLACES[i % 3]))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path) -> None:
+    from ledgerwood.learners import PrivateBoostingRegressor
+
+    rows = clean("number" if regression else "class")
+
+    def run(record: Any, place: int) -> Observed:
+        halves = [rows[:30], rows[30:]]
+        for number, half in enumerate(halves):
+            more = with_record(half, record, place) if record is not None and number == place % 2 else half
+            path = tmp_path / f"{number}.{kind}"
+            if kind == "csv":
+                path.write_bytes(as_csv(more))
+            else:
+                frame = {name: [row[j] for row in more] for j, name in enumerate(COLUMNS)}
+                types = {"x": pa.float64(), "c": pa.int64(), "t": pa.string(), "who": pa.int64()}
+                label = pa.float64() if regression else pa.string()
+                table = pa.table({n: pa.array(cells, types.get(n, label)) for n, cells in frame.items()})
+                parquet.write_table(table, path)
+
+        def train() -> Any:
+            options = {"recipe": "tr", "n_trees": 2, "max_depth": 1, "delta": 1e-6}
+            if regression:
+                return facts_of(PrivateBoostingRegressor(schema=REGRESSION, **options).fit(str(tmp_path), "y"))
+            return facts_of(PrivateBoostingClassifier(schema=DECLARED, **options).fit(str(tmp_path), "y"))
+
+        return observe(train)
+
+    plain = run(None, 0)
+    assert plain.values
+    if kind == "csv":
+        records: list[Any] = hostile(TEXTS, 2, 20)
+    else:
+        label: list[Any] = [None, float("nan"), float("inf"), 1e300] if regression else [None, "maybe", "", "\0"]
+        records = [(float("inf"), None, "x", None, label[0]), (None, 2**62, None, -5, label[1]),
+                   (-1e300, 1, "red", 7, label[2]), (0.5, 2, "\0", 2**60, label[3])]  # fmt: skip
+    for i, record in enumerate(records):
+        check_neighbours(plain, run(record, (0, 15, 29)[i % 3]))
+
+
+# ---- tables in memory
+
+
+def as_lists(rows: list[Any]) -> Any:
+    return [list(row) for row in rows]
+
+
+def as_objects(rows: list[Any]) -> Any:
+    found = np.empty((len(rows), len(rows[0])), dtype=object)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            found[i, j] = cell
+    return found
+
+
+def as_pandas(rows: list[Any]) -> Any:
+    array = as_objects(rows)
+    return pd.DataFrame({name: pd.Series(array[:, j], dtype=object) for j, name in enumerate(FEATURES)})
+
+
+def as_polars(rows: list[Any]) -> Any:
+    array = as_objects(rows)
+    return pl.DataFrame({name: pl.Series(list(array[:, j]), dtype=pl.Object) for j, name in enumerate(FEATURES)})
+
+
+NUMBERED = Schema(
+    bounds={0: (0, 10)}, categories={1: [1, 2, 3], 2: ["red", "green"]}, classes=["no", "yes"], rows=60, unit=3
+)
+
+
+@pytest.mark.parametrize("make", [as_lists, as_objects, as_pandas, as_polars])
+def test_a_table_of_objects(make: Callable[[list[Any]], Any]) -> None:
+    rows = [row[:-1] for row in clean()]
+    labels = [("no", "yes")[i % 2] for i in range(len(rows))]
+    schema = DECLARED if make in (as_pandas, as_polars) else NUMBERED
+
+    def run(records: list[Any], y: list[str]) -> Observed:
+        return observe(lambda: facts_of(boosting(schema).fit(make(records), y)))
+
+    plain = run(rows, labels)
+    assert plain.values
+    for i, record in enumerate(hostile(OBJECTS, 4, 60)):
+        place = PLACES[i % 3]
+        check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(labels, "yes", place)))
+
+
+def test_what_is_learned_of_a_table_of_objects() -> None:
+    rows = [row[:-1] for row in clean()]
+    labels = [("no", "yes")[i % 2] for i in range(len(rows))]
+
+    def run(records: list[Any], y: list[str]) -> Observed:
+        return observe(lambda: facts_of(boosting(LEARNED).fit(as_pandas(records), y)))
+
+    plain = run(rows, labels)
+    assert len(plain.values) > 2
+    for i, record in enumerate(hostile(OBJECTS, 5, 40)):
+        place = PLACES[i % 3]
+        check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(labels, "no", place)))
+
+
+def test_an_arrow_table_with_text_that_is_no_utf8() -> None:
+    labels = [row[-1] for row in clean()]
+
+    def run(record: dict[str, Any] | None, place: int) -> Observed:
+        y = labels if record is None else with_record(labels, "yes", place)
+        table = typed(record, place).drop_columns(["y"])
+        return observe(lambda: facts_of(boosting(DECLARED).fit(table, y)))
+
+    plain = run(None, 0)
+    for i, record in enumerate(TYPED):
+        check_neighbours(plain, run(record, PLACES[i % 3]))
+
+
+@pytest.mark.parametrize("learner", ["linear", "auto"])
+def test_other_learners_read_alike(learner: str) -> None:
+    rows = [row[:-1] for row in clean()]
+    numbers = [row[-1] for row in clean("number")]
+    labels = [("no", "yes")[i % 2] for i in range(len(rows))]
+
+    def run(records: list[Any], y: list[Any]) -> Observed:
+        if learner == "linear":
+            return observe(lambda: facts_of(AdaSSPRegressor(schema=REGRESSION, delta=1e-6).fit(as_pandas(records), y)))
+        return observe(lambda: facts_of(PrivateClassifier(schema=DECLARED, delta=1e-6).fit(as_pandas(records), y)))
+
+    y: list[Any] = numbers if learner == "linear" else labels
+    plain = run(rows, y)
+    for i, record in enumerate(hostile(OBJECTS, 6, 8)):
+        place = PLACES[i % 3]
+        check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(y, y[0], place)))
+
+
+# ---- Dask
+
+
+def dask_frame(parts: list[pd.DataFrame], meta: pd.DataFrame) -> Any:
+    from dask import dataframe
+    from dask.delayed import delayed
+
+    return dataframe.from_delayed([delayed(part) for part in parts], meta=meta, verify_meta=False)
+
+
+def test_a_dask_frame_whose_partitions_have_other_types() -> None:
+    rows = clean()
+    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"who": "Int64", "c": "int64"})
+    meta = frame.iloc[:0]
+
+    def run(last: pd.DataFrame) -> Observed:
+        table = dask_frame([frame.iloc[:30], last], meta)
+        return observe(lambda: facts_of(boosting(DECLARED).fit(table, "y")))
+
+    rest = frame.iloc[30:]
+    plain = run(rest)
+    assert plain.values
+    for cell in (None, "x", "1", 2.5, 2**60, float("inf")):
+        for column in ("x", "c", "t", "y"):
+            more = rest.astype(object)
+            more.loc[len(rows)] = rest.iloc[0].astype(object)
+            more.loc[len(rows), "who"] = 5
+            more.loc[len(rows), column] = cell
+            check_neighbours(plain, run(more))
+    nobody = pd.concat([rest, rest.iloc[:1].assign(who=pd.array([None], dtype="Int64"))], ignore_index=True)
+    check_neighbours(plain, run(nobody))
+
+
+def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:
+    frame = pd.DataFrame(clean(), columns=list(COLUMNS))
+    table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])
+    found = observe(lambda: boosting(DECLARED).fit(table, "y"))
+    assert not found.values
+    assert "have a type that can hold missing values in a Dask frame" in found.rest["error"][0]
+
+
+# ---- parties
+
+
+def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
+    from ledgerwood.learners.federated import FederatedTask
+    from ledgerwood.learners.federated.deployment import identities, write_parties
+    from ledgerwood.learners.federated.flower import node_from
+
+    keys, roster = identities(2)
+    schema = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, classes=["no", "yes"])
+    options = {"n_trees": 2, "max_depth": 1, "batch": 2}
+    task = FederatedTask(schema, ("x", "c", "t"), roster, threshold=2, rows=200, recipe="tr_cyc", options=options)
+    party = write_parties(tmp_path, task, keys, dict.fromkeys(keys, "rows.csv"), "y")[1]
+
+    def run(content: bytes) -> Observed:
+        (party.parent / "rows.csv").write_bytes(content)
+        found = Observed()
+        for question in node_from(party).party().step([]).questions:
+            found.values.append(np.array(question.value))
+            found.claims.append(question.grid.l2)
+        return found
+
+    rows = clean()
+    plain = run(as_csv(rows))
+    assert plain.values
+    for i, record in enumerate(hostile(TEXTS, 7, 30)):
+        check_neighbours(plain, run(as_csv(with_record(rows, record, PLACES[i % 3]))))
+    for line in LINES:
+        found = run(as_csv(rows, {len(rows): line}))
+        check_neighbours(plain, found)
+
+
+def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
+    from ledgerwood.app.opboost_config import read_table
+    from ledgerwood.learners.vertical import OrderPreservingTransformer
+
+    domain = {"x": (0, 10), "c": [1, 2, 3], "t": ["red", "green"], "y": ["no", "yes"]}
+    made = OrderPreservingTransformer(domain=domain).declare(list(domain))
+
+    def run(content: bytes) -> tuple[Any, list[Any]]:
+        table, ids = read_table(write_csv(tmp_path, content), "who", guess_types=False)
+        return made.snap(table), list(ids)
+
+    rows = clean()
+    plain, ids = run(as_csv(rows))
+    for i, record in enumerate(hostile(TEXTS, 8, 40)):
+        place = PLACES[i % 3]
+        more, all_ids = run(as_csv(with_record(rows, record, place)))
+        assert np.array_equal(np.delete(more, place, axis=0), plain)
+        assert [*all_ids[:place], *all_ids[place + 1 :]] == ids
+
+
+def test_a_score_is_read_by_the_same_rule(tmp_path: Path) -> None:
+    """What a model predicts for a record does not depend on who asks beside it, nor on how the table is stored."""
+    from ledgerwood.app.cli import main
+
+    rows = clean()
+    model = boosting(DECLARED).fit(as_pandas([row[:-1] for row in rows]), [row[-1] for row in rows])
+    whole = model.predict_proba(as_pandas([row[:-1] for row in rows]))
+    for record in hostile(OBJECTS, 9, 30):
+        found = model.predict_proba(as_pandas([*[row[:-1] for row in rows], record[:4]]))
+        assert np.array_equal(found[:-1], whole)
+    model.save(tmp_path / "m.json")
+    table = write_csv(tmp_path, as_csv([*rows, (b"x", b"\xff", b"", b"", b"")]))
+    found_ = observe(lambda: main(["predict", str(tmp_path / "m.json"), str(table), "--probabilities", "--json"]))
+    told = json.loads(found_.rest["printed"][0])
+    assert np.allclose(np.array([told["no"], told["yes"]]).T[:-1], whole)
+
+
+def test_partitions_of_frames_keep_their_types_public() -> None:
+    frame = pd.DataFrame(clean(), columns=list(COLUMNS))
+    with pytest.raises(Exception, match="same columns and types"):
+        Partitions.of_frames([frame, frame.astype({"who": "float64"})], target="y")
