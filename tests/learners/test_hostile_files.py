@@ -259,7 +259,7 @@ def mutated(document: Any, data: st.DataObject) -> str:
         outer, key = at(document, path[:-1]), path[-1]
         match data.draw(st.sampled_from(["replace", "replace", "replace", "remove", "repeat", "move"])):
             case "replace":
-                outer[key] = data.draw(VALUES)
+                outer[key] = copy.deepcopy(data.draw(VALUES))
             case "remove":
                 del outer[key]
             case "repeat" if isinstance(outer, list):
@@ -297,7 +297,7 @@ def check_models(documents: dict[str, Any], folder: Path, data: st.DataObject) -
 QUICK = settings(
     max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-LONG = settings(QUICK, max_examples=4000, derandomize=False)
+LONG = settings(QUICK, max_examples=2000, derandomize=False)
 
 
 @QUICK

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.facts import check_rows
 from ledgerwood.learners.federated.lockstep import Question, Step, step
 from ledgerwood.learners.federated.noise import PassedOn, SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
+from ledgerwood.learners.linear.rows import MAX_ROWS
 from ledgerwood.learners.tables import read_columns, read_labels, read_target
 from ledgerwood.mechanisms.randomness import Rng
 
@@ -54,6 +56,7 @@ class Party:
         given = np.asarray(y)
         labels = read_labels(given, task.schema.classes) if bounds is None else read_target(given, bounds)
         self._count = len(given)
+        check_rows(self._count, MAX_ROWS)
         self._rows = task.job.rows(columns.table(), labels)
 
     def step(self, answers: Sequence[Ints]) -> Step:
