@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ledgerwood.accounting import Plan, serialize, strict_json
 from ledgerwood.accounting.journal import GENESIS, seal, unseal
-from ledgerwood.errors import FormatError, JournalTampered, ParameterError
+from ledgerwood.errors import FormatError, JournalTampered, LedgerwoodError, ParameterError
 from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
     PrivateBoostingClassifier,
@@ -259,7 +259,7 @@ def mutated(document: Any, data: st.DataObject) -> str:
         outer, key = at(document, path[:-1]), path[-1]
         match data.draw(st.sampled_from(["replace", "replace", "replace", "remove", "repeat", "move"])):
             case "replace":
-                outer[key] = data.draw(VALUES)
+                outer[key] = copy.deepcopy(data.draw(VALUES))
             case "remove":
                 del outer[key]
             case "repeat" if isinstance(outer, list):
@@ -297,7 +297,7 @@ def check_models(documents: dict[str, Any], folder: Path, data: st.DataObject) -
 QUICK = settings(
     max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-LONG = settings(QUICK, max_examples=4000, derandomize=False)
+LONG = settings(QUICK, max_examples=2000, derandomize=False)
 
 
 @QUICK
@@ -330,7 +330,7 @@ def check_others(documents: dict[str, Any], data: st.DataObject) -> None:
     several = others(documents)
     document, read = several[data.draw(st.sampled_from(sorted(several)))]
     text = mutated(document, data)
-    read_within_bounds(lambda: read(text), (FormatError, ParameterError))
+    read_within_bounds(lambda: read(text), (LedgerwoodError,))  # such as a task that no noise can meet
 
 
 @QUICK

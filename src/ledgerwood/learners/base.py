@@ -28,7 +28,7 @@ from ledgerwood.learners.checkpoint import Checkpoint, digest_of, fingerprint, o
 from ledgerwood.learners.data.frames import raw_columns, without_unit
 from ledgerwood.learners.door import Door, Stopped
 from ledgerwood.learners.engines.predicting import by_parts
-from ledgerwood.learners.facts import PublicFacts, Task, checked_budget
+from ledgerwood.learners.facts import MAX_ROWS, PublicFacts, Task, check_rows, checked_budget
 from ledgerwood.learners.labels import as_numbers, read_labels, trainable
 from ledgerwood.learners.planning import whole_plan
 from ledgerwood.learners.progress import watching
@@ -55,6 +55,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     callbacks: Any = None
     allow_leak: bool = False
     _task: ClassVar[Task]
+    _most_rows: ClassVar[int] = MAX_ROWS
 
     # ---- what a learner says
 
@@ -254,6 +255,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the public facts, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
+        check_rows(max(rows, given.rows), self._most_rows)
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
         facts = PublicFacts(
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,

@@ -16,6 +16,12 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.schema import Atom, Key, Kind
 
 Task = Literal["classification", "regression"]
+MAX_ROWS = 2**36
+"""The rows up to which the integer sums and scores of trees are exact, whatever the values: a public limit.
+
+A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of curvatures: 2**49 in all. Selections score
+floor(S^2 / n) summed over outputs and sides, at most 2**25 for each record: 2**61, the most that a mechanism takes.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,19 @@ class PublicFacts:
     def n_outputs(self) -> int:
         """Scores per row: one, or one per class from three classes on."""
         return len(self.classes) if self.classes is not None and len(self.classes) > 2 else 1
+
+
+def check_rows(rows: int, most: int) -> None:
+    """Refuse more rows than a learner's sums can hold: by their number alone, before anything is spent.
+
+    >>> check_rows(2**40, most=2**36)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: rows must be at most 68719476736, up to which the sums are exact, got ...
+    """
+    if rows > most:
+        hint = "Train on a part of the table; nothing was spent"
+        raise ParameterError("rows", f"be at most {most}, up to which the sums are exact", rows, hint)
 
 
 def delta_of(rows: int) -> float:

@@ -22,6 +22,7 @@ from ledgerwood.learners.clipped_link import probability
 from ledgerwood.learners.door import Door
 from ledgerwood.learners.facts import PublicFacts
 from ledgerwood.learners.linear.models import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
+from ledgerwood.learners.linear.rows import MAX_ROWS
 from ledgerwood.learners.linear_start import LinearStart
 from ledgerwood.learners.planning import plan_of_choice
 from ledgerwood.learners.tables import Labels, Table
@@ -33,6 +34,7 @@ __all__ = ["PrivateClassifier", "PrivateRegressor"]
 class _FrontDoor(TreeModelMixin, PrivateEstimator):
     """Plan and train by the chosen learner; keep what it made."""
 
+    _most_rows = MAX_ROWS
     choice_: Choice
     _linear: ClassVar[Any]
     _trees: ClassVar[Any]

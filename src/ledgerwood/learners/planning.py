@@ -14,11 +14,12 @@ from ledgerwood.accounting import Plan, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import discovery
 from ledgerwood.learners.auto import Choice, choice_for, choice_of_learner
-from ledgerwood.learners.facts import Column, PublicFacts, complete_plan, total_share
+from ledgerwood.learners.facts import Column, PublicFacts, check_rows, complete_plan, total_share
 from ledgerwood.learners.linear.boost import Settings as LinearSettings
 from ledgerwood.learners.linear.boost import plan_linear
 from ledgerwood.learners.linear.defaults import automatic_loss, automatic_rounds, automatic_shares
 from ledgerwood.learners.linear.losses import loss_named
+from ledgerwood.learners.linear.rows import MAX_ROWS
 from ledgerwood.learners.trees.plan import accounting_method, outline, plan_boosting
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import Settings
@@ -93,6 +94,7 @@ def plan_of_choice(choice: Choice, facts: PublicFacts) -> Plan:
 
 def _plan_of_linear(facts: PublicFacts, rounds: int | None = None) -> Plan:
     """Return the plan of a boosted linear model; its default number of rounds if none is given."""
+    check_rows(facts.rows, MAX_ROWS)
     rounds = automatic_rounds(facts) if rounds is None else rounds
     loss = loss_named(automatic_loss(facts.task))
     return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), facts.neighbours)

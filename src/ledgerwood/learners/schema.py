@@ -7,7 +7,6 @@ not say about a feature is learned privately, out of a stated slice of the budge
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields

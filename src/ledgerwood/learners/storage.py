@@ -191,6 +191,8 @@ def _model(document: Any) -> PrivateEstimator:
     if kind is None:
         raise FormatError("the model's learner is not installed; its package must declare an entry point")
     parameters, fitted = document["parameters"], document["fitted"]
+    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
+        raise FormatError("the fields parameters and fitted of a model are objects")
     allowed = set(kind().get_params(deep=False)) - _LEFT_OUT
     if not set(parameters) <= allowed:
         raise FormatError(f"unknown parameters of {document['learner']}: {sorted(set(parameters) - allowed)[:5]}")

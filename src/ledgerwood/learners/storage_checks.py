@@ -9,6 +9,7 @@ import numpy as np
 
 from ledgerwood.accounting import Plan, serialize
 from ledgerwood.errors import FormatError
+from ledgerwood.learners.auto import Choice
 from ledgerwood.learners.base import PrivateEstimator
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.schema import MOST_CATEGORIES, is_atom
@@ -54,11 +55,24 @@ def check_model(model: PrivateEstimator) -> None:
         )
         assert isinstance(bounds, tuple)
         _require(bounds[0] < bounds[1], "target_bounds_ is no pair")
+    _check_parts(fitted)
     for value in fitted.values():
         if isinstance(value, Forest):
             _check_forest(value, columns, len(fitted.get("classes_", ())))
     if "encoder_" in fitted:
         _check_linear(fitted)
+
+
+def _check_parts(fitted: dict[str, Any]) -> None:
+    """Trees have a forest and a linear model an encoder; a front door has what it chose, the linear part first."""
+    choice = fitted.get("choice_")
+    if choice is not None:
+        _require(isinstance(choice, Choice), "choice_ is no choice")
+        _require(choice.settings is not None or choice.linear is not None, "nothing was chosen")
+        _require(choice.linear is None or "encoder_" in fitted, "encoder_ is missing")
+    if "settings_" in fitted and (choice is None or choice.linear is None):
+        _require(isinstance(fitted.get("forest_"), Forest), "forest_ is missing")
+    _require("weights_" not in fitted or "encoder_" in fitted, "encoder_ is missing")
 
 
 def _require(holds: Any, what: str) -> None:

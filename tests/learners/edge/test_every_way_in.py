@@ -19,6 +19,7 @@ from records import COLUMNS, DECLARED, LEARNED, LINES, OBJECTS, REGRESSION, TEXT
 
 from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateClassifier, Schema
 from ledgerwood.learners.engines import Partitions
+from ledgerwood.learners.units import unit_names
 
 FEATURES = list(COLUMNS[:-1])
 PLACES = (0, 20, 59)
@@ -34,10 +35,11 @@ def with_record(rows: list[Any], record: Any, place: int) -> list[Any]:
 
 
 def hostile(cells: list[Any], seed: int, count: int) -> list[tuple[Any, ...]]:
-    """Records of hostile cells: each cell once in each column, the others drawn."""
+    """Some records of hostile cells, each of a unit of its own: a record of a unit that is there already replaces it."""
     rng = random.Random(seed)
-    found = [tuple(rng.choice(cells) if j != column else cell for j in range(5)) for column in range(5) for cell in cells]
-    return rng.sample(found, min(count, len(found)))
+    found = [tuple(rng.choice(cells) for _ in range(5)) for _ in range(count)]
+    known = {str(row[3]) for row in clean()}
+    return [(*row[:3], rng.choice([c for c in cells if unit_names([c])[0] not in known]), row[4]) for row in found]
 
 
 # ---- files
@@ -104,7 +106,7 @@ def typed(record: dict[str, Any] | None, place: int) -> pa.Table:
 TYPED: list[dict[str, Any]] = [
     {},
     {"x": float("nan"), "c": 2**62, "who": -1, "y": "yes"},
-    {"x": float("inf"), "t": b"\xff", "who": 2**60 + 3, "y": "no"},
+    {"x": float("inf"), "t": b"\xff", "who": 2**60 + 300, "y": "no"},
     {"x": -1e300, "c": 1, "t": b"SECRET\xff", "who": None, "y": "maybe"},
     {"x": 5e-324, "c": 3, "t": b"red", "who": 0, "y": ""},
     {"c": -(2**63), "t": b"\x00", "who": 2**63 - 1, "y": "yes"},
@@ -158,7 +160,7 @@ def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path) -> None:
     else:
         label: list[Any] = [None, float("nan"), float("inf"), 1e300] if regression else [None, "maybe", "", "\0"]
         records = [(float("inf"), None, "x", None, label[0]), (None, 2**62, None, -5, label[1]),
-                   (-1e300, 1, "red", 7, label[2]), (0.5, 2, "\0", 2**60, label[3])]  # fmt: skip
+                   (-1e300, 1, "red", 7, label[2]), (0.5, 2, "\0", 2**61, label[3])]  # fmt: skip
     for i, record in enumerate(records):
         check_neighbours(plain, run(record, (0, 15, 29)[i % 3]))
 

@@ -23,7 +23,7 @@ from ledgerwood.learners.linear.boost import CROSS_PRODUCTS, GRADIENTS, Settings
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_shares
 from ledgerwood.learners.linear.encoding import Encoder
 from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Rows
+from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, MAX_CLIP, Rows
 from ledgerwood.learners.linear.seam import encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
 from ledgerwood.learners.schema import Schema
@@ -75,6 +75,8 @@ class LinearJob:
         for name, value in sizes.items():
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ParameterError(name, "be a positive finite number", value)
+        if clip > MAX_CLIP:
+            raise ParameterError("gradient_clip", f"be at most {MAX_CLIP:g}", clip)
         if loss.name == "squared" and clip > math.sqrt(self.outputs):
             # Beyond it the loop forms residuals from X'y and X'X and rounds them, which parties would do one by one.
             raise ParameterError("gradient_clip", f"be at most {math.sqrt(self.outputs):g} for the squared loss", clip)

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.facts import check_rows
 from ledgerwood.learners.federated.lockstep import Question, Step, step
 from ledgerwood.learners.federated.noise import PassedOn, SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
 from ledgerwood.learners.labels import labels_of, usable_labels
+from ledgerwood.learners.linear.rows import MAX_ROWS
 from ledgerwood.learners.tables import read_columns
 from ledgerwood.mechanisms.randomness import Rng
 
@@ -56,6 +58,7 @@ class Party:
         if len(usable) != columns.rows:
             raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(usable))
         self._count = columns.rows
+        check_rows(self._count, MAX_ROWS)
         table = columns.take(np.flatnonzero(usable)).table()
         labels = labels_of(values[usable], task.schema.classes, task.schema.target_bounds)
         self._rows = task.job.rows(table, labels)

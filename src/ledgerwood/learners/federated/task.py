@@ -33,7 +33,7 @@ from functools import cached_property
 from typing import Any
 
 from ledgerwood.accounting import Gaussian, Plan, Release, strict_json
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 from ledgerwood.learners.federated.jobs import Job, TreeJob
 from ledgerwood.learners.federated.linear_job import RECIPE, LinearJob
 from ledgerwood.learners.federated.noise import Grid, SkellamOf
@@ -208,5 +208,7 @@ class FederatedTask:
             schema = Schema.from_json(json.dumps(data.pop("schema")))
             identities = {int(k): str(v) for k, v in data.pop("identities").items()}
             return cls(schema=schema, identities=identities, columns=tuple(data.pop("columns")), **data)
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        except LedgerwoodError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FormatError(f"not a federated task: {type(error).__name__}") from error

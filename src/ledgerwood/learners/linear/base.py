@@ -19,7 +19,7 @@ from ledgerwood.learners.linear.boost import GRADIENTS, Settings, boost, plan_li
 from ledgerwood.learners.linear.defaults import automatic_clip, automatic_loss, automatic_rounds, automatic_shares
 from ledgerwood.learners.linear.encoding import MAX_BINS, Encoder
 from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE
+from ledgerwood.learners.linear.rows import CELL_ONE, MAX_CLIP, MAX_ROWS
 from ledgerwood.learners.linear.seam import LinearRecords, LinearSums, encoded_rows
 from ledgerwood.learners.linear.sensitivities import RowBound
 
@@ -37,6 +37,7 @@ Shares = tuple[float, float, float] | str
 class LinearModel(PartedEstimator):
     """Plan, training and export of a private linear model; parameters that a subclass leaves out have these values."""
 
+    _most_rows = MAX_ROWS
     loss: str = "auto"
     n_rounds: int | str = 1
     step_size: float | str = "auto"
@@ -136,7 +137,7 @@ class LinearModel(PartedEstimator):
             raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
         return Settings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
-            _positive("gradient_clip", clip, 16.0), _positive("clip_decay", self.clip_decay, 1.0),
+            _positive("gradient_clip", clip, MAX_CLIP), _positive("clip_decay", self.clip_decay, 1.0),
             _positive("ridge", self.ridge), paper,
         )  # fmt: skip
 

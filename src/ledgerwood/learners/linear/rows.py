@@ -4,15 +4,22 @@ A row is an intercept and a list of (column, cell) with the zeros left out: one 
 however many categories there are. Cells are in steps of ``1 / CELL_ONE``, weights in steps of ``2**-WEIGHT_BITS``,
 gradients and labels in steps of ``1 / GRADIENT_ONE``; all of them public constants.
 
-**No sum is rounded or wraps around.** Let :math:`|z| \le 2^{12}` be a cell, :math:`p < 2^{16}` the number of columns.
+**No sum is rounded, wraps around or is refused**, whatever the values: mechanisms take integers of at most
+:math:`2^{61}`. Let :math:`|z| \le 2^{12}` be a cell, :math:`p < 2^{16}` the number of columns and
+:math:`n \le 2^{29}` (``MAX_ROWS``, a public limit that is checked before anything is spent) that of rows.
 
-* :meth:`Rows.gram` adds products of cells in int64 where rows are short, which holds :math:`2^{39}` rows. Others are
-  multiplied in blocks of :math:`2^{13}` rows as float64 matrices. Every partial sum of products :math:`z_i z_j` of a
-  block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`: floats hold it exactly, so any order of
-  summation, fused or not, gives the same exact number. Blocks are added in int64.
+* :meth:`Rows.gram` is at most :math:`2^{29} \cdot 2^{24} = 2^{53}` in every entry; with the weights of
+  :func:`~ledgerwood.learners.linear.sensitivities.packed` that is :math:`239 \cdot 2^{53} < 2^{61}`. Short rows are
+  added cell by cell in int64. Others are multiplied in blocks of :math:`2^{13}` rows as float64 matrices. Every partial
+  sum of products :math:`z_i z_j` of a block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`:
+  floats hold it exactly, so any order of summation, fused or not, gives the same exact number. Blocks are added in
+  int64.
 * A score is a sum of at most :math:`p` products of a cell and a weight, clipped to :math:`2^{30}`: at most
   :math:`2^{16+12+30} = 2^{58}`.
-* :meth:`Rows.pull` adds products of a cell and a gradient of at most :math:`2^{20}`: int64 holds :math:`2^{31}` rows.
+* :meth:`Rows.pull` adds products of a cell and a gradient of at most :math:`2^{20}`, which is the largest clip
+  (``MAX_CLIP``): :math:`2^{29} \cdot 2^{32} = 2^{61}`. Residuals without a pass are the same sums where no gradient
+  exceeds the clip, rounded to integers.
+* The smallest eigenvalue of a gram is at most its smallest diagonal entry, :math:`2^{53}`.
 """
 
 from __future__ import annotations
@@ -35,13 +42,15 @@ from ledgerwood.learners.linear.patterns import Patterns, grouped, ungrouped
 if TYPE_CHECKING:
     from ledgerwood.learners.linear.losses import Loss
 
-__all__ = ["CELL_ONE", "GRADIENT_ONE", "MAX_COLUMNS", "WEIGHT_BITS", "Rows", "fixed_point"]
+__all__ = ["CELL_ONE", "GRADIENT_ONE", "MAX_CLIP", "MAX_COLUMNS", "MAX_ROWS", "WEIGHT_BITS", "Rows", "fixed_point"]
 
 CELL_ONE = 2**12
 """The cell of a category that is present, and of a number at its upper bound."""
 GRADIENT_ONE = 2**16
 WEIGHT_BITS = 20
 MAX_COLUMNS = 2**16 - 1
+MAX_ROWS = 2**29
+MAX_CLIP = 16.0
 _LARGEST_WEIGHT = 2**30
 _BLOCK = 2**13
 _SHORT = 3
