@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
 from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns
-from ledgerwood.learners.facts import Column, Kind
+from ledgerwood.learners.facts import Column
 from ledgerwood.learners.labels import Labels, read_labels, read_target
-from ledgerwood.learners.schema import Key, Schema
+from ledgerwood.learners.schema import Key, Kind, Schema
 from ledgerwood.learners.trees.threads import RowThreads
 
 __all__ = ["Columns", "Labels", "Table", "read_as", "read_columns", "read_labels", "read_table", "read_target"]

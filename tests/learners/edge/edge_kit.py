@@ -98,4 +98,9 @@ def observe(train: Callable[[], Any], files: Sequence[Path] = ()) -> Observed:
 
 def facts_of(model: Any) -> Any:
     """The plan, the statement and the shape of a fitted model."""
-    return model.plan_.to_json(), str(model.privacy_statement()), model.privacy_statement().to_dict(), repr(model.columns_)
+    return (
+        model.plan_.to_json(),
+        str(model.privacy_statement()),
+        model.privacy_statement().to_dict(),
+        repr(model.columns_),
+    )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 AUTO, LINEAR = "auto", "linear"
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", show_default=False, help="A .csv or .parquet file, or a folder.")]
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", show_default=False, help="A .csv or .parquet file, or a folder.")
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="A model that train wrote.")]
 
 

@@ -49,7 +49,11 @@ _Exact: TypeAlias = int | float | Fraction
 
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _WRITTEN = re.compile(_DECIMAL)
-_WORDS = {"true": 1, "false": 0, **{sign + word: float(sign + word) for sign in ("", "+", "-") for word in ("inf", "infinity")}}
+_WORDS = {
+    "true": 1,
+    "false": 0,
+    **{sign + word: float(sign + word) for sign in ("", "+", "-") for word in ("inf", "infinity")},
+}
 _SPACES = " \t\n\r\v\f"
 _LONGEST = 4000
 """Python reads and writes integers of up to 4300 digits."""
@@ -193,8 +197,9 @@ def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
     coded = column.dictionary_encode().combine_chunks()
     if isinstance(coded, pyarrow.ChunkedArray):
         coded = coded.chunk(0)
-    known = np.append(atoms(texts_of(pyarrow.chunked_array([coded.dictionary]))), None)
-    return known[coded.indices.fill_null(len(known) - 1).to_numpy()]
+    known = objects([*atoms(texts_of(pyarrow.chunked_array([coded.dictionary]))), None])
+    found: Values = known[coded.indices.fill_null(len(known) - 1).to_numpy()]
+    return found
 
 
 def numbers_of_text(column: pyarrow.ChunkedArray) -> NDArray[np.float64]:
@@ -301,5 +306,5 @@ class _Places(dict[Any, int]):
             code = self._texts.get(cell)
             self[cell] = self._own.get(_exact(cell), self._reserved) if code is None else code
         else:
-            self[cell] = self.numbers.get(cell, self._reserved)
+            self[cell] = self._reserved if cell is None else self.numbers.get(cell, self._reserved)
         return self[cell]

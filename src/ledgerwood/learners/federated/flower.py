@@ -50,7 +50,7 @@ def node_from(path: str | Path) -> Node:
         from ledgerwood.learners.data.files import open_files, read_training
         from ledgerwood.learners.federated.party import Party
 
-        X, y = read_training(open_files(here / facts["data"]), facts["target"], task.schema, columns=task.columns)
+        X, y = read_training(open_files(here / facts["data"]), facts["target"], task.schema, columns=list(map(str, task.columns)))
         ledger = here / facts["ledger"]
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
         return Party(task, X, y, ledger=opened)
