@@ -323,8 +323,7 @@ ODD = {
     "bytes.csv": bytes(range(256)),
     "empty.csv": b"",
     "head.csv": b"a,y\n",
-    "ragged.csv": b"a,b,y\n1,2,0\n1,2,3,4,5\n",
-    "hole.csv": b"a,y\n1,\n2,1\n",
+    "a.json": b'{"bounds": {"a": [0, 1]}, "classes": [0, 1]}',
     "alone.csv": b"y\n0\n1\n",
     "fake.parquet": b"no parquet",
     "latin.toml": 'classes = ["caf\xe9"]'.encode("latin-1"),
@@ -336,16 +335,14 @@ ODD = {
     "unicorn.toml": b'delta = 1e-6\n[[release]]\nmechanism = "Unicorn"\n',
     "times.toml": b'delta = 1e-6\n[[release]]\nmechanism = "Gaussian"\nsigma = 3\ntimes = 2.5\n',
 }
-TRAIN = ["--target", "y", "--model", "m.json"]
+TRAIN = ["--target", "y", "--model", "m.json", "--schema", "a.json"]
 ODD_COMMANDS = [
-    (["train", "latin.csv", *TRAIN], "could not be read as csv"),
-    (["train", "bytes.csv", *TRAIN], "could not be read as csv"),
-    (["train", "empty.csv", *TRAIN], "could not be read as csv"),
-    (["train", "ragged.csv", *TRAIN], "could not be read as csv"),
+    (["train", "latin.csv", "--target", "y", "--model", "m.json"], "declare the classes or the target_bounds"),
+    (["train", "bytes.csv", *TRAIN], "target must be a column"),
+    (["train", "empty.csv", *TRAIN], "must name its columns"),
     (["train", "fake.parquet", *TRAIN], "could not be read as parquet"),
     (["train", "head.csv", *TRAIN], "has no rows"),
-    (["train", "folder.csv", *TRAIN], "no file"),
-    (["train", "hole.csv", *TRAIN], "rows without a value"),
+    (["train", "folder.csv", *TRAIN], "holds no files that end in .csv"),
     (["train", "alone.csv", *TRAIN], "no column besides the target"),
     (["train", "adult.csv", "--target", "income", "--model", "folder.csv"], "model must be a file"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "latin.toml"], "utf-8"),
@@ -354,7 +351,10 @@ ODD_COMMANDS = [
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "deep.json"], "deep.json"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "list.json"], "table of public"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "crossed.json"], "low < high"),
-    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--trees", "1e9"], "at most 100000"),
+    (
+        ["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "schema.json", "--trees", "1e9"],
+        "at most 100000",
+    ),
     (["plan", "--schema", "unknown.toml"], "unknown fact"),
     (["plan", "--schema", "folder.csv"], "Is a directory"),
     (["account", "unicorn.toml"], "unknown mechanism 'Unicorn'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import warnings
 from copy import copy
 from dataclasses import replace
@@ -95,12 +96,31 @@ def test_train_uses_the_front_door_a_linear_model_or_a_recipe(tmp_path: Path) ->
 def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
     adult(tmp_path)
     words = ["train", "adult.csv", "--target", "hours", "--model", "m.json"]
-    assert "task must be given" in here(*words, cwd=tmp_path, code=2)
-    assert json.loads(here(*words, "--task", "regression", "--json", cwd=tmp_path))["learner"] == "PrivateRegressor"
-    (tmp_path / "s.json").write_text('{"bounds": {"age": [17, 90]}, "target_bounds": [1, 99]}')
-    assert (
-        json.loads(here(*words, "--schema", "s.json", "--recipe", "linear", "--json", cwd=tmp_path))["learner"]
-        == "BoostedAdaSSPRegressor"
+    assert "declare the classes or the target_bounds" in here(*words, cwd=tmp_path, code=2)
+    assert "say what every column of a CSV file holds" in here(*words, "--task", "regression", cwd=tmp_path, code=2)
+    draft = json.loads(
+        here("schema", "draft", "adult.csv", "--target", "hours", "-o", "d.toml", "--json", cwd=tmp_path)
+    )
+    kinds = {name: kind for name, kind in draft["columns"].items() if name != "hours"}
+    assert tomllib.loads((tmp_path / "d.toml").read_text()) == {"bounds": {}, "categories": {}, "kinds": kinds}
+    by_draft = here(*words, "--schema", "d.toml", "--task", "regression", "--json", cwd=tmp_path)
+    assert json.loads(by_draft)["learner"] == "PrivateRegressor"
+    assert "declare the classes" in here(*words, "--schema", "d.toml", "--task", "classification", cwd=tmp_path, code=2)
+    (tmp_path / "s.json").write_text(json.dumps({"kinds": kinds, "target_bounds": [1, 99]}))
+    trained = json.loads(here(*words, "--schema", "s.json", "--recipe", "linear", "--json", cwd=tmp_path))
+    assert trained["learner"] == "BoostedAdaSSPRegressor"
+
+
+def test_a_draft_of_a_public_table_is_a_schema_and_overwrites_nothing(tmp_path: Path) -> None:
+    adult(tmp_path)
+    words = ["schema", "draft", "adult.csv", "--target", "income", "--public", "-o", "p.toml"]
+    shown = here(*words, cwd=tmp_path)
+    assert "outside any privacy guarantee" in shown
+    train = ["train", "adult.csv", "--target", "income", "--schema", "p.toml", "--recipe", "tr", "--trees", "2"]
+    assert "label values" in here(*train, "--model", "m.json", cwd=tmp_path)
+    assert "exists" in here(*words, cwd=tmp_path, code=2)
+    assert "be a column" in here(
+        "schema", "draft", "adult.csv", "--target", "incom", "-o", "q.toml", cwd=tmp_path, code=2
     )
 
 
@@ -125,8 +145,10 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
     assert "bin.json" in here("train", "adult.csv", *train, "--schema", "bin.json", cwd=tmp_path, code=2)
     (tmp_path / "facts.json").write_text('{"age": [17, 90]}')
     assert "unknown fact 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
-    assert "no rows" in here("train", "head.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
-    assert "besides the target" in here("train", "one.csv", "--target", "a", "--model", "m.json", cwd=tmp_path, code=2)
+    (tmp_path / "ab.json").write_text('{"bounds": {"b": [0, 1]}, "target_bounds": [0, 1]}')
+    known = ["--target", "a", "--model", "m.json", "--schema", "ab.json"]
+    assert "no rows" in here("train", "head.csv", *known, cwd=tmp_path, code=2)
+    assert "besides the target" in here("train", "one.csv", *known, cwd=tmp_path, code=2)
 
 
 def test_train_says_that_a_guarantee_says_little(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_what_is_not_declared_and_who_has_several_rows(tmp_path: Path) -> None:
     table["person"] = np.arange(ROWS) // 2
     table.to_csv(tmp_path / "t.csv", index=False)
     some = dict.fromkeys(NUMBERS[:4], (0, 1))
-    schema = Schema(bounds=some, unit="person", max_rows_per_unit=2)
+    schema = Schema(bounds=some, kinds=dict.fromkeys(NUMBERS[4:], "number"), unit="person", max_rows_per_unit=2)
     (tmp_path / "s.json").write_text(schema.to_json())
     words = ["--rows", str(ROWS), "--task", "regression"]
     by_flags = here("plan", *words, "--features", "6", "--learned", "3", "--unit-rows", "2", "--json", cwd=tmp_path)

@@ -91,9 +91,9 @@ def test_the_number_of_runs_is_drawn_by_the_exact_sampler(monkeypatch: pytest.Mo
             return value
 
     fits: list[Any] = []
-    fit = ToyClassifier.fit
+    fit = ToyClassifier._fit
     monkeypatch.setattr(search, "Reader", Counted)
-    monkeypatch.setattr(ToyClassifier, "fit", lambda self, *data: fits.append(1) or fit(self, *data))
+    monkeypatch.setattr(ToyClassifier, "_fit", lambda self, *data, **rows: fits.append(1) or fit(self, *data, **rows))
     PrivateSearch(ToyClassifier(schema=SCHEMA), {"rounds": [1]}, epsilon=3.0, delta=1e-6, runs=7).fit(X, Y)
     assert len(drawn) == len(fits) >= 1
     assert drawn[-1] == 0 and 0 not in drawn[:-1]

@@ -156,7 +156,6 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ("fewer labels", lambda: small().fit(FRAME, Y[:-1]), "one row for each record"),
     ("a column too few", lambda: small().fit(FRAME[["age"]], Y), "name columns that X has"),
     ("columns in another order", lambda: small().fit(FRAME, Y).predict(FRAME[["job", "age"]]), "feature names"),
-    ("strings as numbers", lambda: small().fit(FRAME.assign(age="old"), Y), "column 'age' must hold numbers"),
     ("dates", lambda: small(schema=None).fit(FRAME.assign(age=pd.Timestamp(0)), Y), "a date to a number of days"),
     ("an undeclared label", lambda: small().fit(FRAME, Y + 1), "Declare every label value"),
     ("a missing label", lambda: small().fit(FRAME, np.where(Y == 1, np.nan, 0.0)), "contains NaN"),

@@ -97,7 +97,7 @@ def test_an_error_about_the_target_does_not_show_it() -> None:
     assert caught.value.__context__ is None
 
 
-def test_targets_in_parts_are_finite_or_raise_as_the_statement_says() -> None:
+def test_targets_in_memory_are_finite_or_raise_and_in_parts_count_as_absent_as_the_statement_says() -> None:
     from ledgerwood.learners import PrivateBoostingRegressor
 
     with pytest.raises(ParameterError, match="finite"):
@@ -105,8 +105,10 @@ def test_targets_in_parts_are_finite_or_raise_as_the_statement_says() -> None:
     frame = pd.DataFrame({"x": SPREAD, "y": [np.nan, *SPREAD[1:]]})
     schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1))
     model = PrivateBoostingRegressor(recipe="tr", n_trees=2, max_depth=2, delta=1e-5, schema=schema)
-    with pytest.raises(ParameterError, match="finite"):
-        model.fit(Partitions.of_frames([frame], target="y"))
+    model.fit(Partitions.of_frames([frame], target="y"))
+    assert "a record whose label is none of them counts as absent" in " ".join(str(model.privacy_statement()).split())
+    model.fit(frame[["x"]].iloc[1:], frame["y"].iloc[1:])
+    assert "one that is not raises an error" in " ".join(str(model.privacy_statement()).split())
 
 
 def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
-from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns
+from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns, refuse_empty
 from ledgerwood.learners.facts import Column
 from ledgerwood.learners.labels import Labels, read_labels, read_target
 from ledgerwood.learners.schema import Key, Kind, Schema
@@ -115,6 +115,7 @@ def read_table(X: Any, schema: Schema) -> Table:
 def read_columns(X: Any, schema: Schema) -> Columns:
     """Read names, types and shapes, and each cell by what its column is declared to be. Raises on public facts only."""
     raw = raw_columns(X)
+    refuse_empty(len(raw[0]), len(raw))
     _check_names([column.name for column in raw], schema)
     assert schema.bounds is not None and schema.categories is not None
     units, columns, kept = None, [], []
@@ -142,6 +143,7 @@ def read_columns(X: Any, schema: Schema) -> Columns:
 def read_as(X: Any, columns: Sequence[Column]) -> Table:
     """Read a table with the columns of an earlier one, known by now: what predict does."""
     raw = raw_columns(X)
+    refuse_empty(len(raw[0]), len(raw))
     names = [column.name for column in raw]
     if is_frame(X) and names != [column.name for column in columns]:
         raise ParameterError("X", "have the columns of the fit, in their order", names[:20])

@@ -1,4 +1,4 @@
-"""Records of a small table, clean and hostile: ``x`` a number, ``c`` and ``t`` categories, ``who`` an id, ``y`` a label."""
+"""Records of a small table, clean and hostile: ``x`` is a number, ``c`` and ``t`` categories, ``who`` an id."""
 
 from __future__ import annotations
 

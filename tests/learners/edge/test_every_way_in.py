@@ -1,4 +1,4 @@
-"""One record more, whatever it holds, moves what reaches the mechanisms by no more than they claim, and nothing else."""
+"""One record more, whatever it holds, moves what reaches the mechanisms by what they claim at most; nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def with_record(rows: list[Any], record: Any, place: int) -> list[Any]:
 
 
 def hostile(cells: list[Any], seed: int, count: int) -> list[tuple[Any, ...]]:
-    """Some records of hostile cells, each of a unit of its own: a record of a unit that is there already replaces it."""
+    """Some records of hostile cells, each of a unit of its own: one of a known unit would replace that unit's row."""
     rng = random.Random(seed)
     found = [tuple(rng.choice(cells) for _ in range(5)) for _ in range(count)]
     known = {str(row[3]) for row in clean()}

@@ -76,7 +76,7 @@ def test_a_table_with_other_columns_is_refused() -> None:
         transformer.transform(FRAME.assign(height=1.0))
     with pytest.raises(ParameterError, match="columns"):
         transformer.transform(np.zeros((3, 2)))
-    with pytest.raises(ParameterError, match="dimensions"):
+    with pytest.raises(ValueError, match="dimensions"):
         transformer.transform(np.zeros(3))
     assert transformer.n_releases_ == 0
 

@@ -190,7 +190,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="One column per class.")] = False,
     json: Json = False,
 ) -> None:
-    """Predict the rows of a TABLE, read as train reads it; the columns of the model are found by name, others are left out."""
+    """Predict the rows of a TABLE, read as train reads it; the model's columns are found by name, others left out."""
     import pandas as pd
 
     check_output("output", output, ".csv", ".parquet", ".pq")

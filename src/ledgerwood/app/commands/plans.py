@@ -144,8 +144,11 @@ def _from_schema(path: str, given: dict[str, Any], task: str | None) -> dict[str
     from ledgerwood.app.tables import read_schema
 
     found = read_schema(path)
-    numbers, categories = len(found.bounds or ()), len(found.categories or ())
-    declared = numbers + categories
+    assert found.bounds is not None and found.categories is not None and found.kinds is not None
+    categories, declared = len(found.categories), len(found.bounds) + len(found.categories)
+    open_ = [name for name, kind in found.kinds.items() if kind == "category" and name not in found.categories]
+    if open_:
+        raise ParameterError("schema", "declare the categories of every column of text for a plan", open_)
     features = declared if given["features"] is None else given["features"]
     if features < max(1, declared):
         raise ParameterError("features", f"be at least {max(1, declared)}, the columns of the schema", features)

@@ -27,7 +27,7 @@ def _next(state: int, c: int) -> int:
         return _CLOSED if c == _QUOTE else _QUOTED
     if c == _COMMA:
         return _FIELD_END
-    if c == _LF or c == _CR:
+    if c in (_LF, _CR):
         return _RECORD_END
     return _QUOTED if c == _QUOTE and state != _PLAIN else _PLAIN  # after a closing quote: a doubled one
 
@@ -77,7 +77,7 @@ def field_places(data: Any, starts: Any, stops: Any) -> None:
             if at + 1 < size and data[at] == _CR and data[at + 1] == _LF:
                 at += 1
             start = line = at + 1
-        if state == _FIELD_END or state == _RECORD_END:
+        if state in (_FIELD_END, _RECORD_END):
             state = _BEGIN
         at += 1
 
@@ -106,9 +106,9 @@ def copy_fields(data: Any, starts: Any, stops: Any, offsets: Any, out: Any) -> N
 def plain_numbers(data: Any, starts: Any, stops: Any, powers: Any, out: Any) -> Any:
     """Write the numbers of fields, nan for empty ones; return which fields were left out because they are not plain.
 
-    Plain: an optional sign, digits with at most one point among them, of value below 2**53 without the point and with at
-    most 22 digits after it. Then digits and power of ten are floats without rounding, and their quotient is the nearest
-    float to what the text says (Clinger 1990).
+    Plain: an optional sign, digits with at most one point among them, of value up to 2**53 without the point and with
+    at most 22 digits after it. Then digits and power of ten are floats without rounding, and their quotient is the
+    nearest float to what the text says (Clinger 1990).
     """
     left = np.zeros(len(starts), dtype=np.bool_)
     for row in range(len(starts)):

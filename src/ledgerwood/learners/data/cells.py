@@ -77,11 +77,11 @@ def number(value: Any) -> float:
 
 
 def atom(value: Any) -> str | int | float | None:
-    """Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
+    r"""Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
 
     Equal numbers are one, and text that is not valid Unicode is none: it could not be printed.
 
-    >>> atom(True), atom(1.0), atom(b"red"), atom("\\ud800"), atom(float("nan")), atom({})
+    >>> atom(True), atom(1.0), atom(b"red"), atom("\ud800"), atom(float("nan")), atom({})
     (1, 1, 'red', None, None, None)
     """
     text = _text(value)
@@ -272,7 +272,7 @@ def category_codes(values: Values, categories: Sequence[Atom]) -> NDArray[np.int
     [1, 1, 2]
     """
     places = _Places(categories)
-    if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and all(abs(v) < _EXACT for v in places.numbers):
+    if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and all(-_EXACT < v < _EXACT for v in places.numbers):
         return _codes_of_floats(values.astype(np.float64), places.numbers, len(categories))
     plain = values if values.dtype == object else atoms(values)
     return np.fromiter(map(places.__getitem__, plain.tolist()), dtype=np.int32, count=len(values))

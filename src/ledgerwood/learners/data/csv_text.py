@@ -1,8 +1,9 @@
 r"""CSV files as columns of text, in blocks of whole records. No record raises; only the header does, which is public.
 
-Cells are texts here, not checked to be UTF-8, and nothing is guessed from them. An empty cell is missing. A record with too few fields has
-missing cells; of one with too many the surplus is left out. The grammar is in :mod:`._kernels`. One thing no reader can
-mend: an unbalanced quote takes the records after it into its cell, so whoever writes the file vouches for its quoting.
+Cells are texts here, not checked to be UTF-8, and nothing is guessed from them. An empty cell is missing. A record with
+too few fields has missing cells; of one with too many the surplus is left out. The grammar is in :mod:`._kernels`. One
+thing no reader can mend: an unbalanced quote takes the records after it into its cell, so whoever writes the file
+vouches for its quoting.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def header(path: str | os.PathLike[str]) -> tuple[list[str], int]:
     names = next((row for row in csv.reader(io.StringIO(text, newline="")) if row), [])
     if not names or "" in names or len(set(names)) < len(names):
         raise FormatError(
-            f"{name} must name its columns in its first line, each differently and separated by commas, got {names[:20]}"
+            f"{name} must name its columns in its first line, each differently, separated by commas, got {names[:20]}"
         )
     return names, begin + end
 

@@ -18,7 +18,16 @@ from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers
 from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
 from ledgerwood.learners.schema import Key
 
-__all__ = ["RawColumn", "is_frame", "raw_columns", "raw_vector", "take_rows", "unit_column", "without_unit"]
+__all__ = [
+    "RawColumn",
+    "is_frame",
+    "raw_columns",
+    "raw_vector",
+    "refuse_empty",
+    "take_rows",
+    "unit_column",
+    "without_unit",
+]
 
 Type = Literal["number", "boolean", "text", "mixed"]
 """What the type of a column says: ``mixed`` says nothing, each cell may hold anything."""
@@ -207,9 +216,11 @@ def _sparse(way_out: str) -> TypeError:
     )
 
 
-def _raise_empty(rows: int, columns: int) -> None:
-    what = "feature(s)" if columns == 0 else "sample(s)"
-    raise ValueError(f"X has 0 {what} (shape=({rows}, {columns})) while a minimum of 1 is required.")
+def refuse_empty(rows: int, columns: int) -> None:
+    """Raise if there are no columns, or no rows."""
+    if not rows or not columns:
+        what = "feature(s)" if not columns else "sample(s)"
+        raise ValueError(f"X has 0 {what} (shape=({rows}, {columns})) while a minimum of 1 is required.")
 
 
 # ---- data frames
@@ -220,8 +231,8 @@ def _from_frame(X: Any) -> list[RawColumn]:
 
     frame = nw.from_native(X, eager_only=True)
     names = [_name(name) for name in frame.columns]
-    if not names or not len(frame):
-        _raise_empty(len(frame), len(names))
+    if not names:
+        refuse_empty(len(frame), 0)
     columns = zip(frame.iter_columns(), names, strict=True)
     return [RawColumn(name, _type(series, name), series.to_native()) for series, name in columns]
 
@@ -284,7 +295,7 @@ def _from_rows(X: Sequence[Any]) -> list[RawColumn]:
         raise ValueError("X must be a table: its rows have different lengths. Fill them up, missing values are nan")
     width = widths.pop() if rows else 0
     if not width:
-        _raise_empty(len(rows), width)
+        refuse_empty(len(rows), width)
     return [RawColumn(j, "mixed", column) for j, column in enumerate(zip(*rows, strict=True))]
 
 
@@ -302,8 +313,8 @@ def _from_array(X: Any) -> list[RawColumn]:
         raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
     if array.ndim != 2:
         raise _no_table(array.ndim)
-    if 0 in array.shape:
-        _raise_empty(*array.shape)
+    if not array.shape[1]:
+        refuse_empty(*array.shape)
     if kind not in "biufOUST":
         hint = "Convert it before: a date to a number of days"
         raise ParameterError("X", "hold numbers, booleans or text", str(array.dtype), hint)

@@ -194,7 +194,7 @@ class Partitions:
         *,
         part_rows: int = 1 << 20,
     ) -> Partitions:
-        """Open a Parquet or CSV file, a folder of them, or several in their order, in parts of about ``part_rows`` rows.
+        """Open a Parquet or CSV file, a folder of them, or several, in parts of about ``part_rows`` rows.
 
         Empty parts are left out. Records of CSV files are counted here, which reads the files once.
         """

@@ -50,7 +50,8 @@ def node_from(path: str | Path) -> Node:
         from ledgerwood.learners.data.files import open_files, read_training
         from ledgerwood.learners.federated.party import Party
 
-        X, y = read_training(open_files(here / facts["data"]), facts["target"], task.schema, columns=list(map(str, task.columns)))
+        files = open_files(here / facts["data"])
+        X, y = read_training(files, facts["target"], task.schema, columns=[str(name) for name in task.columns])
         ledger = here / facts["ledger"]
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
         return Party(task, X, y, ledger=opened)

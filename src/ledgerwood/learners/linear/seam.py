@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.learners.engines.grouping import Rows as PartRows
 from ledgerwood.learners.engines.reading import read_part
