@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from decimal import Decimal
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ Identities: TypeAlias = NDArray[np.uint64]
 """``uint64[rows, 2]``: who each row is about. Two units of n share one with probability n**2 / 2**129."""
 _MISSING = "\0"
 """The name of rows without a unit; a name that begins with it is no other cell's text."""
-_MOST_BITS = 14_000
+_MOST_DIGITS, _MOST_BITS = 4_000, 14_000
 """Python refuses to write integers of more than 4300 digits in decimal."""
 
 
@@ -108,6 +109,8 @@ def _whole(value: Any) -> str | None:
     """Return the text of a whole number, the sign of what is missing for nan, None for all else."""
     if not isinstance(value, Number):
         return None
+    if isinstance(value, Decimal) and Decimal.is_finite(value) and Decimal.adjusted(value) > _MOST_DIGITS:
+        return f"{_MISSING}decimal {Decimal.__str__(value)}"  # its digits may not fit in memory
     try:
         if value != value:
             return _MISSING

@@ -26,6 +26,13 @@ PLACES = (0, 20, 59)
 """Where the record stands that one of two neighbours has more: first, within, last."""
 
 
+@pytest.fixture(params=[1, pytest.param(60, marks=pytest.mark.slow)], ids=["quick", "long"])
+def times(request: pytest.FixtureRequest) -> int:
+    """How many times as many records are tried."""
+    found: int = request.param
+    return found
+
+
 def boosting(schema: Schema) -> Any:
     return PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, epsilon=1.0, delta=1e-6, schema=schema)
 
@@ -34,15 +41,22 @@ def with_record(rows: list[Any], record: Any, place: int) -> list[Any]:
     return [*rows[:place], record, *rows[place:]]
 
 
-def hostile(cells: list[Any], seed: int, count: int) -> list[tuple[Any, ...]]:
+def hostile(cells: list[Any], seed: int, count: int, times: int) -> list[tuple[Any, ...]]:
     """Some records of hostile cells, each of a unit of its own: one of a known unit would replace that unit's row."""
-    rng = random.Random(seed)
-    found = [tuple(rng.choice(cells) for _ in range(5)) for _ in range(count)]
+    rng = random.Random(f"{seed} {times}")
+    if times > 1 and isinstance(cells[0], bytes):
+        cells = [*cells, *(quoted(rng.randbytes(rng.randrange(12))) for _ in range(300))]
+    found = [tuple(rng.choice(cells) for _ in range(5)) for _ in range(count * times)]
     known = {str(row[3]) for row in clean()}
     return [(*row[:3], rng.choice([c for c in cells if unit_names([c])[0] not in known]), row[4]) for row in found]
 
 
 # ---- files
+
+
+def quoted(text: bytes) -> bytes:
+    """Text as a field of a CSV file: framed, whatever it holds."""
+    return b'"' + text.replace(b'"', b'""') + b'"'
 
 
 def write_csv(folder: Path, content: bytes) -> Path:
@@ -66,11 +80,11 @@ def trained_by_command(folder: Path, table: Path, schema: Schema) -> Observed:
 
 
 @pytest.mark.parametrize("schema", [DECLARED, LEARNED], ids=["declared", "learned"])
-def test_a_csv_file_given_to_the_command_line(schema: Schema, tmp_path: Path) -> None:
+def test_a_csv_file_given_to_the_command_line(schema: Schema, tmp_path: Path, times: int) -> None:
     rows = clean()
     plain = trained_by_command(tmp_path, write_csv(tmp_path, as_csv(rows)), schema)
     assert plain.values and plain.rest["files"]
-    for i, record in enumerate(hostile(TEXTS, 1, 25)):
+    for i, record in enumerate(hostile(TEXTS, 1, 60, times)):
         table = write_csv(tmp_path, as_csv(with_record(rows, record, PLACES[i % 3])))
         check_neighbours(plain, trained_by_command(tmp_path, table, schema))
 
@@ -126,7 +140,7 @@ def test_a_parquet_file_given_to_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("regression", [False, True])
-def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path) -> None:
+def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path, times: int) -> None:
     from ledgerwood.learners import PrivateBoostingRegressor
 
     rows = clean("number" if regression else "class")
@@ -156,7 +170,7 @@ def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path) -> None:
     plain = run(None, 0)
     assert plain.values
     if kind == "csv":
-        records: list[Any] = hostile(TEXTS, 2, 20)
+        records: list[Any] = hostile(TEXTS, 2, 50, times)
     else:
         label: list[Any] = [None, float("nan"), float("inf"), 1e300] if regression else [None, "maybe", "", "\0"]
         records = [(float("inf"), None, "x", None, label[0]), (None, 2**62, None, -5, label[1]),
@@ -196,7 +210,7 @@ NUMBERED = Schema(
 
 
 @pytest.mark.parametrize("make", [as_lists, as_objects, as_pandas, as_polars])
-def test_a_table_of_objects(make: Callable[[list[Any]], Any]) -> None:
+def test_a_table_of_objects(make: Callable[[list[Any]], Any], times: int) -> None:
     rows = [row[:-1] for row in clean()]
     labels = [("no", "yes")[i % 2] for i in range(len(rows))]
     schema = DECLARED if make in (as_pandas, as_polars) else NUMBERED
@@ -206,12 +220,12 @@ def test_a_table_of_objects(make: Callable[[list[Any]], Any]) -> None:
 
     plain = run(rows, labels)
     assert plain.values
-    for i, record in enumerate(hostile(OBJECTS, 4, 60)):
+    for i, record in enumerate(hostile(OBJECTS, 4, 150, times)):
         place = PLACES[i % 3]
         check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(labels, "yes", place)))
 
 
-def test_what_is_learned_of_a_table_of_objects() -> None:
+def test_what_is_learned_of_a_table_of_objects(times: int) -> None:
     rows = [row[:-1] for row in clean()]
     labels = [("no", "yes")[i % 2] for i in range(len(rows))]
 
@@ -220,7 +234,7 @@ def test_what_is_learned_of_a_table_of_objects() -> None:
 
     plain = run(rows, labels)
     assert len(plain.values) > 2
-    for i, record in enumerate(hostile(OBJECTS, 5, 40)):
+    for i, record in enumerate(hostile(OBJECTS, 5, 40, times)):
         place = PLACES[i % 3]
         check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(labels, "no", place)))
 
@@ -239,7 +253,7 @@ def test_an_arrow_table_with_text_that_is_no_utf8() -> None:
 
 
 @pytest.mark.parametrize("learner", ["linear", "auto"])
-def test_other_learners_read_alike(learner: str) -> None:
+def test_other_learners_read_alike(learner: str, times: int) -> None:
     rows = [row[:-1] for row in clean()]
     numbers = [row[-1] for row in clean("number")]
     labels = [("no", "yes")[i % 2] for i in range(len(rows))]
@@ -251,7 +265,7 @@ def test_other_learners_read_alike(learner: str) -> None:
 
     y: list[Any] = numbers if learner == "linear" else labels
     plain = run(rows, y)
-    for i, record in enumerate(hostile(OBJECTS, 6, 8)):
+    for i, record in enumerate(hostile(OBJECTS, 6, 20, times)):
         place = PLACES[i % 3]
         check_neighbours(plain, run(with_record(rows, record[:4], place), with_record(y, y[0], place)))
 
@@ -292,15 +306,17 @@ def test_a_dask_frame_whose_partitions_have_other_types() -> None:
 def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:
     frame = pd.DataFrame(clean(), columns=list(COLUMNS))
     table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])
-    found = observe(lambda: boosting(DECLARED).fit(table, "y"))
-    assert not found.values
-    assert "have a type that can hold missing values in a Dask frame" in found.rest["error"][0]
+    large = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2**53], "t": ["red"], "who": [1]}, classes=["no", "yes"])
+    for schema in (DECLARED, large):
+        found = observe(lambda model=boosting(schema): model.fit(table, "y"))
+        assert not found.values
+        assert "have a type that can hold missing values in a Dask frame" in found.rest["error"][0]
 
 
 # ---- parties
 
 
-def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
+def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path, times: int) -> None:
     from ledgerwood.learners.federated import FederatedTask
     from ledgerwood.learners.federated.deployment import identities, write_parties
     from ledgerwood.learners.federated.flower import node_from
@@ -322,14 +338,14 @@ def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
     rows = clean()
     plain = run(as_csv(rows))
     assert plain.values
-    for i, record in enumerate(hostile(TEXTS, 7, 30)):
+    for i, record in enumerate(hostile(TEXTS, 7, 60, times)):
         check_neighbours(plain, run(as_csv(with_record(rows, record, PLACES[i % 3]))))
     for line in LINES:
         found = run(as_csv(rows, {len(rows): line}))
         check_neighbours(plain, found)
 
 
-def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
+def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path, times: int) -> None:
     from ledgerwood.app.opboost_config import read_table
     from ledgerwood.learners.vertical import OrderPreservingTransformer
 
@@ -342,21 +358,21 @@ def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path) -> None:
 
     rows = clean()
     plain, ids = run(as_csv(rows))
-    for i, record in enumerate(hostile(TEXTS, 8, 40)):
+    for i, record in enumerate(hostile(TEXTS, 8, 100, times)):
         place = PLACES[i % 3]
         more, all_ids = run(as_csv(with_record(rows, record, place)))
         assert np.array_equal(np.delete(more, place, axis=0), plain)
         assert [*all_ids[:place], *all_ids[place + 1 :]] == ids
 
 
-def test_a_score_is_read_by_the_same_rule(tmp_path: Path) -> None:
+def test_a_score_is_read_by_the_same_rule(tmp_path: Path, times: int) -> None:
     """What a model predicts for a record does not depend on who asks beside it, nor on how the table is stored."""
     from ledgerwood.app.cli import main
 
     rows = clean()
     model = boosting(DECLARED).fit(as_pandas([row[:-1] for row in rows]), [row[-1] for row in rows])
     whole = model.predict_proba(as_pandas([row[:-1] for row in rows]))
-    for record in hostile(OBJECTS, 9, 30):
+    for record in hostile(OBJECTS, 9, 30, times):
         found = model.predict_proba(as_pandas([*[row[:-1] for row in rows], record[:4]]))
         assert np.array_equal(found[:-1], whole)
     model.save(tmp_path / "m.json")

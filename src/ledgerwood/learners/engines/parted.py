@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import number
 from ledgerwood.learners.engines.grouping import Rows, grouped
 from ledgerwood.learners.engines.partitions import Partitions
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import Key, Schema
+from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.tables import Columns, Table, read_columns
 
 __all__ = ["PartedColumns", "PartedTable", "engine_of", "read_parted"]
@@ -78,14 +79,22 @@ def engine_of(engine: Any, n_threads: int | None = None) -> Any:
     return engine
 
 
-def _check_unit_type(dtype: np.dtype[Any], unit: Key) -> None:
-    """Refuse ids that one missing value would round: large ones would merge, and with them the units of others."""
-    if dtype.kind in "iu" and dtype.itemsize == 8:
-        raise ParameterError(
-            f"the unit {unit!r}", "have a type that can hold missing values in a Dask frame", str(dtype),
-            "pandas makes floats of a partition's integers if one is missing, and large ids merge. Read it with "
-            'dtype_backend="pyarrow", or as text; or give the folder of Parquet files itself',
-        )  # fmt: skip
+def _refuse_rounded(sample: Any, schema: Schema, target: str | None) -> None:
+    """Refuse columns of integers that one missing value would round in its partition, where that could matter.
+
+    Large ids would merge, and with them the units of others; so would large categories and classes.
+    """
+    assert schema.categories is not None
+    matched = {**schema.categories, target: schema.classes or ()}
+    exact = [name for name, values in matched.items() if any(abs(number(value)) >= 2.0**53 for value in values)]
+    for name in [*exact, *([] if schema.unit is None else [schema.unit])]:
+        dtype = sample[name].dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize == 8:
+            raise ParameterError(
+                f"column {name!r}", "have a type that can hold missing values in a Dask frame", str(dtype),
+                "pandas makes floats of a partition's integers if one is missing, and large ones merge. Read it with "
+                'dtype_backend="pyarrow", or as text; or give the folder of Parquet files itself',
+            )  # fmt: skip
 
 
 def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> PartedColumns:
@@ -95,11 +104,11 @@ def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> 
         names = list(sample.column_names if hasattr(sample, "column_names") else sample.columns)
         if source.target not in names:
             raise ParameterError("y", f"be a column of the table ({', '.join(map(str, names[:20]))})", source.target)
+        if source.types_vary:
+            _refuse_rounded(sample, schema, source.target)
         features = [name for name in names if name != source.target]
         sample = sample.select(features) if hasattr(sample, "select") else sample[features]
     found = read_columns(sample, schema)
-    if source.types_vary and schema.unit is not None and isinstance(found.units, np.ndarray):
-        _check_unit_type(found.units.dtype, schema.unit)
     unknown = [column.name for column in found.columns if not column.is_known]
     if unknown:
         raise ParameterError("schema", "declare bounds or categories of every column of a table in parts", unknown)

@@ -50,6 +50,11 @@ _REFUSED = "refused_offers.json"
 class FeatureParty:
     """The features of one party, and the one release of them.
 
+    Who holds the token and the key learns from an offer whether a list of ids is this party's. That is what aligning
+    needs, but whoever knows all ids but one could try every candidate for the last. So refused offers are counted in
+    the folder, and after ``refusals`` of them nothing is compared, not even the right list. To allow as many again,
+    find out who sent them and delete ``refused_offers.json`` from the folder.
+
     Parameters
     ----------
     name
@@ -66,11 +71,6 @@ class FeatureParty:
         The epsilon of one record for all that is ever released from this folder; just enough for one release if None.
     refusals
         How many offers with other ids are refused before no more are compared, over all partners and restarts.
-
-    Who holds the token and the key learns from an offer whether a list of ids is this party's. That is what aligning
-    needs, but whoever knows all ids but one could try every candidate for the last. So refused offers are counted in
-    the folder, and after ``refusals`` of them nothing is compared, not even the right list. To allow as many again,
-    find out who sent them and delete ``refused_offers.json`` from the folder.
 
     >>> import tempfile
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
