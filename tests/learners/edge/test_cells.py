@@ -1,0 +1,158 @@
+"""The quick ways of reading cells give what the definition gives, one cell at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from records import OBJECTS
+
+from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners.data import csv_text
+from ledgerwood.learners.data.cells import (
+    atom,
+    atoms,
+    atoms_of_text,
+    category_codes,
+    number,
+    numbers,
+    numbers_of_text,
+    texts_of,
+)
+from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header
+from ledgerwood.learners.data.files import open_files, read_training
+from ledgerwood.learners.data.frames import raw_columns
+from ledgerwood.learners.schema import Schema
+
+NUMBERS = st.one_of(
+    st.floats().map(repr),
+    st.integers(-(10**20), 10**20).map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
+    st.text("0123456789.+-eE naif_xtrue", max_size=12),
+    st.text(max_size=4),
+    st.from_regex(r"[+-]?[0-9]{0,25}\.?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+)
+
+
+def fields(texts: list[bytes]) -> Fields:
+    """Texts as a block of one column, quoted where they must be."""
+    lines = [b'"' + text.replace(b'"', b'""') + b'"' for text in texts]
+    data = np.frombuffer(b"\n".join(lines) + b"\n", dtype=np.uint8)
+    return Fields(Block(0, data, len(texts)), 1)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=8))
+@example(["9007199254740993", "9007199254740992", "0.1", "123456789012345678", "5e-324", "1" + "0" * 30, ".", "-.", ""])
+@example(["nan(1)", "infinity", "+INF", "TRUE", "1e400", "-0", "0x10", "١", "1d5", " 1", "00000000000000000000001"])
+@settings(max_examples=400)
+def test_numbers_written_as_text_are_the_nearest_floats(texts: list[str]) -> None:
+    expected = np.array([number(text) for text in texts])
+    np.testing.assert_array_equal(numbers_of_text(pa.chunked_array([texts])), expected)
+    raw = [text.encode("utf-8") for text in texts]
+    np.testing.assert_array_equal(fields(raw).numbers(0), expected)
+    if not any(set(text) & set('",\r\n') for text in texts) and all(texts):
+        bare = np.frombuffer(b"\n".join(raw) + b"\n", dtype=np.uint8)
+        np.testing.assert_array_equal(Fields(Block(0, bare, len(raw)), 1).numbers(0), expected)
+    assert math.copysign(1, numbers(["-0"])[0]) == math.copysign(1, float(number("-0")))
+
+
+@given(st.lists(st.binary(max_size=6) | st.text(max_size=4).map(lambda t: t.encode("utf-8", "ignore")), min_size=1))
+def test_texts_of_arrow_are_read_one_by_one(cells: list[bytes]) -> None:
+    binary = pa.array(cells, pa.large_binary())
+    column = pa.chunked_array([pa.Array.from_buffers(pa.large_string(), len(cells), binary.buffers())])
+    assert atoms_of_text(column).tolist() == [atom(cell) for cell in cells]
+    assert atoms(texts_of(column)).tolist() == [atom(cell) for cell in cells]
+    np.testing.assert_array_equal(numbers_of_text(column), [number(cell) for cell in cells])
+
+
+@pytest.mark.parametrize(
+    "categories", [[0, 1, 2**60 + 1], [0.5, 1], [False, True], ["0", "1", "red"], list(range(20)), ["a", "b"], [-0.0]]
+)
+def test_a_code_does_not_depend_on_how_a_cell_is_stored(categories: list[Any]) -> None:
+    cells = [0, 1, 2, 0.5, 2**60 + 1, 2**60, -1, 19]
+    one_by_one = [int(category_codes(atoms([cell]), categories)[0]) for cell in cells]
+    assert category_codes(atoms(cells), categories).tolist() == one_by_one
+    for dtype in (np.int64, np.float64, np.float32, np.uint8, np.longdouble):
+        typed = np.array([c for c in cells if 0 <= c < 200 and (c == int(c) or dtype is not np.int64)]).astype(dtype)
+        expected = [int(category_codes(atoms([cell]), categories)[0]) for cell in typed.tolist()]
+        assert category_codes(typed, categories).tolist() == expected
+    large = np.array([2**60 + 1, 2**60], dtype=np.int64)
+    assert category_codes(large, categories).tolist() == [
+        int(category_codes(atoms([cell]), categories)[0]) for cell in large.tolist()
+    ]
+
+
+@pytest.mark.parametrize("cell", OBJECTS, ids=lambda cell: type(cell).__name__)
+@pytest.mark.filterwarnings("error")
+def test_no_object_raises_and_each_is_read_alike_alone_and_among_others(cell: Any) -> None:
+    alone = raw_columns([[cell]])[0]
+    among = raw_columns([[1], [cell], ["x"]])[0]
+    np.testing.assert_array_equal(alone.numbers(), among.numbers()[1:2])
+    assert alone.cells().tolist() == among.cells().tolist()[1:2]
+
+
+# ---- CSV
+
+BYTES = st.lists(st.sampled_from([b"a", b"b", b",", b",", b'"', b'"', b"\n", b"\r", b" ", b"\0", b"\xff"]), max_size=40)
+
+
+@given(BYTES.map(b"".join), st.sampled_from([1, 2, 5, 1 << 19]))
+@settings(max_examples=500)
+def test_records_and_fields_are_those_of_the_standard_library(tmp_path_factory: Any, content: bytes, size: int) -> None:
+    path = tmp_path_factory.getbasetemp() / "random.csv"
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_text, "_BLOCK_BYTES", size)
+        found = []
+        for block in blocks(path, 0):
+            texts = [texts_of(pa.chunked_array([Fields(block, 3).texts(j)])).tolist() for j in range(3)]
+            found += list(zip(*texts, strict=True))
+    rows = [row for row in csv.reader(io.StringIO(content.decode("latin-1"), newline="")) if row]
+    expected = [tuple((row + [""] * 3)[:3]) for row in rows]
+    assert [tuple(_latin(cell) for cell in row) for row in found] == expected
+
+
+def _latin(cell: str | bytes | None) -> str:
+    return "" if cell is None else cell.decode("latin-1") if isinstance(cell, bytes) else cell
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"a,,c\n1,2,3\n", b"a,a\n1,2\n", b"\xff,b\n1,2\n"])
+def test_a_header_must_name_the_columns(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(FormatError, match="must name its columns"):
+        open_files(tmp_path / "a.csv")
+
+
+def test_a_header_may_be_quoted_marked_and_after_empty_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbf\r\n\n"a, b","two\nlines",c\r\n1,2,3')
+    names, start = header(tmp_path / "a.csv")
+    assert names == ["a, b", "two\nlines", "c"]
+    assert [block.records for block in blocks(tmp_path / "a.csv", start)] == [1]
+
+
+def test_a_folder_is_one_table_of_one_format(tmp_path: Path) -> None:
+    for i in range(3):
+        (tmp_path / f"{i}.csv").write_text("x,y\n" + "".join(f"{j},no\n" for j in range(i, i + 2)))
+    (tmp_path / "_temporary").mkdir()
+    (tmp_path / "_temporary" / "9.csv").write_text("x,y\n9,no\n")
+    schema = Schema(bounds={"x": (0, 5)}, classes=["no"])
+    told: list[tuple[int, int]] = []
+    X, y = read_training(open_files(tmp_path), "y", schema, progress=lambda done, total: told.append((done, total)))
+    assert X["x"].to_pylist() == [0, 1, 1, 2, 2, 3] and y.to_pylist() == ["no"] * 6
+    assert told[-1][0] == told[-1][1] == sum(path.stat().st_size for path in tmp_path.glob("*.csv"))
+    with pytest.raises(ParameterError, match="say what every column of a CSV file holds"):
+        read_training(open_files(tmp_path), "y", Schema(classes=["no"]))
+    (tmp_path / "3.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(FormatError, match="other columns or types"):
+        open_files(tmp_path)
+    (tmp_path / "3.csv").rename(tmp_path / "3.parquet")
+    with pytest.raises(FormatError, match="several formats"):
+        open_files(tmp_path)
