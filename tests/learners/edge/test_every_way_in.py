@@ -252,6 +252,18 @@ def test_an_arrow_table_with_text_that_is_no_utf8() -> None:
         check_neighbours(plain, run(record, PLACES[i % 3]))
 
 
+def test_an_arrow_chunk_without_ids_leaves_those_of_other_chunks_as_they_are() -> None:
+    """A chunk whose dictionary is empty has no values to take a type from: large ids must not become floats by it."""
+    table = typed(None, 0).drop_columns(["y"])
+    coded = table.set_column(table.column_names.index("who"), "who", table["who"].dictionary_encode())
+    nobody = pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.array([], pa.int64()))
+    more = pa.concat_tables([coded, coded.slice(0, 1).set_column(coded.column_names.index("who"), "who", nobody)])
+    labels = [row[-1] for row in clean()]
+    plain = observe(lambda: facts_of(boosting(DECLARED).fit(coded, labels)))
+    assert plain.values
+    check_neighbours(plain, observe(lambda: facts_of(boosting(DECLARED).fit(more, [*labels, "yes"]))))
+
+
 @pytest.mark.parametrize("learner", ["linear", "auto"])
 def test_other_learners_read_alike(learner: str, times: int) -> None:
     rows = [row[:-1] for row in clean()]

@@ -126,6 +126,7 @@ def _taken(values: NDArray[Any], missing: NDArray[np.bool_] | None, codes: NDArr
     """Return the values that codes stand for; a code below 0 is missing."""
     gaps = codes < 0
     if not len(values):
-        return np.zeros(len(codes)), np.ones(len(codes), dtype=bool)
+        # of the same type: beside floats the integers of other chunks would become floats
+        return np.zeros(len(codes), dtype=values.dtype), np.ones(len(codes), dtype=bool)
     at = np.where(gaps, 0, codes)
     return values[at], gaps if missing is None else gaps | missing[at]
