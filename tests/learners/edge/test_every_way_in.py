@@ -264,6 +264,24 @@ def test_an_arrow_chunk_without_ids_leaves_those_of_other_chunks_as_they_are() -
     check_neighbours(plain, observe(lambda: facts_of(boosting(DECLARED).fit(more, [*labels, "yes"]))))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_text_in_numbers_is_missing_whatever_type_of_text_it_has(kind: pa.DataType) -> None:
+    rows, labels = clean(), [row[-1] for row in clean()]
+
+    def run(cells: list[bytes], y: list[str]) -> Observed:
+        views = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+        raw = pa.array(cells, views[kind])
+        table = pa.table({"x": pa.Array.from_buffers(kind, len(raw), raw.buffers())})
+        schema = Schema(bounds={"x": (0, 10)}, classes=["no", "yes"], rows=60)
+        return observe(lambda: facts_of(boosting(schema).fit(table, y)))
+
+    numbers = [str(row[0]).encode() for row in rows]
+    plain = run(numbers, labels)
+    assert plain.values
+    for cell in (b"oops", b"", b"\xff", b" 1 ", b"TRUE", b"a text of more than twelve bytes \xff"):
+        check_neighbours(plain, run([*numbers, cell], [*labels, "yes"]))
+
+
 @pytest.mark.parametrize("learner", ["linear", "auto"])
 def test_other_learners_read_alike(learner: str, times: int) -> None:
     rows = [row[:-1] for row in clean()]
