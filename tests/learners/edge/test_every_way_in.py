@@ -333,6 +333,41 @@ def test_a_dask_frame_whose_partitions_have_other_types() -> None:
     check_neighbours(plain, run(nobody))
 
 
+@pytest.mark.parametrize("cell", [pd.Timestamp(0), pd.Timedelta(1), 1j, pd.Period("2020"), pd.Interval(0, 1)], ids=repr)
+def test_a_record_that_is_a_partition_of_its_own_type(cell: Any) -> None:
+    """Pandas gives a partition of one record the type of its cell, and that must not raise."""
+    frame = pd.DataFrame(clean(), columns=list(COLUMNS)).astype({"who": "Int64"})
+
+    def run(*more: pd.DataFrame) -> Observed:
+        return observe(lambda: facts_of(boosting(DECLARED).fit(dask_frame([frame, *more], frame.iloc[:0]), "y")))
+
+    plain = run()
+    assert plain.values
+    for column in COLUMNS:
+        record = dict(zip(COLUMNS, (1.0, 1, "red", 5, "yes"), strict=True))
+        check_neighbours(plain, run(pd.DataFrame([{**record, column: cell}])))
+
+
+def test_blocks_of_a_dask_array_have_types_and_masks_of_their_own() -> None:
+    from dask import array
+    from dask.delayed import delayed
+
+    rows = np.array([[row[0], row[1], i] for i, row in enumerate(clean())])
+    labels = np.array([("no", "yes")[i % 2] for i in range(len(rows))])
+    schema = Schema(bounds={0: (0, 10)}, categories={1: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=2)
+
+    def run(*more: Any) -> Observed:
+        X = array.concatenate([array.from_delayed(delayed(block), block.shape, rows.dtype) for block in (rows, *more)])
+        y = array.from_array(np.array([*labels, *["yes"] * (len(X) - len(rows))]), chunks=X.chunks[0])
+        return observe(lambda: facts_of(boosting(schema).fit(X, y)))
+
+    plain = run()
+    assert plain.values
+    hidden = np.ma.masked_array([[1.0, 1.0, 0.0]], mask=True)  # what it hides is the id of another
+    for block in (np.zeros((1, 3), "M8[s]"), np.zeros((1, 3), complex), np.array([["x", "1", "77"]]), hidden):
+        check_neighbours(plain, run(block))
+
+
 def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:
     frame = pd.DataFrame(clean(), columns=list(COLUMNS))
     table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])

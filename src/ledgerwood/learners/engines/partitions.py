@@ -266,7 +266,7 @@ def _csv_parts(file: str, part_rows: int) -> Iterator[CsvPart]:
 
 
 def _pair(features: Any, labels: Any) -> tuple[Any, Any]:
-    return np.asarray(features), np.asarray(labels)
+    return np.asanyarray(features), np.asanyarray(labels)  # masks stay
 
 
 def is_parted(X: Any) -> bool:
