@@ -368,6 +368,22 @@ def test_blocks_of_a_dask_array_have_types_and_masks_of_their_own() -> None:
         check_neighbours(plain, run(block))
 
 
+def test_integers_of_a_dask_array_are_no_ids() -> None:
+    """One missing value makes floats of its block, and the ids of others merge by rounding."""
+    from dask import array
+    from dask.delayed import delayed
+
+    rows = np.array([[row[1], row[3]] for row in clean()])
+    rounded = np.array([*rows.astype(float).tolist(), [np.nan, 5]])
+    schema = Schema(categories={0: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=1)
+    for block in (rows, rounded):
+        X = array.from_delayed(delayed(block), block.shape, rows.dtype)
+        y = array.from_array(np.array(["yes"] * len(block)))
+        found = observe(lambda X=X, y=y: boosting(schema).fit(X, y))
+        assert not found.values
+        assert "have a type that can hold missing values in a Dask frame or array" in found.rest["error"][0]
+
+
 def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:
     frame = pd.DataFrame(clean(), columns=list(COLUMNS))
     table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])
