@@ -141,8 +141,8 @@ def read_columns(X: Any, schema: Schema) -> Columns:
 
 
 def read_as(X: Any, columns: Sequence[Column]) -> Table:
-    """Read a table with the columns of an earlier one, known by now: what predict does."""
-    raw = raw_columns(X)
+    """Read a table, or a part of one, with columns known by now: what predict does."""
+    raw = raw_columns(X, any_type=True)
     refuse_empty(len(raw[0]), len(raw))
     names = [column.name for column in raw]
     if is_frame(X) and names != [column.name for column in columns]:

@@ -253,6 +253,36 @@ def test_an_arrow_table_with_text_that_is_no_utf8() -> None:
         check_neighbours(plain, run(record, PLACES[i % 3]))
 
 
+def test_an_arrow_chunk_without_ids_leaves_those_of_other_chunks_as_they_are() -> None:
+    """A chunk whose dictionary is empty has no values to take a type from: large ids must not become floats by it."""
+    table = typed(None, 0).drop_columns(["y"])
+    coded = table.set_column(table.column_names.index("who"), "who", table["who"].dictionary_encode())
+    nobody = pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.array([], pa.int64()))
+    more = pa.concat_tables([coded, coded.slice(0, 1).set_column(coded.column_names.index("who"), "who", nobody)])
+    labels = [row[-1] for row in clean()]
+    plain = observe(lambda: facts_of(boosting(DECLARED).fit(coded, labels)))
+    assert plain.values
+    check_neighbours(plain, observe(lambda: facts_of(boosting(DECLARED).fit(more, [*labels, "yes"]))))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_text_in_numbers_is_missing_whatever_type_of_text_it_has(kind: pa.DataType) -> None:
+    rows, labels = clean(), [row[-1] for row in clean()]
+
+    def run(cells: list[bytes], y: list[str]) -> Observed:
+        views = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+        raw = pa.array(cells, views[kind])
+        table = pa.table({"x": pa.Array.from_buffers(kind, len(raw), raw.buffers())})
+        schema = Schema(bounds={"x": (0, 10)}, classes=["no", "yes"], rows=60)
+        return observe(lambda: facts_of(boosting(schema).fit(table, y)))
+
+    numbers = [str(row[0]).encode() for row in rows]
+    plain = run(numbers, labels)
+    assert plain.values
+    for cell in (b"oops", b"", b"\xff", b" 1 ", b"TRUE", b"a text of more than twelve bytes \xff"):
+        check_neighbours(plain, run([*numbers, cell], [*labels, "yes"]))
+
+
 @pytest.mark.parametrize("learner", ["linear", "auto"])
 def test_other_learners_read_alike(learner: str, times: int) -> None:
     rows = [row[:-1] for row in clean()]
@@ -302,6 +332,57 @@ def test_a_dask_frame_whose_partitions_have_other_types() -> None:
             check_neighbours(plain, run(more))
     nobody = pd.concat([rest, rest.iloc[:1].assign(who=pd.array([None], dtype="Int64"))], ignore_index=True)
     check_neighbours(plain, run(nobody))
+
+
+@pytest.mark.parametrize("cell", [pd.Timestamp(0), pd.Timedelta(1), 1j, pd.Period("2020"), pd.Interval(0, 1)], ids=repr)
+def test_a_record_that_is_a_partition_of_its_own_type(cell: Any) -> None:
+    """Pandas gives a partition of one record the type of its cell, and that must not raise."""
+    frame = pd.DataFrame(clean(), columns=list(COLUMNS)).astype({"who": "Int64"})
+
+    def run(*more: pd.DataFrame) -> Observed:
+        return observe(lambda: facts_of(boosting(DECLARED).fit(dask_frame([frame, *more], frame.iloc[:0]), "y")))
+
+    plain = run()
+    assert plain.values
+    for column in COLUMNS:
+        record = dict(zip(COLUMNS, (1.0, 1, "red", 5, "yes"), strict=True))
+        check_neighbours(plain, run(pd.DataFrame([{**record, column: cell}])))
+
+
+def test_blocks_of_a_dask_array_have_types_and_masks_of_their_own() -> None:
+    from dask import array
+    from dask.delayed import delayed
+
+    rows = np.array([[row[0], row[1], i] for i, row in enumerate(clean())])
+    labels = np.array([("no", "yes")[i % 2] for i in range(len(rows))])
+    schema = Schema(bounds={0: (0, 10)}, categories={1: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=2)
+
+    def run(*more: Any) -> Observed:
+        X = array.concatenate([array.from_delayed(delayed(block), block.shape, rows.dtype) for block in (rows, *more)])
+        y = array.from_array(np.array([*labels, *["yes"] * (len(X) - len(rows))]), chunks=X.chunks[0])
+        return observe(lambda: facts_of(boosting(schema).fit(X, y)))
+
+    plain = run()
+    assert plain.values
+    hidden = np.ma.masked_array([[1.0, 1.0, 0.0]], mask=True)  # what it hides is the id of another
+    for block in (np.zeros((1, 3), "M8[s]"), np.zeros((1, 3), complex), np.array([["x", "1", "77"]]), hidden):
+        check_neighbours(plain, run(block))
+
+
+def test_integers_of_a_dask_array_are_no_ids() -> None:
+    """One missing value makes floats of its block, and the ids of others merge by rounding."""
+    from dask import array
+    from dask.delayed import delayed
+
+    rows = np.array([[row[1], row[3]] for row in clean()])
+    rounded = np.array([*rows.astype(float).tolist(), [np.nan, 5]])
+    schema = Schema(categories={0: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=1)
+    for block in (rows, rounded):
+        X = array.from_delayed(delayed(block), block.shape, rows.dtype)
+        y = array.from_array(np.array(["yes"] * len(block)))
+        found = observe(lambda X=X, y=y: boosting(schema).fit(X, y))
+        assert not found.values
+        assert "have a type that can hold missing values in a Dask frame or array" in found.rest["error"][0]
 
 
 def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:

@@ -212,6 +212,8 @@ def numbers_of_text(column: pyarrow.ChunkedArray) -> NDArray[np.float64]:
     import pyarrow
     from pyarrow import compute
 
+    if column.type == pyarrow.string_view():  # which has no kernel for patterns
+        column = column.cast(pyarrow.large_string())
     try:
         return _doubles(compute.cast(column, pyarrow.float64()))
     except pyarrow.ArrowInvalid:  # some cell is not plain: those that are go the same way as before

@@ -93,15 +93,19 @@ class RawColumn:
         return None if self.type != "text" or isinstance(self.source, np.ndarray) else arrow_text(self.source)
 
 
-def raw_columns(X: Any) -> list[RawColumn]:
-    """Return the columns of anything that is a table."""
+def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
+    """Return the columns of anything that is a table.
+
+    A column of a type that holds neither numbers nor text raises; with ``any_type`` its cells are missing. That is for
+    parts of a table whose types were looked at before: those of a part may follow from the values in it.
+    """
     from narwhals.exceptions import DuplicateError
 
     try:
         _refuse_what_is_no_table(X)
         if isinstance(X, list | tuple):
             return _from_rows(X)
-        return _from_frame(X) if is_frame(X) else _from_array(X)
+        return _from_frame(X, any_type) if is_frame(X) else _from_array(X, any_type)
     except DuplicateError:
         raise ParameterError("X", "have distinct column names", "repeated names", "Rename them") from None
 
@@ -226,7 +230,7 @@ def refuse_empty(rows: int, columns: int) -> None:
 # ---- data frames
 
 
-def _from_frame(X: Any) -> list[RawColumn]:
+def _from_frame(X: Any, any_type: bool) -> list[RawColumn]:
     import narwhals.stable.v2 as nw
 
     frame = nw.from_native(X, eager_only=True)
@@ -234,7 +238,7 @@ def _from_frame(X: Any) -> list[RawColumn]:
     if not names:
         refuse_empty(len(frame), 0)
     columns = zip(frame.iter_columns(), names, strict=True)
-    return [RawColumn(name, _type(series, name), series.to_native()) for series, name in columns]
+    return [RawColumn(name, _type(series, name, any_type), series.to_native()) for series, name in columns]
 
 
 def _name(name: Any) -> Key:
@@ -258,7 +262,7 @@ def _is_text(series: Any) -> bool:
     return bool(series.dtype == nw.String) and _own_type(series) != "object"
 
 
-def _type(series: Any, name: Key) -> Type:
+def _type(series: Any, name: Key, any_type: bool) -> Type:
     import narwhals.stable.v2 as nw
 
     dtype, own = series.dtype, _own_type(series)
@@ -270,7 +274,7 @@ def _type(series: Any, name: Key) -> Type:
         return "number"
     if _is_text(series):
         return "text"
-    if dtype in (nw.Categorical, nw.Enum, nw.Object) or own.lower() in ("null", "null[pyarrow]"):
+    if any_type or dtype in (nw.Categorical, nw.Enum, nw.Object) or own.lower() in ("null", "null[pyarrow]"):
         return "mixed"
     if own.lower().startswith("sparse"):
         raise _sparse("df.sparse.to_dense()")
@@ -306,17 +310,18 @@ def _no_table(dimensions: int) -> ValueError:
     )
 
 
-def _from_array(X: Any) -> list[RawColumn]:
+def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     kind = array.dtype.kind
-    if kind == "c":
+    if kind == "c" and not any_type:
         raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
     if array.ndim != 2:
         raise _no_table(array.ndim)
     if not array.shape[1]:
         refuse_empty(*array.shape)
-    if kind not in "biufOUST":
+    if kind not in "biufOUST" and not any_type:
         hint = "Convert it before: a date to a number of days"
         raise ParameterError("X", "hold numbers, booleans or text", str(array.dtype), hint)
-    types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "O": "mixed"}
-    return [RawColumn(j, types.get(kind, "text"), array[:, j]) for j in range(array.shape[1])]
+    types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number"}
+    own = types.get(kind, "text" if kind in "UST" else "mixed")
+    return [RawColumn(j, own, array[:, j]) for j in range(array.shape[1])]

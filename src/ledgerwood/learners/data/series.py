@@ -49,7 +49,7 @@ def arrow_text(column: Any) -> Any:
 
 def _nothing(rows: int) -> Exact:
     """A column of a type that is neither numbers nor text: dates, lists."""
-    return np.zeros(rows, dtype="V1"), None
+    return np.zeros(rows, dtype="V1"), np.ones(rows, dtype=bool)
 
 
 def _of_series(series: Any) -> Exact:
@@ -70,8 +70,8 @@ def _of_series(series: Any) -> Exact:
 def _of_pandas(column: Any) -> Exact:
     import pandas as pd
 
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy(), None
+    if isinstance(column.dtype, np.dtype):  # dates as objects: they have one name, in a column of objects too
+        return column.to_numpy(dtype=object if column.dtype.kind in "mM" else None), None
     array = column if isinstance(column, pd.api.extensions.ExtensionArray) else column.array
     kind = array.dtype
     if isinstance(kind, pd.CategoricalDtype):
@@ -126,6 +126,7 @@ def _taken(values: NDArray[Any], missing: NDArray[np.bool_] | None, codes: NDArr
     """Return the values that codes stand for; a code below 0 is missing."""
     gaps = codes < 0
     if not len(values):
-        return np.zeros(len(codes)), np.ones(len(codes), dtype=bool)
+        # of the same type: beside floats the integers of other chunks would become floats
+        return np.zeros(len(codes), dtype=values.dtype), np.ones(len(codes), dtype=bool)
     at = np.where(gaps, 0, codes)
     return values[at], gaps if missing is None else gaps | missing[at]

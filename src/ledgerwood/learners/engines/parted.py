@@ -85,15 +85,16 @@ def _refuse_rounded(sample: Any, schema: Schema, target: str | None) -> None:
     Large ids would merge, and with them the units of others; so would large categories and classes.
     """
     assert schema.categories is not None
-    matched: dict[Any, Any] = {**schema.categories, target: schema.classes or ()}
+    matched: dict[Any, Sequence[Any]] = {**schema.categories, target: schema.classes or ()}
     exact = [name for name, values in matched.items() if any(abs(number(value)) >= 2.0**53 for value in values)]
     for name in [*exact, *([] if schema.unit is None else [schema.unit])]:
-        dtype = sample[name].dtype
+        # An array has one type; labels beside it are taken to have that too: it is large classes that bring us here.
+        dtype = sample.dtype if isinstance(sample, np.ndarray) else sample[name].dtype
         if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize == 8:
             raise ParameterError(
-                f"column {name!r}", "have a type that can hold missing values in a Dask frame", str(dtype),
-                "pandas makes floats of a partition's integers if one is missing, and large ones merge. Read it with "
-                'dtype_backend="pyarrow", or as text; or give the folder of Parquet files itself',
+                f"column {name!r}", "have a type that can hold missing values in a Dask frame or array", str(dtype),
+                "A partition's integers become floats if one is missing, and large ones merge. Read it with "
+                'dtype_backend="pyarrow", or as text or objects; or give the folder of Parquet files itself',
             )  # fmt: skip
 
 
@@ -104,11 +105,11 @@ def read_parted(source: Partitions, schema: Schema, *, classification: bool) -> 
         names = list(sample.column_names if hasattr(sample, "column_names") else sample.columns)
         if source.target not in names:
             raise ParameterError("y", f"be a column of the table ({', '.join(map(str, names[:20]))})", source.target)
-        if source.types_vary:
-            _refuse_rounded(sample, schema, source.target)
         features = [name for name in names if name != source.target]
         sample = sample.select(features) if hasattr(sample, "select") else sample[features]
     found = read_columns(sample, schema)
+    if source.types_vary:
+        _refuse_rounded(source.sample, schema, source.target)
     unknown = [column.name for column in found.columns if not column.is_known]
     if unknown:
         raise ParameterError("schema", "declare bounds or categories of every column of a table in parts", unknown)

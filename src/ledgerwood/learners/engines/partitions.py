@@ -234,7 +234,7 @@ class Partitions:
         y = y.rechunk((X.chunks[0],))
         pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), X.chunks[0], strict=True)
         parts = tuple(DelayedPart(delayed(_pair)(a, b), int(n)) for a, b, n in pairs if n)
-        return cls(parts, None, np.zeros((1, X.shape[1]), dtype=X.dtype))
+        return cls(parts, None, np.zeros((1, X.shape[1]), dtype=X.dtype), types_vary=True)
 
 
 def _parquet_parts(file: str, part_rows: int) -> Iterator[ParquetPart]:
@@ -266,7 +266,7 @@ def _csv_parts(file: str, part_rows: int) -> Iterator[CsvPart]:
 
 
 def _pair(features: Any, labels: Any) -> tuple[Any, Any]:
-    return np.asarray(features), np.asarray(labels)
+    return np.asanyarray(features), np.asanyarray(labels)  # masks stay
 
 
 def is_parted(X: Any) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.checkpoint import digest_of
-from ledgerwood.learners.data.frames import raw_columns
+from ledgerwood.learners.data.frames import raw_columns, raw_vector
 from ledgerwood.learners.engines.grouping import Rows
 from ledgerwood.learners.engines.partitions import CsvPart, ParquetPart
 from ledgerwood.learners.facts import Column
@@ -46,17 +44,15 @@ def read_part(
 def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:
     """Return whom the rows of a part are about, by the column that names the unit of privacy."""
     loaded = part.load([unit]) if isinstance(part, ParquetPart | CsvPart) else part.load()
-    if isinstance(loaded, tuple):
-        return identities(np.asarray(loaded[0][:, int(unit)]), key)
-    return identities(raw_columns(_features(loaded, [unit]))[0].ids(), key)
+    return identities(raw_columns(_features(loaded, [unit]), any_type=True)[0].ids(), key)
 
 
 def part_digest(part: Any, key: bytes) -> str:
     """Return a keyed digest of all cells of a part."""
     loaded = part.load()
-    if isinstance(loaded, tuple):
-        return digest_of([np.asarray(array) for array in loaded], key)
-    return digest_of([column.ids() for column in raw_columns(loaded)], key)
+    table, labels = loaded if isinstance(loaded, tuple) else (loaded, None)
+    columns = raw_columns(table, any_type=True) + ([] if labels is None else [raw_vector(labels)])
+    return digest_of([column.ids() for column in columns], key)
 
 
 def _features(loaded: Any, names: Sequence[Key]) -> Any:
