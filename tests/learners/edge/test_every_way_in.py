@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -308,7 +309,7 @@ def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> Non
     table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])
     large = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2**53], "t": ["red"], "who": [1]}, classes=["no", "yes"])
     for schema in (DECLARED, large):
-        found = observe(lambda model=boosting(schema): model.fit(table, "y"))
+        found = observe(partial(boosting(schema).fit, table, "y"))
         assert not found.values
         assert "have a type that can hold missing values in a Dask frame" in found.rest["error"][0]
 
