@@ -15,7 +15,7 @@ from ledgerwood.learners.data.cells import number
 from ledgerwood.learners.engines.grouping import Rows, grouped
 from ledgerwood.learners.engines.partitions import Partitions
 from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.schema import Atom, Schema
 from ledgerwood.learners.tables import Columns, Table, read_columns
 
 __all__ = ["PartedColumns", "PartedTable", "engine_of", "read_parted"]
@@ -85,7 +85,7 @@ def _refuse_rounded(sample: Any, schema: Schema, target: str | None) -> None:
     Large ids would merge, and with them the units of others; so would large categories and classes.
     """
     assert schema.categories is not None
-    matched = {**schema.categories, target: schema.classes or ()}
+    matched: dict[Any, Sequence[Atom]] = {**schema.categories, target: schema.classes or ()}
     exact = [name for name, values in matched.items() if any(abs(number(value)) >= 2.0**53 for value in values)]
     for name in [*exact, *([] if schema.unit is None else [schema.unit])]:
         dtype = sample[name].dtype
