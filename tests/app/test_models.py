@@ -97,7 +97,8 @@ def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
     adult(tmp_path)
     words = ["train", "adult.csv", "--target", "hours", "--model", "m.json"]
     assert "declare the classes or the target_bounds" in here(*words, cwd=tmp_path, code=2)
-    assert "say what every column of a CSV file holds" in here(*words, "--task", "regression", cwd=tmp_path, code=2)
+    told = here(*words, "--task", "regression", cwd=tmp_path, code=2)
+    assert "say what every column of a CSV file holds" in told and "nothing about ['age'" in told
     draft = json.loads(
         here("schema", "draft", "adult.csv", "--target", "hours", "-o", "d.toml", "--json", cwd=tmp_path)
     )
@@ -105,7 +106,8 @@ def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
     assert tomllib.loads((tmp_path / "d.toml").read_text()) == {"bounds": {}, "categories": {}, "kinds": kinds}
     by_draft = here(*words, "--schema", "d.toml", "--task", "regression", "--json", cwd=tmp_path)
     assert json.loads(by_draft)["learner"] == "PrivateRegressor"
-    assert "declare the classes" in here(*words, "--schema", "d.toml", "--task", "classification", cwd=tmp_path, code=2)
+    told = here(*words, "--schema", "d.toml", "--task", "classification", cwd=tmp_path, code=2)
+    assert "declare the classes" in told and "got schema='d.toml'" in told
     (tmp_path / "s.json").write_text(json.dumps({"kinds": kinds, "target_bounds": [1, 99]}))
     trained = json.loads(here(*words, "--schema", "s.json", "--recipe", "linear", "--json", cwd=tmp_path))
     assert trained["learner"] == "BoostedAdaSSPRegressor"

@@ -59,6 +59,7 @@ CELLS: list[tuple[Any, int, int, int, float]] = [
     (Decimal("1e999999999"), -1, -1, -1, NAN),
     (Decimal("sNaN"), -1, -1, -1, NAN),
     (Fraction(1, 2), -1, -1, -1, 0.5),
+    (Fraction(10**400, 3), -1, -1, -1, NAN),
     (NAN, -1, -1, -1, NAN),
     (float("inf"), -1, -1, -1, NAN),
     ("1", 1, 1, 1, 1.0),

@@ -140,9 +140,12 @@ def read_columns(X: Any, schema: Schema) -> Columns:
     return Columns(tuple(columns), tuple(kept), units, len(raw[0]))
 
 
-def read_as(X: Any, columns: Sequence[Column]) -> Table:
-    """Read a table, or a part of one, with columns known by now: what predict does."""
-    raw = raw_columns(X, any_type=True)
+def read_as(X: Any, columns: Sequence[Column], *, any_type: bool = False) -> Table:
+    """Read a table with the columns of an earlier one, known by now: what predict does.
+
+    With ``any_type`` it is a part of a table in training, where cells of a type that cannot be read are missing.
+    """
+    raw = raw_columns(X, any_type=any_type)
     refuse_empty(len(raw[0]), len(raw))
     names = [column.name for column in raw]
     if is_frame(X) and names != [column.name for column in columns]:

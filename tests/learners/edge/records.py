@@ -46,7 +46,8 @@ class Loud:
 OBJECTS: list[Any] = [
     None, float("nan"), float("inf"), -0.0, 0.5, 1, True, 10**5000, -(10**400), 2**53 + 1, 2.0**60, "", "x", "1", "01",
     "1.0", " 1 ", "nan", "1e400", "yes", "red", "\ud800", "\0", b"\xff", b"yes", [1], (1, 2), {}, {"a": [1]}, 1j,
-    Decimal("sNaN"), Decimal("1e999999999"), Fraction(1, 3), np.longdouble("1e4000"), np.int64(3),
+    Decimal("sNaN"), Decimal("1e999999999"), Fraction(1, 3), Fraction(10**400, 3),
+    np.longdouble("1e4000"), np.int64(3),
     np.datetime64("2020"), pd.NA, pd.NaT, pd.Timestamp(0), Loud(), np.array([1, 2]), np.ma.masked,
 ]  # fmt: skip
 

@@ -83,6 +83,16 @@ def test_the_statement_says_who_drew_the_noise_and_who_is_trusted(noise: str, sa
     assert said in done.statement() and unsaid not in done.statement()
 
 
+def test_a_record_that_cannot_be_used_makes_no_party_refuse_and_the_statement_says_so() -> None:
+    wire = Wire()
+    X, y = [[0.2, "x"], [None, 0.5], [0.7, 0.1]], ["neither", None, 1]
+    node = wire.nodes[3]
+    wire.nodes[3] = replace(node, party=lambda: Party(TASK, X, y))
+    done = Coordinator(TASK, wire).train(KEYS)
+    assert done.refusals == () and done.survivors == ((3, 5, 8), (3, 5, 8))
+    assert "a record without a usable label as absent: neither made a party refuse" in done.statement()
+
+
 def test_a_federation_is_saved_without_pickle_and_hostile_files_are_refused(tmp_path: Path) -> None:
     result = Coordinator(TASK, Wire()).train(KEYS)
     result.save(tmp_path / "model.json")

@@ -107,7 +107,7 @@ def train(
     files = open_files(table)
     if target not in files.names:
         raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))
-    estimator = _estimator(_task(task, facts), recipe, trees, depth)
+    estimator = _estimator(_task(task, facts, schema), recipe, trees, depth)
     with reading(table) as progress:
         X, labels = read_training(files, target, facts, progress=progress)
     y, usable = usable_labels(labels, facts.classes)
@@ -147,7 +147,7 @@ def train(
     answer.say(f"Written: {written}").print(as_json=json)
 
 
-def _task(asked: str | None, facts: Schema) -> str:
+def _task(asked: str | None, facts: Schema, schema: str | None) -> str:
     """Return the task as told or as the schema tells. The values of the target are not asked: they are private."""
     if asked not in (None, "classification", "regression"):
         raise ParameterError("task", "be classification or regression", asked)
@@ -155,14 +155,14 @@ def _task(asked: str | None, facts: Schema) -> str:
         raise ParameterError("task", "be classification: the schema declares classes", asked)
     if asked == "classification" and facts.classes is None:
         raise ParameterError(
-            "schema", "declare the classes of a classification", None,
+            "schema", "declare the classes of a classification", schema,
             'Write them into the schema: classes = ["no", "yes"]. They are shown in the model, so they must be public',
         )  # fmt: skip
     if asked is None and facts.classes is None and facts.target_bounds is None:
         raise ParameterError(
-            "schema", "declare the classes or the target_bounds", None,
+            "schema", "declare the classes or the target_bounds", schema,
             'Write classes = ["no", "yes"] or target_bounds = [0, 100] into the schema; --task regression without '
-            "target_bounds has them learned privately",
+            'target_bounds has them learned privately. "ledgerwood schema draft" writes a first version of a schema',
         )  # fmt: skip
     return "regression" if facts.classes is None else "classification"
 

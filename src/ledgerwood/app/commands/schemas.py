@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _LOOKED = """\
 # Drafted from {path} by LOOKING AT THE DATA, so outside any privacy guarantee: keep this file to yourself
 # until you have checked it. Remove the # before what is public knowledge (a codebook, a form, a law) and
-# correct it; delete the rest, which is then learned privately. The kinds below are a guess from the data.
+# correct it; delete all other comments: what they say is then learned privately. The kinds below are a guess
+# from the data.
 """
 _PUBLIC = "# Drafted from {path}, which whoever drafted it said to be public.\n"
 _MOST_CLASSES = 20

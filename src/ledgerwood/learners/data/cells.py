@@ -90,7 +90,10 @@ def atom(value: Any) -> str | int | float | None:
     found = None if issubclass(type(value), str | bytes) else _exact(value)
     if found is None or found != found or found in (math.inf, -math.inf):
         return None
-    return int(found) if found == int(found) else float(found)
+    if found == int(found):
+        return int(found)
+    rounded = number(found)  # a fraction may lie beyond all floats
+    return rounded if math.isfinite(rounded) else None
 
 
 def _text(value: Any) -> str | None:

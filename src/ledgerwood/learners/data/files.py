@@ -204,7 +204,7 @@ def _check_declared(files: TableFiles, features: Sequence[str], schema: Schema) 
     open_ = [name for name in features if name not in known]
     if open_ and not files.has_types:
         raise ParameterError(
-            "schema", "say what every column of a CSV file holds", open_[:20],
+            "schema", "say what every column of a CSV file holds", f"nothing about {open_[:20]}",
             f'Declare its bounds or its categories if they are public, or only kinds = {{ {open_[0]} = "number" }} (or '
             '"category") to have them learned privately. "ledgerwood schema draft FILE" writes a first version; it '
             "looks at the data. Parquet files have types and need none of this",

@@ -88,8 +88,10 @@ def _refuse_rounded(sample: Any, schema: Schema, target: str | None) -> None:
     matched: dict[Any, Sequence[Any]] = {**schema.categories, target: schema.classes or ()}
     exact = [name for name, values in matched.items() if any(abs(number(value)) >= 2.0**53 for value in values)]
     for name in [*exact, *([] if schema.unit is None else [schema.unit])]:
-        # An array has one type; labels beside it are taken to have that too: it is large classes that bring us here.
-        dtype = sample.dtype if isinstance(sample, np.ndarray) else sample[name].dtype
+        if isinstance(sample, np.ndarray):  # labels are an array of their own, of a type that is not on record
+            dtype = np.dtype(np.int64) if name is None else sample.dtype
+        else:
+            dtype = sample[name].dtype
         if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize == 8:
             raise ParameterError(
                 f"column {name!r}", "have a type that can hold missing values in a Dask frame or array", str(dtype),

@@ -29,7 +29,7 @@ def read_part(
 ) -> tuple[Table, Labels]:
     """Load a part and return the cells and labels of the rows that count and have a label that can be used."""
     loaded = part.load()
-    table = read_as(_features(loaded, [column.name for column in columns]), columns)
+    table = read_as(_features(loaded, [column.name for column in columns]), columns, any_type=True)
     if len(table) != part.rows:
         raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
     values, keep = usable_labels(loaded[1] if isinstance(loaded, tuple) else loaded[target], classes)

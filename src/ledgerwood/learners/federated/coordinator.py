@@ -109,7 +109,9 @@ class Federation:
             f"{sum(run.times for run in task.plan.runs())} planned releases. "
             f"{who.format(honest=task.honest)} The server opened only sums of at least {task.threshold} of "
             f"{len(task.identities)} parties. Assumed: {trusted.format(colluding=task.colluding)}; the roster of "
-            f"identity keys is right; the schema is public; a record lies with one party; {ROWS_ASSUMED}. Every "
+            f"identity keys is right; the schema is public; a record lies with one party, and every "
+            f"party has one; {ROWS_ASSUMED}. In every party a cell that cannot be read as its column's kind counted as "
+            f"missing or unknown, and a record without a usable label as absent: neither made a party refuse. Every "
             f"attempt of a round was charged to every party's ledger ({self.failed} failed); the rounds were "
             f"answered by {', '.join(str(len(one)) for one in self.survivors)} parties."
             + "".join(f" {caution}" for caution in cautions(task.epsilon, task.delta, task.rows))
