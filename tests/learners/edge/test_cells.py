@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from ledgerwood.learners.data.cells import (
     numbers_of_text,
     texts_of,
 )
-from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header
+from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header, plain_columns
 from ledgerwood.learners.data.files import open_files, read_training
 from ledgerwood.learners.data.frames import raw_columns
 from ledgerwood.learners.schema import Schema
@@ -105,7 +106,7 @@ BYTES = st.lists(st.sampled_from([b"a", b"b", b",", b",", b'"', b'"', b"\n", b"\
 
 
 @given(BYTES.map(b"".join), st.sampled_from([1, 2, 5, 1 << 19]))
-@settings(max_examples=500)
+@settings(max_examples=400)
 def test_records_and_fields_are_those_of_the_standard_library(tmp_path_factory: Any, content: bytes, size: int) -> None:
     path = tmp_path_factory.getbasetemp() / "random.csv"
     path.write_bytes(content)
@@ -115,9 +116,75 @@ def test_records_and_fields_are_those_of_the_standard_library(tmp_path_factory: 
         for block in blocks(path, 0):
             texts = [texts_of(pa.chunked_array([Fields(block, 3).texts(j)])).tolist() for j in range(3)]
             found += list(zip(*texts, strict=True))
+            plain = plain_columns(block, list("abc"), list("abc"), ())
+            assert plain is None or [texts_of(plain[name]).tolist() for name in "abc"] == texts
     rows = [row for row in csv.reader(io.StringIO(content.decode("latin-1"), newline="")) if row]
     expected = [tuple((row + [""] * 3)[:3]) for row in rows]
     assert [tuple(_latin(cell) for cell in row) for row in found] == expected
+
+
+CELLS = NUMBERS.map(str.encode) | st.sampled_from(
+    [
+        b"",
+        b" ",
+        b"\t",
+        b" 1 ",
+        b"1\t",
+        b"nan",
+        b"NaN",
+        b"-inf",
+        b"NULL",
+        b"NA",
+        b"true",
+        b"x\0",
+        b"\xff",
+        b"#N/A",
+        b"\x0b1",
+        b"1\xa0",
+    ]
+)
+
+
+@given(
+    st.integers(1, 3).flatmap(lambda d: st.lists(st.lists(CELLS, min_size=d, max_size=d), min_size=1, max_size=6)),
+    st.sampled_from([b"\n", b"\r\n", b"\r", b"\n\n"]),
+    st.booleans(),
+)
+@settings(max_examples=400)
+def test_blocks_without_quotes_are_read_by_arrow_as_by_us(records: list[list[bytes]], end: bytes, last: bool) -> None:
+    content = end.join(b",".join(record) for record in records) + end * last
+    names = ["a", "b", "c"][: len(records[0])]
+    for block in _blocks_of(content):
+        fields = Fields(block, len(names))
+        for floats in (set(names), set(), {"b"}):
+            found = plain_columns(block, names, names[::-1], floats)
+            if found is None:
+                continue
+            assert found.column_names == names[::-1]
+            for i, name in enumerate(names):
+                if name in floats:
+                    np.testing.assert_array_equal(found[name].to_numpy(), fields.numbers(i))
+                else:
+                    expected = texts_of(pa.chunked_array([fields.texts(i)])).tolist()
+                    assert texts_of(found[name]).tolist() == expected
+
+
+def _blocks_of(content: bytes) -> list[Block]:
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        file.write(content)
+        file.flush()
+        return list(blocks(file.name, 0))
+
+
+def test_arrow_reads_what_most_files_hold() -> None:
+    [block] = _blocks_of(b"1,red\n2.5,\n,blue\n")
+    found = plain_columns(block, ["x", "c"], ["c", "x"], {"x"})
+    assert found is not None and found["c"].to_pylist() == ["red", None, "blue"]
+    np.testing.assert_array_equal(found["x"].to_numpy(), [1, 2.5, np.nan])
+    [quoted] = _blocks_of(b'1,"red"\n')
+    assert plain_columns(quoted, ["x", "c"], ["x"], {"x"}) is None
+    [ragged] = _blocks_of(b"1,red\n2\n")
+    assert plain_columns(ragged, ["x", "c"], ["x"], {"x"}) is None
 
 
 def _latin(cell: str | bytes | None) -> str:

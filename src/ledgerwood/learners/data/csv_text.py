@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,11 @@ from ledgerwood.learners.data.cells import numbers_of_text
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Block", "Fields", "blocks", "header"]
+__all__ = ["Block", "Fields", "blocks", "header", "plain_columns"]
 
 _BLOCK_BYTES = 1 << 19
 """Small enough for the columns of a block to be made from a processor's own cache: half the time of 16 MiB."""
+_QUOTE, _LF, _CR = 34, 10, 13
 _BOM = b"\xef\xbb\xbf"
 _NO_LIMIT = 2**62
 _POWERS = np.array([float(10**i) for i in range(23)])
@@ -71,8 +72,6 @@ def header(path: str | os.PathLike[str]) -> tuple[list[str], int]:
 
 def blocks(path: str | os.PathLike[str], start: int, stop: int | None = None) -> Iterator[Block]:
     """Yield the records of a file from one place to another, some megabytes at a time."""
-    from ledgerwood.learners.data._kernels import record_ends
-
     rest = b""
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size if stop is None else stop
@@ -81,10 +80,50 @@ def blocks(path: str | os.PathLike[str], start: int, stop: int | None = None) ->
             # A record longer than a block: what is read grows as fast as what is already there.
             rest += file.read(min(max(len(rest), _BLOCK_BYTES), end - start - len(rest)))
             data = np.frombuffer(rest, dtype=np.uint8)
-            records, used = record_ends(data, start + len(rest) >= end, _NO_LIMIT)
+            records, used = _complete(data, final=start + len(rest) >= end)
             if records:
                 yield Block(start, data[:used], records)
             start, rest = start + used, rest[used:]
+
+
+def _complete(data: NDArray[np.uint8], *, final: bool) -> tuple[int, int]:
+    """Return how many records are complete, and where the last of them ends."""
+    if np.any(data == _QUOTE) or np.any(data == _CR) or (final and data[-1] != _LF):
+        from ledgerwood.learners.data._kernels import record_ends
+
+        return record_ends(data, final, _NO_LIMIT)
+    ends = np.flatnonzero(data == _LF)  # every line is a record, but for those without any character
+    records = int(np.count_nonzero(np.diff(ends, prepend=-1) > 1))
+    return records, int(ends[-1]) + 1 if len(ends) else 0
+
+
+def plain_columns(
+    block: Block, names: Sequence[str], wanted: Sequence[str], numbers: Container[str]
+) -> pyarrow.Table | None:
+    """Return columns as Arrow's own reader gives them, in a quarter of the time; None where it is not sure to do.
+
+    It raises on what it does not take for a number, and on records with more or fewer fields; and it frames quotes by
+    rules of its own. Such blocks are left to :class:`Fields`, which gives the same columns for all others too.
+    """
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    if np.any(block.data == _QUOTE):
+        return None
+    types = {name: pyarrow.float64() if name in numbers else pyarrow.large_string() for name in wanted}
+    try:
+        table = arrow_csv.read_csv(
+            pyarrow.py_buffer(block.data),
+            arrow_csv.ReadOptions(use_threads=False, column_names=list(names)),
+            arrow_csv.ParseOptions(quote_char=False),
+            arrow_csv.ConvertOptions(
+                check_utf8=False, column_types=types, include_columns=list(wanted), null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )  # fmt: skip
+    except pyarrow.ArrowInvalid:
+        return None
+    return table if len(table) == block.records else None
 
 
 class Fields:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
-from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header
+from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header, plain_columns
 from ledgerwood.learners.schema import Schema
 from ledgerwood.learners.trees.threads import available_threads
 
@@ -107,6 +107,9 @@ def text_table(
     """Return columns of a block of CSV text as an Arrow table: texts as they are, or float64 for ``numbers``."""
     import pyarrow
 
+    plain = plain_columns(block, names, wanted, numbers)
+    if plain is not None:
+        return plain
     fields, places = Fields(block, len(names)), {name: i for i, name in enumerate(names)}
     return pyarrow.table({
         name: pyarrow.array(fields.numbers(places[name])) if name in numbers else fields.texts(places[name])
