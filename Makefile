@@ -16,7 +16,7 @@ demo: $(STAMP)  ## set up, then run the main job
 	$(BIN)/python -m ledgerwood.demo
 
 demo-opboost: $(STAMP)  ## three parties on this machine, with certificates made on the spot
-	$(BIN)/python -m ledgerwood.app.opboost demo
+	$(BIN)/python -m ledgerwood.app.cli.opboost demo
 
 demo-dask: $(STAMP)  ## a local cluster of processes loses a worker and gives the same model
 	$(BIN)/python -m ledgerwood.demo.dask

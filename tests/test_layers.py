@@ -26,7 +26,7 @@ COMMON = {"errors", "_version"}
 
 
 def part_of(module: str) -> str:
-    """``ledgerwood.accounting.costs`` lies in ``accounting``."""
+    """``ledgerwood.accounting.costs.guarantees`` lies in ``accounting``."""
     pieces = module.split(".")
     return pieces[1] if len(pieces) > 1 else ""
 
@@ -74,12 +74,12 @@ def test_imports_point_one_way() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("ledgerwood.accounting.costs", "from ledgerwood.mechanisms import base"),
-        ("ledgerwood.accounting.costs", "def f():\n    from ledgerwood import verification"),
+        ("ledgerwood.accounting.costs.guarantees", "from ledgerwood.mechanisms import base"),
+        ("ledgerwood.accounting.costs.guarantees", "def f():\n    from ledgerwood import verification"),
         ("ledgerwood.mechanisms.base", "import ledgerwood.learners.trees"),
         ("ledgerwood.mechanisms.base", "from ..verification import exact"),
-        ("ledgerwood.learners.trees", "from ledgerwood.app import cli"),
-        ("ledgerwood.verification.exact", "import ledgerwood.app"),
+        ("ledgerwood.learners.trees", "from ledgerwood.app.cli import main as cli"),
+        ("ledgerwood.verification.exact.distributions", "import ledgerwood.app"),
         ("ledgerwood.errors", "from ledgerwood.accounting import PureDP"),
         ("ledgerwood", "from ledgerwood import accounting"),
     ],
@@ -93,8 +93,8 @@ def test_an_import_in_the_wrong_direction_is_seen(module: str, source: str) -> N
     [
         ("ledgerwood.mechanisms.base", "from ledgerwood.accounting import PureDP"),
         ("ledgerwood.mechanisms.base", "from ..accounting.costs import PureDP"),
-        ("ledgerwood.accounting.costs", "from ledgerwood.errors import ParameterError\nimport numpy"),
-        ("ledgerwood.app.cli", "from ledgerwood.verification import audit"),
+        ("ledgerwood.accounting.costs.guarantees", "from ledgerwood.errors import ParameterError\nimport numpy"),
+        ("ledgerwood.app.cli.main", "from ledgerwood.verification import audit"),
     ],
 )
 def test_an_import_in_the_right_direction_is_allowed(module: str, source: str) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from terminal import ask
 
-from ledgerwood.app.cli import main
-from ledgerwood.app.opboost_config import read_table
+from ledgerwood.app.cli.main import main
+from ledgerwood.app.cli.opboost import read_table
 from ledgerwood.app.opboost_demo import make_tables, write_lender, write_party
 from ledgerwood.learners.vertical import OrderPreservingTransformer
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ledgerwood.datasets import load_adult
 from ledgerwood.learners.federated.coordinator import Federation
-from ledgerwood.learners.federated.deployment import Loopback, identities, write_parties
+from ledgerwood.learners.federated.flower import Loopback, identities, write_parties
 from ledgerwood.learners.federated.task import FederatedTask
 
 ROUNDS = 3

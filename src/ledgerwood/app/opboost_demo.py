@@ -59,7 +59,7 @@ DOMAINS = {
 
 def ledgerwood(*arguments: str) -> list[str]:
     """The command that runs ``ledgerwood opboost`` with this interpreter."""
-    return [sys.executable, "-m", "ledgerwood.app.opboost", *arguments]
+    return [sys.executable, "-m", "ledgerwood.app.cli.opboost", *arguments]
 
 
 def make_tables(rows: int, seed: int = 0) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _image(figure: Any, text: str) -> str:
 
 
 def _importances(model: Any) -> Any:
-    from ledgerwood.learners.explain import _figure
+    from ledgerwood.learners.trees.explain import _figure
 
     parts = model.feature_importances_
     order = np.argsort(parts)
@@ -147,7 +147,7 @@ def _importances(model: Any) -> Any:
 def _spending(model: Any) -> Any:
     """Epsilon of the first releases of the plan, at the plan's delta."""
     from ledgerwood.accounting import sequence
-    from ledgerwood.learners.explain import _figure
+    from ledgerwood.learners.trees.explain import _figure
 
     plan = model.plan_
     runs = [run.cost for run in plan.runs() for _ in range(run.times)]

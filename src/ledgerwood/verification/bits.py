@@ -22,8 +22,8 @@ from fractions import Fraction
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import OutOfBits, RandomSource, ReplaySource
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import Bounds, Number, hull, interval
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.intervals import Bounds, Number, hull, interval
 
 
 @dataclass(frozen=True, slots=True)

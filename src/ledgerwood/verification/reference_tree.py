@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification.enumerate import Choices, clamped_discrete_laplace
+from ledgerwood.verification.exact.enumeration import Choices, clamped_discrete_laplace
 
 Row: TypeAlias = tuple[int, int]
 Rows: TypeAlias = tuple[Row, ...]

@@ -3,7 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-_HOME = {"DaskEngine": "dask", "Partitions": "partitions"}
+_HOME = {
+    "DaskEngine": "dask",
+    "Partitions": "ledgerwood.learners.data.partitions",
+}
 
 __all__ = ["DaskEngine", "Partitions"]
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ledgerwood.mechanisms.local.laws import Floats
-from ledgerwood.mechanisms.local.ordered import OrderedMechanism
+from ledgerwood.mechanisms.local.base import OrderedMechanism
+from ledgerwood.mechanisms.local.distributions import Floats
 
 
 def split_survives(mechanism: OrderedMechanism, left: ArrayLike, right: ArrayLike) -> float:
