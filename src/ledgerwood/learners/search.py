@@ -39,7 +39,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood._rounding import format_up
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, Release
+from ledgerwood.accounting import RDP, Cost, Ledger, PureDP
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.accounting.costs.parallel import worst
 from ledgerwood.errors import ParameterError
@@ -51,7 +51,7 @@ from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, sco
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
 from ledgerwood.learners.training.public_metadata import checked_budget
-from ledgerwood.learners.training.statement import Line, PrivacyStatement, Receipt, warn_if_weak
+from ledgerwood.learners.training.statement import Line, PrivacyStatement, Receipt, search_plan, warn_if_weak
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 from ledgerwood.mechanisms.sampling.exact import Reader
 
@@ -82,11 +82,6 @@ def search_curve(run: Cost, gamma: float) -> RDP:
     values = curve + second + log / (ORDERS - 1)
     finite = np.isfinite(values)
     return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
-
-
-def search_plan(cost: Cost, epsilon: float, delta: float) -> Plan:
-    """Return the plan of a whole search: one release, of the best run."""
-    return Plan([Release("search", cost)], neighbours=str(cost.neighbours)).calibrate(epsilon, delta)
 
 
 @dataclass(frozen=True)

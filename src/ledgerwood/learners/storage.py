@@ -1,16 +1,22 @@
-"""MOVED: needs a docstring."""
+"""Models in files: which learners there are, and how to read what one of them saved."""
 
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ledgerwood import _files
+from ledgerwood._files import parse_json
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
-from ledgerwood.learners.training.codec import ENTRY_POINTS, MOST_BYTES, MOST_VALUES, _model
+from ledgerwood.learners.auto import estimators as _auto
+from ledgerwood.learners.linear import estimators as _linear
+from ledgerwood.learners.training.codec import MOST_BYTES, MOST_VALUES, model_of, registered
 from ledgerwood.learners.training.estimator import PrivateEstimator
+from ledgerwood.learners.trees import estimators as _trees
+
+__all__ = ["learners", "load"]
+
+_REGISTERED = (_auto, _linear, _trees)  # imported so that their estimators are known
 
 
 def learners() -> dict[str, type[PrivateEstimator]]:
@@ -19,22 +25,11 @@ def learners() -> dict[str, type[PrivateEstimator]]:
     >>> "PrivateBoostingClassifier" in learners()
     True
     """
-    import ledgerwood.learners as package
-
-    found: dict[str, type[PrivateEstimator]] = {}
-    for name in package.__all__:
-        kind = getattr(package, name)
-        if isinstance(kind, type) and issubclass(kind, PrivateEstimator):
-            found[name] = kind
-    for point in entry_points(group=ENTRY_POINTS):
-        kind = point.load()
+    found = registered()
+    for name, kind in found.items():
         if not (isinstance(kind, type) and issubclass(kind, PrivateEstimator)):
-            raise ParameterError(f"entry point {point.name!r}", "name a subclass of PrivateEstimator", point.value)
-        found.setdefault(point.name, kind)
+            raise ParameterError(f"entry point {name!r}", "name a subclass of PrivateEstimator", kind)
     return found
-
-
-# ---- reading
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -58,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise FormatError(f"the file has more than {MOST_VALUES} values")
     try:
-        return _model(_files.parse_json(data))
+        return model_of(parse_json(data))
     except FormatError:
         raise
     except (LedgerwoodError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:

@@ -7,7 +7,7 @@ import math
 
 from ledgerwood.accounting.accountant.certified import CERTIFIED, optimal_lower
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
-from ledgerwood.accounting.costs.base import Account, Cost
+from ledgerwood.accounting.costs.base import Account, Cost, Pricing, install_accountant
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
@@ -98,7 +98,7 @@ def _agreed(cost: Cost, delta_target: float, name: str, price: Price) -> Price:
     return Price(value, price.order)
 
 
-def account(cost: Cost, delta_target: float, *, lower_end: bool = True) -> Account:
+def account(cost: Cost, delta_target: float, lower_end: bool = True) -> Account:
     """Price a cost by every method at δ; without its lower end it takes half as long where that is computed."""
     name, price = _price_epsilon(cost, delta_target, None)
     table: dict[str, float | str] = {}
@@ -119,3 +119,6 @@ def account(cost: Cost, delta_target: float, *, lower_end: bool = True) -> Accou
         if found.value < price.value:  # two grids of one truth: every method is an upper bound, so the least holds
             name, price = other, found
     return Account(price.value, min(lower, price.value), delta_target, name, order, table)
+
+
+install_accountant(Pricing(epsilon, delta, account))

@@ -3,14 +3,14 @@
 A cost is an immutable value. ``a + b`` is sequential (adaptive) composition, ``k * a`` is k-fold composition,
 :func:`sequence` is a composition whose order of execution is fixed in advance, and
 :func:`ledgerwood.accounting.parallel` is parallel composition on disjoint records. How a cost is *priced* is the
-business of :mod:`ledgerwood.accounting.accountant.methods`.
+business of an accountant, which installs itself here (:func:`install_accountant`) so that costs need not know it.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
@@ -23,6 +23,23 @@ from ledgerwood.errors import NeighboursMismatch, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """The three questions that a cost passes on to the accountant."""
+
+    epsilon: Callable[[Cost, float, str | None], float]
+    delta: Callable[[Cost, float, str | None], float]
+    account: Callable[[Cost, float, bool], Account]
+
+
+_installed: list[Pricing] = []
+
+
+def install_accountant(pricing: Pricing) -> None:
+    """Let an accountant answer for every cost; the last one installed does."""
+    _installed.append(pricing)
 
 
 class Cost(ABC):
@@ -127,21 +144,15 @@ class Cost(ABC):
 
     def epsilon(self, delta: float, method: str | None = None) -> float:
         """An upper bound on ε at ``delta``; the smallest certified one when no method is named."""
-        from ledgerwood.accounting.accountant.methods import epsilon
-
-        return epsilon(self, _checks.delta_value(delta), method)
+        return _installed[-1].epsilon(self, _checks.delta_value(delta), method)
 
     def delta(self, epsilon: float, method: str | None = None) -> float:
         """An upper bound on δ at ``epsilon``; never 0 when the truth is positive."""
-        from ledgerwood.accounting.accountant.methods import delta
-
-        return delta(self, _checks.non_negative("epsilon", epsilon), method)
+        return _installed[-1].delta(self, _checks.non_negative("epsilon", epsilon), method)
 
     def account(self, delta: float, *, lower_end: bool = True) -> Account:
         """The price by every method, with the certified lower end unless that is not wanted."""
-        from ledgerwood.accounting.accountant.methods import account
-
-        return account(self, _checks.delta_value(delta), lower_end=lower_end)
+        return _installed[-1].account(self, _checks.delta_value(delta), lower_end)
 
 
 class Atom(Cost):

@@ -13,7 +13,6 @@ from ledgerwood.accounting.ledger.entries import KINDS, LedgerEntry
 from ledgerwood.accounting.ledger.filter_state import FilterState
 from ledgerwood.accounting.ledger.journal import Record
 from ledgerwood.accounting.ledger.plan_state import PlanState
-from ledgerwood.accounting.plan import serialization
 from ledgerwood.accounting.plan.plan import Plan
 from ledgerwood.errors import FormatError, ParameterError
 
@@ -44,8 +43,8 @@ def opening(
             raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
         if plan.epsilon is None or not plan.is_calibrated:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
-        written = serialization.to_dict(plan)  # what the ledger will follow: a cost function is not asked again
-        if not serialization.from_dict(written).is_within_target():
+        written = plan.to_dict()  # what the ledger will follow: a cost function is not asked again
+        if not Plan.from_dict(written).is_within_target():
             raise ParameterError("plan", f"cost at most the epsilon={plan.epsilon} that it states", plan)
         return {**start, "neighbours": str(plan.neighbours), "plan": written}
     if epsilon is None or delta is None:
@@ -81,7 +80,7 @@ def checked_opening(record: Record) -> Record:
 def state_for(header: Record) -> FilterState | PlanState:
     """Return empty books for an opening record."""
     if "plan" in header:
-        return PlanState(serialization.from_dict(header["plan"]))
+        return PlanState(Plan.from_dict(header["plan"]))
     rule = make_filter(
         header["filter"],
         header["epsilon"],

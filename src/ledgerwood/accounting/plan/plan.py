@@ -13,6 +13,7 @@ Tidy tables: rows of named values that print well and plot well, without a depen
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
+from ledgerwood._files import parse_json
 from ledgerwood.accounting.accountant.calibration import calibrate, recalibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
@@ -37,7 +39,8 @@ from ledgerwood.accounting.plan.releases import (
     relation_inside,
     small_scale_rho,
 )
-from ledgerwood.errors import CalibrationError, ParameterError
+from ledgerwood.accounting.plan.serialization import fields_from_dict, fields_to_dict
+from ledgerwood.errors import CalibrationError, FormatError, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.accountant.filters import Balance
@@ -293,18 +296,37 @@ class Plan:
 
     # ---- JSON
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values, which JSON holds exactly."""
+        return fields_to_dict(
+            self.items,
+            neighbours=str(self.neighbours),
+            reserve=self.reserve,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            reserve_mu=self.reserve_mu,
+        )
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Plan:
+        """Read what :meth:`to_dict` wrote."""
+        plan = cls(**fields_from_dict(data))
+        moving = plan.neighbours == "replace_one" and any(isinstance(item, InParallel) for item in plan.items)
+        if moving and plan.epsilon is not None and plan.is_calibrated and not plan.is_within_target():
+            raise FormatError(
+                f"the plan has parallel groups under replace-one and costs more than the epsilon={plan.epsilon} "
+                "it states; earlier versions left out the records that move between parts. Calibrate it again"
+            )
+        return plan
+
     def to_json(self) -> str:
         """Return the plan as JSON; :meth:`from_json` gives back an equal plan."""
-        from ledgerwood.accounting.plan import serialization
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
-        return serialization.to_json(self)
-
-    @staticmethod
-    def from_json(text: str) -> Plan:
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
         """Read what :meth:`to_json` wrote."""
-        from ledgerwood.accounting.plan import serialization
-
-        return serialization.from_json(text)
+        return cls.from_dict(parse_json(text))
 
     # ---- inside
 

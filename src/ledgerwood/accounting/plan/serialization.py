@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from ledgerwood import _files
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.plan.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import FormatError, ParameterError
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting.plan.plan import Plan
 
 FORMAT = "ledgerwood.plan"
 VERSION = 1
@@ -27,24 +22,13 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def to_dict(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain values."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "neighbours": str(plan.neighbours),
-        "reserve": plan.reserve,
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "reserve_mu": plan.reserve_mu,
-        "items": [_item_to_dict(item) for item in plan.items],
-    }
+def fields_to_dict(items: Iterable[Item], **fields: Any) -> dict[str, Any]:
+    """Return a plan's fields as plain values."""
+    return {"format": FORMAT, "version": VERSION, **fields, "items": [_item_to_dict(item) for item in items]}
 
 
-def from_dict(data: Any) -> Plan:
-    """Read what :func:`to_dict` wrote."""
-    from ledgerwood.accounting.plan.plan import Plan
-
+def fields_from_dict(data: Any) -> dict[str, Any]:
+    """Return the arguments of the plan that :func:`fields_to_dict` wrote; strict about what it does not know."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise FormatError(f"a plan must be a JSON object with the field 'format': {FORMAT!r}")
     version = data.get("version")
@@ -55,21 +39,7 @@ def from_dict(data: Any) -> Plan:
         raise FormatError(f"the field 'items' of a plan must be a list of at most {MOST_RELEASES} entries")
     items = [_item_from_dict(item) for item in fields["items"]]
     _check_size(items)
-    plan = Plan(
-        items,
-        neighbours=fields["neighbours"],
-        reserve=fields["reserve"],
-        epsilon=fields["epsilon"],
-        delta=fields["delta"],
-        reserve_mu=fields["reserve_mu"],
-    )
-    moving = plan.neighbours == "replace_one" and any(isinstance(item, InParallel) for item in plan.items)
-    if moving and plan.epsilon is not None and plan.is_calibrated and not plan.is_within_target():
-        raise FormatError(
-            f"the plan has parallel groups under replace-one and costs more than the epsilon={plan.epsilon} it states; "
-            "earlier versions left out the records that move between parts. Calibrate it again"
-        )
-    return plan
+    return {**{name: value for name, value in fields.items() if name not in ("format", "version")}, "items": items}
 
 
 def _check_size(items: list[Item]) -> None:
@@ -80,16 +50,6 @@ def _check_size(items: list[Item]) -> None:
         raise FormatError(f"a plan runs at most {MOST_RUNS} releases")
     if sum(times * len(members) for times, members in opened) > MOST_ROUNDS:
         raise FormatError(f"the rounds of a plan have at most {MOST_ROUNDS} entries")
-
-
-def to_json(plan: Plan) -> str:
-    """Return the plan as JSON text."""
-    return json.dumps(to_dict(plan), indent=2, allow_nan=False)
-
-
-def from_json(text: str) -> Plan:
-    """Read what :func:`to_json` wrote."""
-    return from_dict(_files.parse_json(text))
 
 
 def _item_to_dict(item: Item) -> dict[str, Any]:

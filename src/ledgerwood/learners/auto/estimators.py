@@ -31,12 +31,15 @@ from ledgerwood.learners.auto.planner import plan_of_choice
 from ledgerwood.learners.auto.rule import choice_of_learner
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.table import Table
+from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.estimators import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
 from ledgerwood.learners.linear.integer_rows import MAX_ROWS
+from ledgerwood.learners.training.codec import learner, require
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.learners.trees.estimators import PrivateBoostingClassifier, PrivateBoostingRegressor, TreeModelMixin
+from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.recipes import AutoChoice
 
 __all__ = ["PrivateClassifier", "PrivateRegressor", "probability"]
@@ -49,6 +52,17 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
     choice_: AutoChoice
     _linear: ClassVar[Any]
     _trees: ClassVar[Any]
+
+    def _check_stored(self) -> None:
+        super()._check_stored()
+        fitted = vars(self)
+        if (choice := fitted.get("choice_")) is not None:
+            require(isinstance(choice, AutoChoice), "choice_ is no choice")
+            require(choice.settings is not None or choice.linear is not None, "nothing was chosen")
+            require(choice.linear is None or "encoder_" in fitted, "encoder_ is missing")
+        if "settings_" in fitted and (choice is None or choice.linear is None):
+            require(isinstance(fitted.get("forest_"), Forest), "forest_ is missing")
+        require("weights_" not in fitted or isinstance(fitted.get("encoder_"), RowEncoder), "encoder_ is missing")
 
     def explain_choice(self, X: Any = None, y: Any = None) -> AutoChoice:
         """Return what was chosen and why: of the fitted model, or for the public facts of ``X`` and ``y``.
@@ -92,6 +106,7 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         return learner
 
 
+@learner
 class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
     """Differentially private classification without tuning: the model is chosen from public facts.
 
@@ -159,6 +174,7 @@ class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
         return np.asarray(self.fitted_learner().decision_function(X))
 
 
+@learner
 class PrivateRegressor(_AutoEstimator, PrivateRegressorBase):
     """Differentially private regression without tuning, of a number with public bounds.
 

@@ -1,9 +1,10 @@
-"""MOVED: needs a docstring."""
+"""What is public about a column: its name, its kind, its bounds or categories."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 Key: TypeAlias = str | int
 
@@ -34,3 +35,23 @@ class Column:
     def is_known(self) -> bool:
         """Whether its bounds or categories are known."""
         return (self.bounds if self.kind == "number" else self.categories) is not None
+
+
+class DeclaredColumns(Protocol):
+    """What is declared about the columns of a table; a :class:`~ledgerwood.learners.Schema` is one."""
+
+    @property
+    def bounds(self) -> Mapping[Key, tuple[float, float]] | None:
+        """Column to its bounds."""
+
+    @property
+    def categories(self) -> Mapping[Key, Any] | None:
+        """Column to its possible values."""
+
+    @property
+    def kinds(self) -> Mapping[Key, Kind] | None:
+        """Column to its kind, where neither bounds nor categories are declared."""
+
+    @property
+    def unit(self) -> Key | None:
+        """The column that names the privacy unit."""

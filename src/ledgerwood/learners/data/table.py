@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
-from ledgerwood.learners.data.columns import Column, Key, Kind
+from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind
 from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns, refuse_empty
-from ledgerwood.learners.data.labels import Labels, read_labels, read_target
-from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.threads import RowThreads
 
-__all__ = ["Columns", "Labels", "Table", "read_as", "read_columns", "read_labels", "read_table", "read_target"]
+__all__ = ["Columns", "Table", "read_as", "read_columns", "read_table"]
 
 _BLOCK_ROWS = 8192
 
@@ -45,6 +43,7 @@ class Table:
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"hours": [3.0], "colour": ["red"]})
+    >>> from ledgerwood.learners import Schema
     >>> table = read_table(frame, Schema(bounds={"hours": (0, 5)}, categories={"colour": ["green", "red"]}))
     >>> table.names, [cells.tolist() for cells in table.cells]
     (('hours', 'colour'), [[3.0], [1]])
@@ -102,9 +101,10 @@ class Columns:
         return Columns(self.columns, tuple(values[rows] for values in self.values), units, len(rows), numbers)
 
 
-def read_table(X: Any, schema: Schema) -> Table:
+def read_table(X: Any, schema: DeclaredColumns) -> Table:
     """Read a table all of whose columns are declared.
 
+    >>> from ledgerwood.learners import Schema
     >>> table = read_table([[1.0, float("nan")], [9.0, 0.5]], Schema(bounds={0: (0, 4), 1: (0, 1)}))
     >>> [cells.tolist() for cells in table.cells]
     [[1.0, 4.0], [nan, 0.5]]
@@ -112,7 +112,7 @@ def read_table(X: Any, schema: Schema) -> Table:
     return read_columns(X, schema).table()
 
 
-def read_columns(X: Any, schema: Schema) -> Columns:
+def read_columns(X: Any, schema: DeclaredColumns) -> Columns:
     """Read names, types and shapes, and each cell by what its column is declared to be. Raises on public facts only."""
     raw = raw_columns(X)
     refuse_empty(len(raw[0]), len(raw))
@@ -154,7 +154,7 @@ def read_as(X: Any, columns: Sequence[Column], *, any_type: bool = False) -> Tab
     return Columns(tuple(columns), values, None, len(raw[0])).table()
 
 
-def _check_names(names: Sequence[Key], schema: Schema) -> None:
+def _check_names(names: Sequence[Key], schema: DeclaredColumns) -> None:
     assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
     unit = [] if schema.unit is None else [schema.unit]
     declared: list[Key] = [*schema.bounds, *schema.categories, *schema.kinds, *unit]
@@ -172,7 +172,7 @@ def _check_names(names: Sequence[Key], schema: Schema) -> None:
 # ---- values
 
 
-def _kind(given: RawColumn, schema: Schema) -> Kind:
+def _kind(given: RawColumn, schema: DeclaredColumns) -> Kind:
     """Return what a column is: as declared, otherwise by its type."""
     assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
     name = given.name

@@ -16,7 +16,7 @@ again and again, because amounts and counts pile up near their lower bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
 from ledgerwood.learners.linear.loss import CELL_ONE, Ints
+from ledgerwood.learners.training.codec import require, stored
 
 if TYPE_CHECKING:
     from ledgerwood.learners.data.columns import Column
@@ -50,6 +51,18 @@ def bin_edges(low: float, high: float, bins: int) -> NDArray[np.float32]:
     return np.unique(np.array([*halved, *spaced], dtype=np.float32))
 
 
+def _check_encoder(encoder: RowEncoder, fitted: Mapping[str, Any]) -> None:
+    """Raise :class:`FormatError` unless encoder and weights fit each other and the model's columns."""
+    weights = fitted.get("weights_")
+    require(encoder.columns == fitted["columns_"], "the encoder has other columns")
+    require(isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.ndim == 2, "no weights")
+    assert isinstance(weights, np.ndarray)
+    classes = len(fitted.get("classes_", ()))
+    outputs = classes if classes > 2 else 1
+    require(weights.shape == (outputs, encoder.width) and np.isfinite(weights).all(), "weights of another width")
+
+
+@stored("Encoder", check=_check_encoder)
 @dataclass(frozen=True)
 class RowEncoder:
     """The public map from a table's columns to the columns of a linear model.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.learners.data.partitions import by_parts
 from ledgerwood.learners.linear.model import LinearModel, Shares
+from ledgerwood.learners.training.codec import learner
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class _Regressor(PrivateRegressorBase, LinearModel):
         return np.clip(low + (high - low) * (scores + 1) / 2, low, high)
 
 
+@learner
 class AdaSSPRegressor(_Regressor):
     """Private ridge regression from noisy sufficient statistics: X'X and X'y, each released once.
 
@@ -116,6 +118,7 @@ class _Boosted(LinearModel):
         _keep(self, locals())
 
 
+@learner
 class BoostedAdaSSPRegressor(_Boosted, _Regressor):
     """Private linear regression by boosting: X'X once, then residuals times rows in every round.
 
@@ -149,6 +152,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
     """
 
 
+@learner
 class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
     """Private linear classification by boosting (P4): X'X once, then gradients times rows in every round.
 

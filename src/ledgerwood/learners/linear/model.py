@@ -38,7 +38,7 @@ from ledgerwood.learners.linear.plan import (
     plan_linear,
 )
 from ledgerwood.learners.linear.sensitivity import RowBound
-from ledgerwood.learners.training.model_checks import _require
+from ledgerwood.learners.training.codec import require
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Plan
@@ -71,6 +71,11 @@ class LinearModel(PartitionedEstimator):
 
     weights_: NDArray[np.float64]
     encoder_: RowEncoder
+
+    def _check_stored(self) -> None:
+        super()._check_stored()
+        fitted = vars(self)
+        require("weights_" not in fitted or isinstance(fitted.get("encoder_"), RowEncoder), "encoder_ is missing")
 
     # ---- what PrivateEstimator asks
 
@@ -266,15 +271,3 @@ def to_sklearn(text: str) -> Any:
         model.coef_, model.intercept_, model.classes_ = slopes, constants, np.array(classes)
     model.n_features_in_ = width
     return model
-
-
-def _check_linear(fitted: dict[str, Any]) -> None:
-    from ledgerwood.learners.linear.encoding import RowEncoder
-
-    encoder, weights = fitted["encoder_"], fitted.get("weights_")
-    _require(isinstance(encoder, RowEncoder) and encoder.columns == fitted["columns_"], "the encoder has other columns")
-    _require(isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.ndim == 2, "no weights")
-    assert isinstance(weights, np.ndarray)
-    classes = len(fitted.get("classes_", ()))
-    outputs = classes if classes > 2 else 1
-    _require(weights.shape == (outputs, encoder.width) and np.isfinite(weights).all(), "weights of another width")

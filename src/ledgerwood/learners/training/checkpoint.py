@@ -38,6 +38,7 @@ from ledgerwood.accounting import Cost, Ledger
 from ledgerwood.accounting.ledger.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.privacy_unit import unit_names
+from ledgerwood.learners.training.codec import decode, encode, name_of
 from ledgerwood.mechanisms.keyed_randomness import KEY_BYTES, KeyedSource, RecordedSource, derived, fresh_key
 
 __all__ = ["Checkpoint", "digest_of", "fingerprint", "opened"]
@@ -88,14 +89,10 @@ class Checkpoint:
 
     def recall(self, number: int) -> tuple[Any] | None:
         """Return the stored result of a release, as a tuple of one; None if there is none."""
-        from ledgerwood.learners.training.codec import decode
-
         return (decode(self._results[number]["value"]),) if number < len(self._results) else None
 
     def store(self, number: int, result: Any, seal: str) -> Any:
         """Store a result, wait until it is on disk, and return it as a later process will read it."""
-        from ledgerwood.learners.training.codec import decode, encode
-
         assert number == self._stored, "releases are stored in their order"
         value = encode(result)
         with self._journal.locked():
@@ -183,8 +180,6 @@ def opened(
 def fingerprint(estimator: Any, facts: Any, plan: Any, ledger: Ledger | None) -> dict[str, str]:
     """Return digests of all public facts that a model depends on, by name."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _WHERE_ONLY}
-    from ledgerwood.learners.training.codec import name_of
-
     found = {
         "learner": name_of(estimator),
         "parameters": repr(sorted(parameters.items())),

@@ -1,7 +1,7 @@
 """Models as files of our own: a versioned JSON document that is read as data and never unpickled.
 
-A file may come from anybody. Reading one makes only values of a fixed list of types, through their constructors, with
-their fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order),
+A file may come from anybody. Reading one makes only values of registered types (:func:`stored`, :func:`learner`: each
+where it is defined, under the name that files use), through their constructors, with their fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order),
 because compiled kernels trust what they are given. The plan in the file is priced again: a file that states less
 than its plan costs is refused. What no reader can check is whether the numbers came from that plan. Memory and time go
 by the size of the file: numbers in it that ask for more (bins, runs of a plan) are bounded before they are used.
@@ -17,8 +17,10 @@ import math
 import os
 import types
 import typing
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,12 +28,6 @@ from ledgerwood.accounting import Plan
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
-from ledgerwood.learners.storage import learners
-from ledgerwood.learners.training.estimator import PrivateEstimator
-from ledgerwood.learners.training.statement import Line, MetadataItem, PrivacyStatement, Receipt
-from ledgerwood.learners.trees.aggregator import Edges, Structure, Tree
-from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.settings import TreeSettings
 
 FORMAT, VERSION = "ledgerwood.model", 1
 
@@ -50,25 +46,66 @@ _LEFT_OUT = {"callbacks", "random_state", "verbose"}
 _WHERE = {"engine"}  # where a model was trained is no part of it
 
 
-def _values() -> dict[str, type[Any]]:
-    """The types a file may name."""
-    from ledgerwood.learners.linear.encoding import RowEncoder
-    from ledgerwood.learners.trees.recipes import AutoChoice, Reason
+Kind = TypeVar("Kind", bound=type[Any])
+Check: TypeAlias = Callable[[Any, Mapping[str, Any]], None]
 
-    trees, statements = (Edges, Forest, TreeSettings, Structure, Tree), (MetadataItem, Line, PrivacyStatement, Receipt)
-    return {kind.__name__: kind for kind in (AutoChoice, Column, RowEncoder, Reason, *trees, *statements)}
+_STORED: dict[str, tuple[type[Any], Check | None]] = {"Column": (Column, None)}
+_LEARNERS: dict[str, type[Any]] = {}
+
+
+def stored(name: str, check: Check | None = None) -> Callable[[Kind], Kind]:
+    """Let files hold values of a dataclass, under this name.
+
+    ``check`` gets a value that was read and all fitted attributes of its model, and raises :class:`FormatError` if
+    they do not fit. This is the outermost decorator of a class: ``dataclass(slots=True)`` makes a new one.
+    """
+
+    def register(kind: Kind) -> Kind:
+        _STORED[name] = (kind, check)
+        return kind
+
+    return register
+
+
+def learner(kind: Kind) -> Kind:
+    """Let files hold models of an estimator, under its class name."""
+    _LEARNERS[kind.__name__] = kind
+    return kind
+
+
+def registered() -> dict[str, type[Any]]:
+    """Return the estimators that files may name: registered ones and entry points of installed packages."""
+    found = dict(_LEARNERS)
+    for point in entry_points(group=ENTRY_POINTS):
+        found.setdefault(point.name, point.load())
+    return found
+
+
+def require(holds: Any, what: str) -> None:
+    """Raise :class:`FormatError` unless something holds of a model that was read."""
+    if not holds:
+        raise FormatError(f"the model is broken: {what}")
+
+
+def check_values(fitted: Mapping[str, Any]) -> None:
+    """Check each fitted attribute whose type has a check."""
+    checks = dict(_STORED.values())
+    for value in fitted.values():
+        check = checks.get(type(value))
+        if check is not None:
+            check(value, fitted)
 
 
 # ---- writing
 
 
-def save(model: PrivateEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model; :func:`load` reads it. Released numbers and public facts only, as in the model."""
     text = json.dumps(_document(model), allow_nan=False, separators=(",", ":"))
     Path(path).write_text(text, encoding="utf-8")
 
 
-def _document(model: PrivateEstimator) -> dict[str, Any]:
+def _document(model: Any) -> dict[str, Any]:
     if not hasattr(model, "receipt_"):
         raise ParameterError("model", "be fitted before it is saved", type(model).__name__)
     name = name_of(model)
@@ -83,9 +120,9 @@ def _document(model: PrivateEstimator) -> dict[str, Any]:
     }
 
 
-def name_of(model: PrivateEstimator) -> str:
+def name_of(model: Any) -> str:
     """Return the name that a model's file gives its learner."""
-    name = next((name for name, kind in learners().items() if kind is type(model)), None)
+    name = next((name for name, kind in registered().items() if kind is type(model)), None)
     if name is None:
         raise ParameterError(
             "model", f"be a learner of this library or of the entry points {ENTRY_POINTS!r}", type(model).__name__
@@ -112,14 +149,15 @@ def encode(value: Any) -> Any:
             return {"$schema": json.loads(value.to_json())}
         case Plan():
             return {"$plan": json.loads(value.to_json())}
-        case PrivateEstimator():
-            return {"$model": _document(value)}
         case np.ndarray():
             return _encode_array(value)
     kind = type(value)
-    if dataclasses.is_dataclass(kind) and _values().get(kind.__name__) is kind:
+    if kind in registered().values():
+        return {"$model": _document(value)}
+    name = next((name for name, (known, _) in _STORED.items() if known is kind), None)
+    if name is not None:
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
-        return {"$value": [kind.__name__, fields]}
+        return {"$value": [name, fields]}
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
 
 
@@ -133,7 +171,7 @@ def _encode_array(array: Any) -> Any:
     return {"$array": base64.b64encode(array.tobytes()).decode("ascii"), "dtype": dtype, "shape": list(array.shape)}
 
 
-def _model(document: Any) -> PrivateEstimator:
+def model_of(document: Any) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"a model must be a JSON object with the field 'format': {FORMAT!r}")
     version = document.get("version")
@@ -141,7 +179,7 @@ def _model(document: Any) -> PrivateEstimator:
         raise FormatError(f"the model has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
     if document.keys() != {"format", "version", "learner", "parameters", "fitted"}:
         raise FormatError("a model has the fields format, version, learner, parameters and fitted")
-    kind = learners().get(document["learner"])
+    kind = registered().get(document["learner"])
     if kind is None:
         raise FormatError("the model's learner is not installed; its package must declare an entry point")
     parameters, fitted = document["parameters"], document["fitted"]
@@ -155,9 +193,7 @@ def _model(document: Any) -> PrivateEstimator:
         if not name.isidentifier() or name.startswith("_") or not name.endswith("_") or hasattr(kind, name):
             raise FormatError(f"{name[:40]!r} is no fitted attribute")
         setattr(model, name, decode(value))
-    from ledgerwood.learners.training.model_checks import check_model
-
-    check_model(model)
+    model._check_stored()
     return model
 
 
@@ -179,7 +215,7 @@ def decode(value: Any) -> Any:
         case {"$plan": dict(body), **rest} if not rest:
             return Plan.from_json(json.dumps(body))
         case {"$model": dict(body), **rest} if not rest:
-            return _model(body)
+            return model_of(body)
         case {"$array": str(data), "dtype": str(dtype), "shape": list(shape), **rest} if not rest:
             return _decode_array(data, dtype, shape)
         case {"$strings": list(texts), "shape": list(shape), **rest} if not rest:
@@ -214,7 +250,7 @@ def _decode_array(data: str, dtype: str, shape: list[Any]) -> Any:
 
 
 def _decode_value(name: str, fields: dict[str, Any]) -> Any:
-    kind = _values().get(name)
+    kind, _ = _STORED.get(name, (None, None))
     if kind is None:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
     if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:

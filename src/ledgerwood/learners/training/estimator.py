@@ -31,7 +31,9 @@ from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Columns, Table
 from ledgerwood.learners.training import discovery, sklearn_guard
 from ledgerwood.learners.training.checkpoint import Checkpoint, digest_of, fingerprint, opened
+from ledgerwood.learners.training.codec import save
 from ledgerwood.learners.training.discovery import whole_plan
+from ledgerwood.learners.training.model_checks import check_model
 from ledgerwood.learners.training.public_metadata import MAX_ROWS, PublicMetadata, check_rows, checked_budget
 from ledgerwood.learners.training.session import ReleaseSession, Stopped, with_progress_bar
 from ledgerwood.learners.training.statement import PrivacyStatement, Receipt, statement_for, warn_if_weak
@@ -207,9 +209,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as JSON that :func:`ledgerwood.learners.load` reads; nothing is ever unpickled."""
-        from ledgerwood.learners.training.codec import save
-
         save(self, path)
+
+    def _check_stored(self) -> None:
+        """Raise :class:`FormatError` if this model, read from a file, breaks its own rules."""
+        check_model(self)
 
     # ---- inside
 

@@ -9,15 +9,10 @@ import numpy as np
 
 from ledgerwood.accounting import Plan
 from ledgerwood.accounting.costs import serialization
-from ledgerwood.errors import FormatError
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column
 from ledgerwood.learners.data.schema import is_atom
-from ledgerwood.learners.linear.model import _check_linear
-from ledgerwood.learners.search import search_plan
-from ledgerwood.learners.training.estimator import PrivateEstimator
-from ledgerwood.learners.training.statement import PrivacyStatement, Receipt
-from ledgerwood.learners.trees.forest import Forest, _check_forest
-from ledgerwood.learners.trees.recipes import AutoChoice
+from ledgerwood.learners.training.codec import check_values, require
+from ledgerwood.learners.training.statement import PrivacyStatement, Receipt, search_plan
 
 MOST_COSTS, MOST_NUMBERS, MOST_RUNS = 64, 10_000, 10**6
 """What a model's plan may have: costs, which take up to seconds each to price, numbers in them, and runs."""
@@ -26,19 +21,19 @@ LARGEST_SENSITIVITY, LARGEST_SAMPLED_LOSS = 10_000, 30.0
 """Discrete noise is priced step by step of its sensitivity, a sampled release on a grid that grows with its loss."""
 
 
-def check_model(model: PrivateEstimator) -> None:
+def check_model(model: Any) -> None:
     """Raise :class:`FormatError` if a fitted model breaks its own rules."""
     fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
     for name, kind in (("plan_", Plan), ("statement_", PrivacyStatement), ("receipt_", Receipt), ("columns_", tuple)):
-        _require(isinstance(fitted.get(name), kind), f"{name} is missing")
+        require(isinstance(fitted.get(name), kind), f"{name} is missing")
     columns = fitted["columns_"]
-    _require(bool(columns) and all(isinstance(column, Column) for column in columns), "columns_ holds no columns")
+    require(bool(columns) and all(isinstance(column, Column) for column in columns), "columns_ holds no columns")
     for column in columns:
         _check_column(column)
-    _require(fitted.get("n_features_in_") == len(columns), "the number of features is not that of the columns")
+    require(fitted.get("n_features_in_") == len(columns), "the number of features is not that of the columns")
     names = fitted.get("feature_names_in_")
     if names is not None:
-        _require(
+        require(
             isinstance(names, np.ndarray) and names.shape == (len(columns),), "feature_names_in_ has another length"
         )
         model.feature_names_in_ = names.astype(object)
@@ -47,76 +42,52 @@ def check_model(model: PrivateEstimator) -> None:
     _check_guarantee(fitted["statement_"], fitted["plan_"], fitted["receipt_"])
     if model._task == "classification":
         classes = fitted.get("classes_")
-        _require(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) > 0, "classes_ is no vector")
+        require(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) > 0, "classes_ is no vector")
     else:
         bounds = fitted.get("target_bounds_")
-        _require(isinstance(bounds, tuple) and len(bounds) == 2, "target_bounds_ is no pair")
-        _require(
-            all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is no pair"
-        )
+        require(isinstance(bounds, tuple) and len(bounds) == 2, "target_bounds_ is no pair")
+        require(all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is no pair")
         assert isinstance(bounds, tuple)
-        _require(bounds[0] < bounds[1], "target_bounds_ is no pair")
-    _check_parts(fitted)
-    for value in fitted.values():
-        if isinstance(value, Forest):
-            _check_forest(value, columns, len(fitted.get("classes_", ())))
-    if "encoder_" in fitted:
-        _check_linear(fitted)
-
-
-def _check_parts(fitted: dict[str, Any]) -> None:
-    """Trees have a forest and a linear model an encoder; a front door has what it chose, the linear part first."""
-    choice = fitted.get("choice_")
-    if choice is not None:
-        _require(isinstance(choice, AutoChoice), "choice_ is no choice")
-        _require(choice.settings is not None or choice.linear is not None, "nothing was chosen")
-        _require(choice.linear is None or "encoder_" in fitted, "encoder_ is missing")
-    if "settings_" in fitted and (choice is None or choice.linear is None):
-        _require(isinstance(fitted.get("forest_"), Forest), "forest_ is missing")
-    _require("weights_" not in fitted or "encoder_" in fitted, "encoder_ is missing")
-
-
-def _require(holds: Any, what: str) -> None:
-    if not holds:
-        raise FormatError(f"the model is broken: {what}")
+        require(bounds[0] < bounds[1], "target_bounds_ is no pair")
+    check_values(fitted)
 
 
 def _check_column(column: Column) -> None:
     if column.kind == "number":
         low, high = column.bounds or (1.0, 0.0)
-        _require(math.isfinite(low) and math.isfinite(high) and low <= high, "a column has no bounds")
-        _require(column.categories is None, "a column of numbers has categories")
+        require(math.isfinite(low) and math.isfinite(high) and low <= high, "a column has no bounds")
+        require(column.categories is None, "a column of numbers has categories")
     else:
-        _require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
-        _require(all(map(is_atom, column.categories or ())), "a category is no string or number")
-        _require(column.bounds is None, "a column of categories has bounds")
+        require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
+        require(all(map(is_atom, column.categories or ())), "a category is no string or number")
+        require(column.bounds is None, "a column of categories has bounds")
 
 
 def _check_guarantee(statement: PrivacyStatement, plan: Plan, receipt: Receipt) -> None:
-    _require(plan.is_calibrated and plan.epsilon is not None and plan.delta is not None, "its plan has no noise")
-    _require(statement.receipt == receipt, "the statement is about other releases")
+    require(plan.is_calibrated and plan.epsilon is not None and plan.delta is not None, "its plan has no noise")
+    require(statement.receipt == receipt, "the statement is about other releases")
     _check_price(plan)
-    _require(plan.is_within_target(), "its plan costs more than it states")
+    require(plan.is_within_target(), "its plan costs more than it states")
     assert plan.epsilon is not None and plan.delta is not None
-    _require(statement.epsilon >= plan.epsilon, "the statement says less than the plan costs")
-    _require(statement.delta >= plan.delta, "the statement says less than the plan costs")
+    require(statement.epsilon >= plan.epsilon, "the statement says less than the plan costs")
+    require(statement.delta >= plan.delta, "the statement says less than the plan costs")
     planned: dict[str, int] = {}
     for run in plan.runs():
         planned[run.label] = planned.get(run.label, 0) + run.times
     counted = receipt.counts()
-    _require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
+    require(all(n <= planned.get(label, 0) for label, n in counted.items()), "more was released than planned")
 
 
 def _plan_of_search(statement: PrivacyStatement) -> Plan:
     """Return the plan of a whole search; older files hold that of its best run in its place."""
-    _require(len(statement.receipt) == 1, "a search is one release")
+    require(len(statement.receipt) == 1, "a search is one release")
     cost = serialization.from_dict(statement.receipt.lines[0].cost)
     return search_plan(cost, statement.epsilon, statement.delta)
 
 
 def _check_price(plan: Plan) -> None:
     """Refuse a plan that would take more time or memory to price than any learner's."""
-    _require(sum(run.times for run in plan.runs()) <= MOST_RUNS, f"its plan has more than {MOST_RUNS} runs")
+    require(sum(run.times for run in plan.runs()) <= MOST_RUNS, f"its plan has more than {MOST_RUNS} runs")
     waiting: list[Any] = [serialization.to_dict(release.priced(plan.neighbours)) for release in plan.releases()]
     costs = numbers = 0
     while waiting:
@@ -124,12 +95,12 @@ def _check_price(plan: Plan) -> None:
         numbers += 1
         if isinstance(value, dict):
             costs += 1
-            _require(_is_priced_quickly(value), "a release of its plan has next to no noise")
+            require(_is_priced_quickly(value), "a release of its plan has next to no noise")
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
-    _require(costs <= MOST_COSTS, f"its plan has more than {MOST_COSTS} costs")
-    _require(numbers <= MOST_NUMBERS, f"its plan has more than {MOST_NUMBERS} numbers")
+    require(costs <= MOST_COSTS, f"its plan has more than {MOST_COSTS} costs")
+    require(numbers <= MOST_NUMBERS, f"its plan has more than {MOST_NUMBERS} numbers")
 
 
 def _is_priced_quickly(cost: dict[str, Any]) -> bool:

@@ -16,13 +16,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ledgerwood._rounding import format_up
-from ledgerwood.accounting import Ledger, Plan
+from ledgerwood.accounting import Ledger, Plan, Release
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs import serialization
+from ledgerwood.accounting.costs.base import Cost
 from ledgerwood.errors import WeakGuarantee
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.training import discovery
+from ledgerwood.learners.training.codec import stored
 from ledgerwood.learners.training.public_metadata import PublicMetadata, delta_of
 
 __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
@@ -34,6 +36,7 @@ ROWS_ASSUMED = (
 )
 
 
+@stored("Line")
 @dataclass(frozen=True)
 class Line:
     """One release: its label, what it cost (as plain values), and whether its noise was private."""
@@ -43,6 +46,7 @@ class Line:
     private: bool
 
 
+@stored("Receipt")
 @dataclass(frozen=True)
 class Receipt:
     """A frozen copy of a journal: it pickles, and spends nothing.
@@ -85,6 +89,7 @@ class Receipt:
         return [asdict(line) for line in self.lines]
 
 
+@stored("Fact")
 @dataclass(frozen=True)
 class MetadataItem:
     """A fact the guarantee rests on, and where it comes from."""
@@ -94,6 +99,7 @@ class MetadataItem:
     source: str
 
 
+@stored("PrivacyStatement")
 @dataclass(frozen=True)
 class PrivacyStatement:
     """The guarantee of one fitted model. ``str()`` is the full text, :meth:`to_dict` the record of every release.
@@ -412,3 +418,8 @@ def warn_if_weak(epsilon: float, delta: float, rows: int) -> None:
     found = cautions(epsilon, delta, rows)
     if found:
         warnings.warn(" ".join(found), WeakGuarantee, stacklevel=4)
+
+
+def search_plan(cost: Cost, epsilon: float, delta: float) -> Plan:
+    """Return the plan of a whole search: one release, of the best run."""
+    return Plan([Release("search", cost)], neighbours=str(cost.neighbours)).calibrate(epsilon, delta)

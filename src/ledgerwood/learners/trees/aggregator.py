@@ -38,6 +38,8 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.training.codec import stored
+
 __all__ = [
     "EXP_ONE_BITS",
     "GRADIENT_BITS",
@@ -92,6 +94,7 @@ def exp_table() -> NDArray[np.int64]:
     return table
 
 
+@stored("Edges")
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges:
     """How cells become codes, from public facts or released numbers.
@@ -178,6 +181,7 @@ class Sample:
     round: int
 
 
+@stored("Structure")
 @dataclass(frozen=True, slots=True, eq=False)
 class Structure:
     """The splits of one tree.
@@ -201,6 +205,7 @@ PartialTree: TypeAlias = Structure
 """A tree whose first ``depth`` levels are decided; a histogram is asked at its ``2**depth`` open nodes."""
 
 
+@stored("Tree")
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
     """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16.

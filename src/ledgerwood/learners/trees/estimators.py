@@ -20,10 +20,12 @@ from ledgerwood.learners.data.partitions import by_parts
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.partitioned import PartitionedEstimator, PartitionedTable
+from ledgerwood.learners.training.codec import learner, require
 from ledgerwood.learners.training.discovery import Unknown
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.trees import explain, xgboost_json
 from ledgerwood.learners.trees.aggregator import Aggregator
 from ledgerwood.learners.trees.binning import domain_of, integer_labels
 from ledgerwood.learners.trees.boosting import boost
@@ -41,6 +43,8 @@ class TreeModelMixin:
 
     Everything is made of released numbers and public facts.
     """
+
+    makes_trees = True
 
     def __init__(
         self,
@@ -68,39 +72,27 @@ class TreeModelMixin:
         """The part of each feature in the variance of the score (:mod:`ledgerwood.learners.trees.explain`)."""
         if "forest_" not in vars(self) or "encoder_" in vars(self):  # AttributeError: hasattr must say no
             raise AttributeError(f"this {type(self).__name__} is not fitted yet, or is not made of trees alone")
-        from ledgerwood.learners.trees.explain import importances
-
-        return importances(self)
+        return explain.importances(self)
 
     def rules(self, *, trees: int = 3, digits: int = 3) -> str:
         """Return the first trees as text."""
-        from ledgerwood.learners.trees.explain import rules
-
-        return rules(self, trees=trees, digits=digits)
+        return explain.rules(self, trees=trees, digits=digits)
 
     def plot_tree(self, tree: int = 0, *, output: int = 0) -> Any:
         """Draw one tree; returns a matplotlib figure."""
-        from ledgerwood.learners.trees.explain import plot_tree
-
-        return plot_tree(self, tree, output=output)
+        return explain.plot_tree(self, tree, output=output)
 
     def plot_shapes(self, *, features: int = 6, output: int = 0, interactions: str = "refuse") -> Any:
         """Draw the shapes of single-feature trees with noise bands; returns a matplotlib figure."""
-        from ledgerwood.learners.trees.explain import plot_shapes
-
-        return plot_shapes(self, features=features, output=output, interactions=interactions)
+        return explain.plot_shapes(self, features=features, output=output, interactions=interactions)
 
     def to_xgboost(self, path: str | os.PathLike[str]) -> None:
         """Write the model as XGBoost JSON; feed ``xgboost.Booster(model_file=path)`` with :meth:`encode`'s matrix."""
-        from ledgerwood.learners.trees.xgboost_json import to_xgboost
-
-        to_xgboost(self, path)
+        xgboost_json.to_xgboost(self, path)
 
     def encode(self, X: Any) -> NDArray[np.float32]:
         """Return X as the exported model reads it: clipped numbers, codes of categories, nan for missing."""
-        from ledgerwood.learners.trees.xgboost_json import encoded
-
-        return encoded(self, X)
+        return xgboost_json.encoded(self, X)
 
 
 _COMPONENTS = (
@@ -188,6 +180,10 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         self.interaction_order = interaction_order
         self.interaction_depth = interaction_depth
         self.engine = engine
+
+    def _check_stored(self) -> None:
+        super()._check_stored()
+        require("settings_" not in vars(self) or isinstance(vars(self).get("forest_"), Forest), "forest_ is missing")
 
     # ---- plan
 
@@ -279,6 +275,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         return {**fixed, "forest_": forest}
 
 
+@learner
 class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     """Differentially private boosted trees for two or more classes.
 
@@ -341,6 +338,7 @@ accounting, shrink, interactions, interaction_order, interaction_depth
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
+@learner
 class PrivateBoostingRegressor(_PrivateBoosting, PrivateRegressorBase):
     """Differentially private boosted trees for a number with public bounds.
 

@@ -7,7 +7,7 @@ Scores of new records by a forest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.threads import RowThreads
-from ledgerwood.learners.training.model_checks import _require
+from ledgerwood.learners.training.codec import require, stored
 from ledgerwood.learners.trees.aggregator import MAX_CODES, SCORE_BITS, Edges, Structure, Tree
-from ledgerwood.learners.trees.estimators import TreeModelMixin
 from ledgerwood.learners.trees.local_aggregator import code_columns, plain_column, route_arrays
 from ledgerwood.learners.trees.loss import LossName
 from ledgerwood.learners.trees.routing import Routes, column_trees, routes
@@ -104,6 +103,20 @@ class _Phase:
             self.groups.append((routes([tree.structure for tree in group], edges.counts), weights))
 
 
+def _check_forest(forest: Forest, fitted: Mapping[str, Any]) -> None:
+    """Raise :class:`FormatError` unless the forest fits its model; compiled kernels trust it."""
+    columns, classes = fitted["columns_"], len(fitted.get("classes_", ()))
+    outputs = classes if classes > 2 else 1
+    require(forest.n_outputs == outputs, "the trees have another number of outputs")
+    require(len(forest.phase) == len(forest.trees), "trees and their edges do not match")
+    require(all(0 <= phase < len(forest.edges) for phase in forest.phase), "a tree has no edges")
+    for edges in forest.edges:
+        _check_edges(edges, columns)
+    for tree, phase in zip(forest.trees, forest.phase, strict=True):
+        _check_tree(tree, forest.edges[phase], outputs)
+
+
+@stored("Forest", check=_check_forest)
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
     """Trees in the order in which they were added.
@@ -198,7 +211,7 @@ def forest_scores(forest: Forest, columns: Sequence[NDArray[Any]]) -> NDArray[np
 
 def forest_of(model: Any) -> Forest:
     """Return the trees of a fitted model that consists of trees alone."""
-    if isinstance(model, TreeModelMixin):
+    if getattr(model, "makes_trees", False):
         check_is_fitted(model, "receipt_")
     forest = getattr(model, "forest_", None)
     if not isinstance(forest, Forest) or hasattr(model, "encoder_"):
@@ -210,37 +223,26 @@ def forest_of(model: Any) -> Forest:
     return forest
 
 
-def _check_forest(forest: Forest, columns: tuple[Column, ...], classes: int) -> None:
-    outputs = classes if classes > 2 else 1
-    _require(forest.n_outputs == outputs, "the trees have another number of outputs")
-    _require(len(forest.phase) == len(forest.trees), "trees and their edges do not match")
-    _require(all(0 <= phase < len(forest.edges) for phase in forest.phase), "a tree has no edges")
-    for edges in forest.edges:
-        _check_edges(edges, columns)
-    for tree, phase in zip(forest.trees, forest.phase, strict=True):
-        _check_tree(tree, forest.edges[phase], outputs)
-
-
 def _check_edges(edges: Edges, columns: tuple[Column, ...]) -> None:
-    _require(len(edges.cuts) == len(edges.categories) == len(columns), "edges of other columns")
+    require(len(edges.cuts) == len(edges.categories) == len(columns), "edges of other columns")
     for cuts, count, column in zip(edges.cuts, edges.categories, columns, strict=True):
-        _require(cuts.dtype == np.float32 and cuts.ndim == 1, "edges are not float32")
-        _require(np.isfinite(cuts).all() and (np.diff(cuts) > 0).all(), "edges are not in order")
+        require(cuts.dtype == np.float32 and cuts.ndim == 1, "edges are not float32")
+        require(np.isfinite(cuts).all() and (np.diff(cuts) > 0).all(), "edges are not in order")
         expected = len(column.categories or ()) if column.kind == "category" else 0
-        _require(count == expected and (count == 0 or len(cuts) == 0), "edges of other categories")
-    _require(all(edges.codes(feature) <= MAX_CODES for feature in range(len(columns))), "too many bins")
+        require(count == expected and (count == 0 or len(cuts) == 0), "edges of other categories")
+    require(all(edges.codes(feature) <= MAX_CODES for feature in range(len(columns))), "too many bins")
 
 
 def _check_tree(tree: Tree, edges: Edges, outputs: int) -> None:
     structure = tree.structure
-    _require(1 <= structure.depth <= MAX_DEPTH, "a tree is too deep")
+    require(1 <= structure.depth <= MAX_DEPTH, "a tree is too deep")
     inner, leaves = (1 << structure.depth) - 1, 1 << structure.depth
-    _require(structure.feature.dtype == np.int32 and structure.feature.shape == (inner,), "splits have a wrong form")
-    _require(((structure.feature >= 0) & (structure.feature < edges.n_features)).all(), "a split has no feature")
-    _require(structure.left.dtype == np.uint8 and structure.left.shape == (inner, 256), "splits have a wrong form")
-    _require((structure.left <= 1).all(), "splits have a wrong form")
-    _require(tree.weights.dtype == np.int32 and tree.weights.shape == (outputs, leaves), "weights have a wrong form")
+    require(structure.feature.dtype == np.int32 and structure.feature.shape == (inner,), "splits have a wrong form")
+    require(((structure.feature >= 0) & (structure.feature < edges.n_features)).all(), "a split has no feature")
+    require(structure.left.dtype == np.uint8 and structure.left.shape == (inner, 256), "splits have a wrong form")
+    require((structure.left <= 1).all(), "splits have a wrong form")
+    require(tree.weights.dtype == np.int32 and tree.weights.shape == (outputs, leaves), "weights have a wrong form")
     for extra in (tree.mass, tree.noise):
         if extra is not None:
-            _require(extra.dtype == np.float32 and extra.shape == (outputs, leaves), "leaves have a wrong form")
-            _require(np.isfinite(extra).all(), "leaves have a wrong form")
+            require(extra.dtype == np.float32 and extra.shape == (outputs, leaves), "leaves have a wrong form")
+            require(np.isfinite(extra).all(), "leaves have a wrong form")

@@ -14,6 +14,7 @@ from typing import Any
 from ledgerwood.accounting.curves import gaussian
 from ledgerwood.accounting.curves.numerics import boundary
 from ledgerwood.errors import ParameterError, did_you_mean
+from ledgerwood.learners.training.codec import stored
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.trees.loss import LossName
 from ledgerwood.learners.trees.settings import TreeSettings
@@ -135,6 +136,7 @@ FEW_FEATURES = 4
 """Up to so many features every tree is a grid of several: it sees what no linear model can."""
 
 
+@stored("Reason")
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One setting, its value, and why."""
@@ -144,6 +146,7 @@ class Reason:
     why: str
 
 
+@stored("Choice")
 @dataclass(frozen=True, slots=True)
 class AutoChoice:
     """Settings and the reasons for them; prints as a text.

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.training.codec import stored
 from ledgerwood.learners.trees.loss import LossName, TreeLoss, make_loss
 
 __all__ = ["CHOICES", "MAX_DEPTH", "TreeSettings"]
@@ -34,6 +35,7 @@ LARGEST_SCORE = 8192
 """Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
 
+@stored("Settings")
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
     """Every choice of a training, from public facts alone.
