@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.opboost.accuracy import EPSILONS
+from benchmarks.opboost.split_survival import printed_beta, split_survives
 from benchmarks.opboost.tables import Table
 from ledgerwood.learners.vertical import OrderPreservingTransformer
-from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,

@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.reference_tree import ReferenceTree, add_remove_pairs
+from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.bits import law_of_sampler, sampler_pair
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.enumeration import (
     DiscreteDistribution,
@@ -20,7 +21,6 @@ from ledgerwood.verification.exact.enumeration import (
     pair_of,
     verify_domain,
 )
-from ledgerwood.verification.reference_tree import ReferenceTree, add_remove_pairs
 
 HALF = Fraction(1, 2)
 EIGHT_ROWS = [(b, y) for b in range(4) for y in (-1, 1)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, PureDP
 from ledgerwood.mechanisms import (
@@ -15,7 +16,6 @@ from ledgerwood.mechanisms import (
     NoisyMaxMechanism,
     PermuteAndFlipMechanism,
 )
-from ledgerwood.verification.bits import law_of_sampler, sampler_pair
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.distributions import Pair

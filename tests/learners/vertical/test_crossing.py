@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.opboost.split_survival import printed_beta, split_survives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
 from ledgerwood.mechanisms.local import AdjMap, Domain, GeneralizedRandomizedResponse, GlobalMap
 
 MECHANISMS = (

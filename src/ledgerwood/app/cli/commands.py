@@ -1,7 +1,4 @@
-"""Every command, put together.
-
-``serve``: the planner page.
-"""
+"""Every command put together, and ``serve``, which shows the planner page."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ledgerwood._version import __version__
-from ledgerwood.app.cli import audit, budget, commands, opboost, plan, price, schema, train
+from ledgerwood.app.cli import audit, budget, opboost, plan, price, schema, train
 from ledgerwood.app.cli.options import App, Json, examples
 from ledgerwood.app.output import CommandOutput
 from ledgerwood.errors import MissingDependency, ParameterError
@@ -33,8 +30,12 @@ def build() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (plan, price, schema, train, budget, audit, commands):
+    for module in (plan, price, schema, train, budget, audit):
         module.register(app)
+    app.command(
+        short_help="The planner page in a browser.",
+        epilog=examples("ledgerwood serve", "ledgerwood serve --port 8080 --open"),
+    )(serve)
     app.add_typer(opboost.app, name="opboost")
     return app
 
@@ -43,14 +44,6 @@ def _version(wanted: bool) -> None:
     if wanted:
         print(__version__)
         raise typer.Exit
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        short_help="The planner page in a browser.",
-        epilog=examples("ledgerwood serve", "ledgerwood serve --port 8080 --open"),
-    )(serve)
 
 
 def serve(

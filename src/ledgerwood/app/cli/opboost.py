@@ -44,7 +44,6 @@ from __future__ import annotations
 import logging
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import tomllib
@@ -62,7 +61,7 @@ from ledgerwood.errors import FormatError, ParameterError
 app = App(
     short_help="Train across parties with different columns.",
     help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
-    epilog=examples("ledgerwood opboost demo --rows 2000 --json"),
+    epilog=examples("ledgerwood opboost certificates parties bank shop lender"),
     no_args_is_help=True,
 )
 
@@ -167,35 +166,9 @@ def certificates(
     answer.say(f"wrote {', '.join(parties)} to {folder}; the authority's own key was not kept").print(as_json=json)
 
 
-@app.command(epilog=examples("ledgerwood opboost demo --rows 2000 --json"))
-def demo(
-    rows: Annotated[int, typer.Option(help="Records to make up.")] = 20_000,
-    folder: Annotated[Path | None, typer.Option(help="Where to work; a temporary folder unless given.")] = None,
-    json: Json = False,
-) -> None:
-    """Two feature parties and one label party as processes on this machine, with certificates made on the spot."""
-    from ledgerwood.app.opboost_demo import run
-    from ledgerwood.learners.vertical import Authority
-
-    Authority("opboost")  # fails at once, not in a process of a party, if a package is missing
-    if rows < 2:
-        raise ParameterError("rows", "be at least 2", rows)
-    try:
-        found = run(rows, folder, told=sys.stderr if json else sys.stdout)
-    except subprocess.CalledProcessError as error:
-        raise FormatError(f"{' '.join(error.cmd[3:])} ended with exit code {error.returncode}: see above") from None
-    if json:
-        CommandOutput(found).print(as_json=True)
-
-
 def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s", force=True)
 
-
-if __name__ == "__main__":
-    from ledgerwood.app.cli.main import main
-
-    main(["opboost", *sys.argv[1:]])
 
 _TRANSFORMER = frozenset({
     "method", "epsilon", "split", "columns_per_record", "theta", "alpha", "levels", "sampler", "missing",

@@ -1,7 +1,8 @@
-"""The demonstration of ``ledgerwood opboost``: a bank, a shop, and a lender who knows who paid back."""
+"""``make demo-opboost``: a bank, a shop, and a lender who knows who paid back, as three processes with certificates."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import subprocess
 import sys
@@ -59,7 +60,7 @@ DOMAINS = {
 
 def ledgerwood(*arguments: str) -> list[str]:
     """The command that runs ``ledgerwood opboost`` with this interpreter."""
-    return [sys.executable, "-m", "ledgerwood.app.cli.opboost", *arguments]
+    return [sys.executable, "-m", "ledgerwood", "opboost", *arguments]
 
 
 def make_tables(rows: int, seed: int = 0) -> dict[str, Any]:
@@ -158,3 +159,16 @@ def _report(state: Path, fresh: dict[str, Any], told: TextIO) -> dict[str, Any]:
     for name, statement in promised.items():
         print(f"what {name} promised its customers:\n{statement}", file=told)
     return {"accuracy": accuracy, "largest_class": largest, "statements": promised}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the demonstration from the command line."""
+    parser = argparse.ArgumentParser(prog="opboost.py", description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000, help="records to make up, at least 2")
+    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder unless given")
+    chosen = parser.parse_args(arguments)
+    run(chosen.rows, chosen.folder, told=sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

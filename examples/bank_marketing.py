@@ -1,4 +1,4 @@
-"""The main job on real data, start to end: ``python -m ledgerwood.demo``.
+"""The main job on real data, start to end: ``make demo``, or ``python examples/bank_marketing.py``.
 
 Bank Marketing (UCI, CC BY 4.0, embedded): will a client subscribe a term deposit? The demo plans from public facts,
 trains private boosted trees at ε = 1, compares them with non-private XGBoost, prints the privacy statement and the
@@ -107,9 +107,9 @@ def run(output: Path, *, rows: int | None = None, say: Say = print) -> Result:
     model.save(output / "model.json")
     result.files += [output / "model.xgboost.json", output / "model.json"]
     try:
-        from ledgerwood.demo.page import write_page
+        from ledgerwood.app import report
 
-        result.files.append(write_page(result, output / "report.html"))
+        result.files.append(report(model, output / "report.html"))
     except MissingDependency as error:
         say(f"  no report: {error}")
     for path in result.files:
@@ -204,12 +204,14 @@ def _indented(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo from the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ledgerwood.demo", description="Private boosted trees on bank data."
-    )
+    parser = argparse.ArgumentParser(prog="bank_marketing.py", description="Private boosted trees on bank data.")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR", help="where files go")
-    parser.add_argument("--rows", type=int, help="so many rows only, for a quick look")
+    parser.add_argument("--rows", type=int, help="this many rows only, for a quick look")
     chosen = parser.parse_args(arguments)
     began = time.perf_counter()
     run(chosen.output, rows=chosen.rows)
     print(f"\nDone in {time.perf_counter() - began:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
