@@ -1,4 +1,4 @@
-"""MOVED: needs a docstring."""
+"""One way to round: every number that becomes part of a guarantee is rounded here, on the safe side."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from functools import lru_cache
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["ratio_down", "sqrt_up_of_int"]
-
 
 def format_up(value: float, digits: int = 6) -> str:
     """Return a number with that many significant digits, never less than it is.
 
-    >>> format_up(1.00000001), round_up(0.1)
+    >>> format_up(1.00000001), format_up(0.1)
     ('1.00001', '0.1')
     """
     context = Context(prec=digits, rounding=ROUND_CEILING)
@@ -64,18 +62,20 @@ UP = 1 + 2.0**-50
 def sqrt_up_of_int(square: int) -> float:
     """Return the square root, rounded up.
 
-    >>> sqrt_up_of_int(16) >= 4.0 and root_above(2) ** 2 >= 2
+    >>> sqrt_up_of_int(16) >= 4.0 and sqrt_up_of_int(2) ** 2 >= 2
     True
     """
     return math.sqrt(square) * UP
 
 
 def float_up(value: Fraction) -> float:
+    """Return the least float not below an exact number."""
     found = float(value)
     return found if Fraction(found) >= value else math.nextafter(found, math.inf)
 
 
 def sqrt_up_from_float(square: Fraction) -> float:
+    """Return the square root of an exact number within the range of floats, rounded up."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)

@@ -11,7 +11,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood.accounting.accountant import methods as _methods  # installs the accountant that prices every cost
+import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
 from ledgerwood.accounting.accountant.calibration import calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero

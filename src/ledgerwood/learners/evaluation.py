@@ -7,7 +7,7 @@ epsilon. The mean absolute error is read off a noisy sum of errors, clipped to t
 A record is counted in one bin, so with integer Laplace noise of scale :math:`c/\varepsilon`, c the records that a unit
 changes (k, or 2 under replace-one), a histogram is :math:`\varepsilon`-DP.
 
-No label raises, and each is read by itself (:mod:`ledgerwood.learners.data.labels`). One that is no class counts as wrong in
+No label raises, and each is read by itself (:mod:`.data.labels`). One that is no class counts as wrong in
 the accuracy, and has no place on the curve: it is left out of its histograms. One that is no finite number counts as
 the largest error. So a record adds at most what is said above, whatever its label.
 

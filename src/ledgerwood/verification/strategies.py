@@ -56,7 +56,7 @@ def neighbouring_datasets(
     relation : "add_remove" or "replace_one"
         The second table lacks one row of the first, or has another row in its place (or the other way round).
     schema : mapping
-        Public facts, as for :func:`ledgerwood.verification.auditor.audit`: ``columns`` (a (low, high) for each), ``rows`` (the
+        Public facts, as for :func:`ledgerwood.verification.audit`: ``columns`` (a (low, high) for each), ``rows`` (the
         most to make, 8 if absent), ``edges`` (bin edges and clip bounds of each column) and ``thresholds`` (numbers of
         rows at which the mechanism changes its mind, such as a least leaf size).
     hostile : bool

@@ -1,4 +1,4 @@
-"""MOVED: needs a docstring."""
+"""Continuous noise: what a Gaussian or a Laplace release costs."""
 
 from __future__ import annotations
 

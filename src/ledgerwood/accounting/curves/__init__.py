@@ -1,1 +1,1 @@
-"""Privacy curves and the mathematics of converting between them: Rényi, Gaussian, dominating pairs. No cost is known here."""
+"""Privacy curves and how to convert between them: Rényi, Gaussian, dominating pairs. No cost is known here."""

@@ -1,4 +1,4 @@
-"""MOVED: needs a docstring."""
+"""The state of a ledger that is guarded by a privacy filter: what is spent, by which block and part, and what fits."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ class Ledger:
         """Return epsilon such that, with probability at least 1 - delta, no loss ever exceeded its reading.
 
         Valid at all times at once, so also at a time chosen by looking at the outputs:
-        :mod:`ledgerwood.accounting.ledger.odometer`. What the ledger keeps for costs that spend delta outright is part of
+        :mod:`ledgerwood.accounting.ledger.odometer`. What the ledger keeps for costs that spend delta itself is part of
         ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
         """
         with self._locked():

@@ -1,6 +1,6 @@
 """A process of its own for the answers that take long, so that the quick ones never share an interpreter with them.
 
-``python -m ledgerwood.app.web.worker`` reads one question per line, a JSON list of its name and the facts, and writes one
+``python -m ledgerwood.app.web.worker`` reads one question per line, a JSON list of its name and facts, and writes one
 JSON object per line: ``{"answer": ...}``, or ``{"error": ...}`` for facts that cannot be planned.
 """
 

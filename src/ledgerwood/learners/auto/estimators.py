@@ -158,7 +158,7 @@ class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
     def probability_link(self) -> tuple[float, float] | None:
         """Return what leads from the sigmoid of a score to its probability.
 
-        The ``clip`` and ``kappa`` of :func:`ledgerwood.learners.auto.estimators.probability`, or None where the sigmoid is
+        The ``clip`` and ``kappa`` of :func:`probability`, or None where the sigmoid is
         the probability.
         """
         check_is_fitted(self, "receipt_")

@@ -1,7 +1,7 @@
 """The seam between linear learners and their data: what may be asked, and who can answer.
 
 A linear learner asks for two sums over records, ``gram`` once and ``pull`` once a round. Whoever holds the records can
-answer: :class:`~ledgerwood.learners.linear.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
+answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
 federation. Answers are exact integers, so those of several parts are simply added, and only mechanisms may see them.
 """
 

@@ -74,7 +74,8 @@ def questions(settings: LinearSettings, bound: RowBound, columns: int, outputs: 
     """Return the questions of a training in order, from public facts alone.
 
     >>> from ledgerwood.learners.linear.loss import loss_named
-    >>> [(q.label, q.times, q.length) for q in questions(LinearSettings(loss_named("squared"), 10), RowBound(3 * 2**24), 3)]
+    >>> settings = LinearSettings(loss_named("squared"), 10)
+    >>> [(q.label, q.times, q.length) for q in questions(settings, RowBound(3 * 2**24), 3)]
     [('cross products', 1, 6), ('gradients', 10, 3)]
     """
     weight = 1 if settings.paper else OFF_DIAGONAL

@@ -1,10 +1,11 @@
 """Models as files of our own: a versioned JSON document that is read as data and never unpickled.
 
-A file may come from anybody. Reading one makes only values of registered types (:func:`stored`, :func:`learner`: each
-where it is defined, under the name that files use), through their constructors, with their fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order),
-because compiled kernels trust what they are given. The plan in the file is priced again: a file that states less
-than its plan costs is refused. What no reader can check is whether the numbers came from that plan. Memory and time go
-by the size of the file: numbers in it that ask for more (bins, runs of a plan) are bounded before they are used.
+A file may come from anybody. Reading one makes only values of registered types, through their constructors, with their
+fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order), because
+compiled kernels trust what they are given. Types are registered where they are defined, under the name that files use
+(:func:`stored`, :func:`learner`). The plan in the file is priced again: a file that states less than its plan costs is
+refused. No reader can check whether the numbers came from that plan. Memory and time are bounded by the size of the
+file: numbers in it that ask for more (bins, runs of a plan) are checked before they are used.
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ def _encode_array(array: Any) -> Any:
 
 
 def model_of(document: Any) -> Any:
+    """Return the model of a file's content, checked; raise :class:`FormatError` on anything else."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"a model must be a JSON object with the field 'format': {FORMAT!r}")
     version = document.get("version")

@@ -96,7 +96,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A ledger that pays for every release of the plan. Without one the fit opens its own.
         checkpoint
             A folder of this fit. If the process dies, the same call resumes it, spends nothing twice and gives the same
-            model. Until the fit is done the folder is as sensitive as the data (:mod:`ledgerwood.learners.training.checkpoint`).
+            model. Until the fit is done the folder is as sensitive as the data (:mod:`.checkpoint`).
         """
         for name in refused:
             reason = REFUSED.get(name, "fit takes X, y, ledger and checkpoint")

@@ -287,7 +287,7 @@ class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
 missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
 accounting, shrink, interactions, interaction_order, interaction_depth
-        Components and hyper-parameters (:class:`ledgerwood.learners.trees.settings.TreeSettings`); None takes the recipe's.
+        Components and hyper-parameters (:class:`~.settings.TreeSettings`); None takes the recipe's.
     epsilon, delta
         The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema

@@ -1,6 +1,6 @@
 r"""Losses as integer gradients, and the sizes that privacy needs of them.
 
-Each loss is a :class:`~ledgerwood.learners.trees.aggregator.Task`: integer tables and integer arithmetic. The tables are
+Each loss is a :class:`~.aggregator.Task`: integer tables and integer arithmetic. The tables are
 finite, so the sensitivities below are not estimates: they are maxima over the entries that a score within the public
 bound :math:`|F| \le B` can reach (``docs/theory/tree-sensitivities.md`` has the proofs for the continuous losses).
 

@@ -1,4 +1,4 @@
-"""MOVED: needs a docstring."""
+"""The state of a boosting run: the aggregator, the release session, and the trees and scores so far."""
 
 from __future__ import annotations
 

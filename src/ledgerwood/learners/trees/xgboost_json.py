@@ -48,7 +48,7 @@ def to_xgboost(model: Any, path: str | os.PathLike[str]) -> None:
     Feed it ``encoded(model, X)``. The privacy statement is in the booster's attributes. It predicts what the model
     predicts, with one exception: XGBoost knows no link for clipped gradients, so where ``PrivateClassifier`` uses one,
     the file predicts the sigmoid of the same score (the same ranking and the same decisions), the attribute
-    ``probability_link`` has the link's two numbers, and :func:`~ledgerwood.learners.auto.estimators.probability` applies
+    ``probability_link`` has the link's two numbers, and :func:`~.auto.estimators.probability` applies
     it.
     """
     Path(path).write_text(json.dumps(xgboost_document(model), allow_nan=False), encoding="utf-8")

@@ -179,7 +179,8 @@ class ReleaseStatement:
 
     def _sentence(self) -> str:
         total, per_record = _record_epsilon(self.release), self.release.columns_per_record
-        whole = f"one release is epsilon={format_up_short(total)} locally differentially private (delta=0) for any two records"
+        size = format_up_short(total)
+        whole = f"one release is epsilon={size} locally differentially private (delta=0) for any two records"
         drawn = "" if per_record is None else f", {per_record} of them drawn at random for each record,"
         bound = (
             "values of different parts are told apart with certainty, so no finite epsilon holds for whole records"

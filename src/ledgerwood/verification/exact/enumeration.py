@@ -1,6 +1,6 @@
 """Whole programs by enumeration: replace the random source by one that tries every noise outcome.
 
-A program ``f(data, source)`` draws its noise from ``source``. :func:`distribution_of` runs it once for every sequence of
+A program ``f(data, source)`` draws its noise from ``source``. :func:`distribution_of` runs it once per sequence of
 outcomes, by replaying a prefix and branching at the first new draw, and adds up the exact probabilities of its
 outputs. What a run may depend on is its data and its draws, nothing else. Laws with infinite support are cut at a
 chosen reach; the mass cut off is reported and widens every later answer.

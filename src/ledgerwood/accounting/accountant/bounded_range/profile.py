@@ -6,7 +6,8 @@ The smallest profile that holds for every :math:`\varepsilon`-bounded-range mech
           \qquad -\varepsilon \le \gamma \le \varepsilon,
 
 :math:`1 - e^\gamma` to the left and 0 to the right (``docs/theory/bounded-range-profile.md``).
-:class:`RangeProfile` holds the profile of a composition computed by :mod:`ledgerwood.accounting.accountant.bounded_range.recursion`:
+:class:`RangeProfile` holds the profile of a composition computed by
+:mod:`ledgerwood.accounting.accountant.bounded_range.recursion`:
 an upper end (chords of upper values, linear in :math:`e^\gamma`) and a lower end (lines below the profile).
 Every number it returns is rounded outwards. Elementary functions are taken to be right to 8 ulp,
 Mills' ratio (of x ≥ −2) and ``ndtr`` (of x ≥ 0) to 32 ulp.
