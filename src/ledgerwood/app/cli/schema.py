@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SeenValues:
     """What a column holds: the limits of its numbers, or its values."""
 
     name: str
@@ -100,7 +100,7 @@ def draft(
     answer.say(f"Written: {output}").print(as_json=json)
 
 
-def _seen(column: RawColumn) -> _Seen:
+def _seen(column: RawColumn) -> _SeenValues:
     import numpy as np
 
     numbers = column.numbers().astype(np.float64)
@@ -108,11 +108,11 @@ def _seen(column: RawColumn) -> _Seen:
     cells = column.cells()
     texts = [] if cells.dtype.kind in "biuf" else [cell for cell in cells.tolist() if cell is not None]
     if 2 * len(finite) > len(texts):  # most cells are numbers
-        return _Seen(str(column.name), (float(finite.min()), float(finite.max())), tuple(np.unique(finite).tolist()))
-    return _Seen(str(column.name), None, tuple(sorted(set(map(str, texts)))))
+        return _SeenValues(str(column.name), (float(finite.min()), float(finite.max())), tuple(np.unique(finite).tolist()))
+    return _SeenValues(str(column.name), None, tuple(sorted(set(map(str, texts)))))
 
 
-def _text(path: str, columns: list[_Seen], target: str | None, *, public: bool) -> str:
+def _text(path: str, columns: list[_SeenValues], target: str | None, *, public: bool) -> str:
     from ledgerwood.learners.data.columns import MOST_CATEGORIES
 
     mark = "" if public else "# "
