@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from ledgerwood.accounting.disjoint import worst
 from sklearn.tree import DecisionTreeClassifier
 
 from ledgerwood.accounting import (
@@ -47,7 +48,6 @@ from ledgerwood.accounting import (
     parallel,
     sequence,
 )
-from ledgerwood.accounting.disjoint import worst
 from ledgerwood.learners import (
     AdaSSPRegressor,
     BoostedAdaSSPClassifier,

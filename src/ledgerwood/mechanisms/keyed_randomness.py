@@ -157,17 +157,22 @@ def _pieces(value: Any) -> Iterator[Any]:
     elif isinstance(value, str):
         yield from _text("str" + value)
     elif kind in _SHOWN or isinstance(value, Enum):
-        yield from _text(f"{kind.__module__}.{kind.__qualname__} {value!r}")
+        yield from _text(f"{_name(kind)} {value!r}")
     elif isinstance(value, type):
-        yield from _text(f"type {value.__module__}.{value.__qualname__}")
+        yield from _text(f"type {_name(value)}")
     else:
         yield fresh_key()
 
 
 def _framed(kind: type, items: Any) -> Iterator[Any]:
-    yield from _text(f"{kind.__module__}.{kind.__qualname__} of {len(items)}")
+    yield from _text(f"{_name(kind)} of {len(items)}")
     for item in items:
         yield from _pieces(item)
+
+
+def _name(kind: type) -> str:
+    """Return a name that no other type has; ours are unique without their module, so a module may move."""
+    return kind.__qualname__ if kind.__module__.startswith("ledgerwood.") else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _text(text: str) -> Iterator[bytes]:

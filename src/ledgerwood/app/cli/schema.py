@@ -108,7 +108,10 @@ def _seen(column: RawColumn) -> _SeenValues:
     cells = column.cells()
     texts = [] if cells.dtype.kind in "biuf" else [cell for cell in cells.tolist() if cell is not None]
     if 2 * len(finite) > len(texts):  # most cells are numbers
-        return _SeenValues(str(column.name), (float(finite.min()), float(finite.max())), tuple(np.unique(finite).tolist()))
+        seen = tuple(np.unique(finite).tolist())
+        return _SeenValues(str(column.name), (float(finite.min()), float(finite.max())), seen)
+            str(column.name), (float(finite.min()), float(finite.max())), tuple(np.unique(finite).tolist())
+        )
     return _SeenValues(str(column.name), None, tuple(sorted(set(map(str, texts)))))
 
 

@@ -183,7 +183,8 @@ def fingerprint(estimator: Any, facts: Any, plan: Any, ledger: Ledger | None) ->
     found = {
         "learner": name_of(estimator),
         "parameters": repr(sorted(parameters.items())),
-        "public facts": repr(facts),
+        # the class had another name when the first checkpoints were written, and the digest of its text is in them
+        "public facts": repr(facts).replace("PublicMetadata(", "PublicFacts(", 1),
         "plan": plan.to_json(),
         "versions": f"ledgerwood {__version__}, numpy {np.__version__}, python {sys.version_info[:2]}",
         "ledger": "none" if ledger is None else "in memory" if ledger.path is None else ledger.id,

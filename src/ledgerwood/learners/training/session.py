@@ -1,6 +1,6 @@
 """The only way out of the data inside a learner.
 
-A learner never sees a ledger. It hands exact sums and scores to :meth:`Door.release` and gets back what the
+A learner never sees a ledger. It hands exact sums and scores to :meth:`ReleaseSession.release` and gets back what the
 mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
 
 Showing how far a fit is: public facts only.

@@ -8,6 +8,7 @@ The model that party A keeps: trained on ordinals, completed with split values, 
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import math
@@ -22,6 +23,32 @@ import numpy as np
 from ledgerwood._files import write_durably
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.frames import columns_of
+
+_LOCAL, _VERTICAL = "ledgerwood.mechanisms.local", "ledgerwood.learners.vertical"
+_MOVED = {
+    f"{_LOCAL}.laws": f"{_LOCAL}.distributions",
+    f"{_LOCAL}.claims": f"{_LOCAL}.guarantees",
+    f"{_LOCAL}.ordered": f"{_LOCAL}.base",
+    f"{_LOCAL}.maps": f"{_LOCAL}.order_preserving",
+    f"{_LOCAL}.nominal": f"{_LOCAL}.randomizers",
+    f"{_LOCAL}.piecewise": f"{_LOCAL}.randomizers",
+    f"{_VERTICAL}.statement": f"{_VERTICAL}.release",
+    f"{_VERTICAL}.splits": f"{_VERTICAL}.model",
+}
+_RENAMED = {
+    "Settings": "ColumnSettings",
+    "Claim": "LocalClaim",
+    "Law": "FiniteDistribution",
+    "GeneralisedRandomisedResponse": "GeneralizedRandomizedResponse",
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds classes where they are now; models of before the packages were rearranged name the old places."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        ours = module.startswith((_LOCAL, _VERTICAL))
+        return super().find_class(_MOVED.get(module, module), _RENAMED.get(name, name) if ours else name)
 
 
 def split_ordinals(model: Any, ordinals: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -262,7 +289,7 @@ class VerticalModel:
     @classmethod
     def load(cls, path: str | Path) -> VerticalModel:
         """From a file written by `save`; it is a pickle, so only your own."""
-        model = pickle.loads(Path(path).read_bytes())
+        model = _Unpickler(io.BytesIO(Path(path).read_bytes())).load()
         if not isinstance(model, cls):
             raise FormatError(f"{Path(path).name!r} holds no VerticalModel")
         return model

@@ -103,7 +103,7 @@ def randomized_response_order(mechanism: GeneralizedRandomizedResponse, distance
 
     >>> from ledgerwood.mechanisms.local import Domain, GeneralizedRandomizedResponse
     >>> mechanism = GeneralizedRandomizedResponse(Domain(0, 9), epsilon=2.0)
-    >>> f"{randomized_response_order(mechanism, 1):.3f} {randomised_response_order(mechanism, 9):.3f}"
+    >>> f"{randomized_response_order(mechanism, 1):.3f} {randomized_response_order(mechanism, 9):.3f}"
     '0.557 0.748'
     """
     n = mechanism.domain.size
