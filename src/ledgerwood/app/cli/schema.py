@@ -110,8 +110,6 @@ def _seen(column: RawColumn) -> _SeenValues:
     if 2 * len(finite) > len(texts):  # most cells are numbers
         seen = tuple(np.unique(finite).tolist())
         return _SeenValues(str(column.name), (float(finite.min()), float(finite.max())), seen)
-            str(column.name), (float(finite.min()), float(finite.max())), tuple(np.unique(finite).tolist())
-        )
     return _SeenValues(str(column.name), None, tuple(sorted(set(map(str, texts)))))
 
 
