@@ -28,7 +28,7 @@ ORDER = {
         "accounting.curves.dominating_pairs": "base continuous discrete",
         "accounting.costs": "base guarantees noise selection discrete_noise subsampled parallel serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
-        "accounting.accountant.pld": "discretization tilted_fft composition",
+        "accounting.accountant.pld": "discretization sketch tilted_fft blocks plan composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",

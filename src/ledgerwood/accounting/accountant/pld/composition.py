@@ -5,41 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ledgerwood.accounting.accountant.pld.discretization import (
-    GridLoss,
-    Sketch,
-    UniformGrid,
-    from_above,
-    from_below,
-    sketch,
-)
-from ledgerwood.accounting.accountant.pld.tilted_fft import (
-    TAIL,
-    GridPart,
-    TiltedSum,
-    log_moment,
-    tilted_moments,
-    tilted_sum,
-)
+from ledgerwood.accounting.accountant.pld.blocks import BlockSplit, in_blocks
+from ledgerwood.accounting.accountant.pld.discretization import from_above, from_below
+from ledgerwood.accounting.accountant.pld.plan import LARGEST_LENGTH, TOLERANCE, GridPlan, GridTarget, plan
+from ledgerwood.accounting.accountant.pld.sketch import Sketch, sketch
+from ledgerwood.accounting.accountant.pld.tilted_fft import TAIL, GridPart, TiltedSum, log_moment, tilted_sum
 from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import PmfPair
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 __all__ = ["ComposedLoss", "LossPmf", "compose"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH, HARD_LIMIT = 2**16, 2**21, 2**22
-"""Lengths of the transform: spend the first freely, aim at most at the second, never exceed the third."""
-LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
-"""Grid points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
-TOLERANCE = 5e-7
-"""How much the grid may add to epsilon, relatively, unless that takes too many points."""
-
-SHARP = 1e-9
+HARD_LIMIT = 2**22
+"""Points that a transform never exceeds."""
+ROUGH = 1e-2
+"""The tolerance of a first answer."""
+SHARP = 1e-7
 """A tilt is kept when its rounding bounds of log delta are this close."""
 
 
@@ -52,6 +37,29 @@ class LossPmf:
     infinite_mass: float
 
 
+class _Law:
+    """The parts from above or from below, and what follows from all of them.
+
+    ``origin`` is the composed loss of index 0, moved to the safe side; ``infinite`` the mass at infinite loss; ``highest``
+    the largest finite loss; ``excess`` the tilted mass to take off from below.
+    """
+
+    def __init__(self, parts: list[GridPart], excess: float, step: float, upper: bool) -> None:
+        self.parts, self.excess = parts, excess
+        self.origin = math.fsum(law.origin * count for law, count in parts)
+        last = sum((law.first + len(law.log_mass) - 1) * count for law, count in parts)
+        self.highest = self.origin + step * last
+        log_finite = 0.0
+        for law, count in parts:
+            if law.infinite_mass:
+                # All laws together have mass one; of a law whose mass is not, the infinite part counts relatively.
+                top = float(np.max(law.log_mass))
+                total = law.infinite_mass + math.exp(top) * float(np.sum(np.exp(law.log_mass - top)))
+                share = law.infinite_mass / min(total, 1.0) if upper else law.infinite_mass
+                log_finite += count * math.log1p(-share) if share < 1 else -math.inf
+        self.infinite = -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
+
+
 @dataclass(frozen=True)
 class ComposedLoss:
     """The composed loss of one direction, bracketed from above and below; made by :func:`compose`.
@@ -59,74 +67,81 @@ class ComposedLoss:
     The tilt follows each question; the grid was chosen for the target given to :func:`compose`.
     """
 
-    pairs: tuple[tuple[LossPair, int], ...]
-    grids: tuple[UniformGrid, ...]
+    plan: GridPlan
     outline: Sketch = field(repr=False)
-    tilt: float
     _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _sums: dict[bool, TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _sums: dict[tuple[bool, float], TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _laws: dict[bool, _Law] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
-    def _laws(self) -> dict[bool, tuple[GridLoss, ...]]:
-        return {}
-
-    def _grid(self, upper: bool) -> tuple[GridLoss, ...]:
+    def _composed(self, upper: bool) -> _Law:
         if upper not in self._laws:
-            rule = from_above if upper else from_below
-            each = zip(self.pairs, self.grids, strict=True)
-            self._laws[upper] = tuple(rule(pair, grid) for (pair, _), grid in each)
+            parts: list[GridPart] = []
+            excess = 0.0
+            for pair, count, place in self.plan.places:
+                if isinstance(place, BlockSplit):
+                    found, more = in_blocks(place, upper=upper)
+                    parts, excess = parts + found, excess + more
+                else:
+                    parts.append(((from_above if upper else from_below)(pair, place), count))
+            self._laws[upper] = _Law(parts, excess, self.step, upper)
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
-        return [(law.first, law.log_mass, count) for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)]
+        return self._composed(upper).parts
+
+    @property
+    def tilt(self) -> float:
+        """The tilt that suits the target."""
+        return self.plan.tilt
 
     @property
     def step(self) -> float:
         """The common step of the grids."""
-        return self.grids[0].step
+        return self.plan.step
 
     def _origin(self, upper: bool) -> float:
-        """The composed loss of index 0, moved to the safe side."""
-        return math.fsum(law.origin * count for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True))
+        return self._composed(upper).origin
 
     def _infinite(self, upper: bool) -> float:
-        log_finite = math.fsum(
-            count * math.log1p(-law.infinite_mass) if law.infinite_mass < 1 else -math.inf
-            for law, (_, count) in zip(self._grid(upper), self.pairs, strict=True)
-        )
-        return -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
+        return self._composed(upper).infinite
 
     def _highest(self, upper: bool) -> float:
-        return self._origin(upper) + self.step * sum(
-            (part[0] + len(part[1]) - 1) * part[2] for part in self._parts(upper)
-        )
+        return self._composed(upper).highest
 
     def _sum(self, upper: bool, tilt: float) -> TiltedSum:
-        kept = self._sums.get(upper)
-        if kept is None or kept.tilt != tilt:
-            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT)
+        kept = self._sums.get((upper, tilt))
+        if kept is None:
+            top = self.plan.top - self._origin(upper)
+            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top)
             if isinstance(result, int):
                 reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
                 raise MethodUnavailable("pld", reason)
-            self._sums[upper] = kept = result
+            if not upper and (excess := self._composed(upper).excess):
+                result = replace(result, outside=result.outside + excess)
+            if len(self._sums) > 6:
+                self._sums.clear()
+            self._sums[upper, tilt] = kept = result
         return kept
 
-    def _saddle(self, epsilon: float, start: float) -> float:
-        """The tilt under which the mean of the sum is epsilon, to a standard deviation; 0 below the mean."""
-        parts, tilt, goal = self._parts(True), start, epsilon - self._origin(True)
-        for _ in range(12):
-            mean, variance = tilted_moments(parts, self.step, tilt)
-            spread = math.sqrt(variance)
-            if spread == 0 or abs(mean - goal) <= spread or (tilt == 0 and mean > goal):
-                break
-            # Newton's step on the cumulants, at most a doubling or a third.
-            tilt = min(
-                max(tilt + (goal - mean) / variance, tilt / 3),
-                2 * tilt + 1 / spread,
-                self.outline.largest_tilt,
-            )
-            tilt = tilt if tilt * spread > 1e-3 else 0.0
-        return tilt
+    def _tilts(self, epsilon: float) -> list[float]:
+        """Tilts to try at epsilon: that of the best Chernoff bound, and others around it."""
+        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt)
+        return [best, 0.5 * best, 1.5 * best, 0.1 * best] if best else [0.0]
+
+    def _sharp_tilt(self, epsilon: float, upper: bool) -> float:
+        """The first tilt that is sharp at epsilon, or the best of those tried."""
+        found = []
+        for tilt in self._tilts(epsilon):
+            try:
+                low, high = self._log_bounds(epsilon, upper, tilt)
+            except MethodUnavailable:
+                continue
+            if high - low <= SHARP:
+                return tilt
+            found.append((high if upper else -low, tilt))
+        if not found:
+            raise MethodUnavailable("pld", f"the composed loss needs a transform of over {HARD_LIMIT} points")
+        return min(found)[1]
 
     def _log_bounds(self, epsilon: float, upper: bool, tilt: float) -> tuple[float, float]:
         """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
@@ -144,13 +159,7 @@ class ComposedLoss:
         return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
 
     def _log_delta(self, epsilon: float, upper: bool) -> float:
-        tilt = self.outline.tilt_for_epsilon(epsilon)
-        bounds = self._log_bounds(epsilon, upper, tilt)
-        if bounds[1] - bounds[0] > SHARP:
-            # A sharper tilt may need a larger transform than is allowed: then the bounds at hand stand.
-            with suppress(MethodUnavailable):
-                bounds = self._log_bounds(epsilon, upper, self._saddle(epsilon, tilt))
-        return bounds[upper]
+        return self._log_bounds(epsilon, upper, self._sharp_tilt(epsilon, upper))[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:
         """Log of an upper bound of delta at epsilon."""
@@ -206,21 +215,22 @@ class ComposedLoss:
         if delta in self._roots:
             return self._roots[delta]
         goal = math.log(delta) - 2.0**-45
-        tilt = self.outline.tilt_for_delta(goal)
-        best = (math.inf, tilt)
+        best = (math.inf, 0.0)
         if self._infinite(True) < math.exp(goal):
+            guess = self.plan.epsilon
+            tilt = self._sharp_tilt(guess, True)
             for _ in range(3):
-                answer = self._root(goal, tilt)
-                best = min(best, (answer, tilt))
-                bounds = self._log_bounds(answer, True, tilt)
-                better = tilt if bounds[1] - bounds[0] <= SHARP else self._saddle(answer, tilt)
+                guess = self._root(goal, tilt, guess)
+                best = min(best, (guess, tilt))
+                bounds = self._log_bounds(guess, True, tilt)
+                better = tilt if bounds[1] - bounds[0] <= SHARP else self._sharp_tilt(guess, True)
                 if better == tilt:
                     break
                 tilt = better
         self._roots[delta] = best
         return best
 
-    def _root(self, goal: float, tilt: float) -> float:
+    def _root(self, goal: float, tilt: float, guess: float) -> float:
         """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe
         side.
         """
@@ -230,11 +240,10 @@ class ComposedLoss:
         def excess(epsilon: float) -> float:
             return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal
 
-        mean, variance = tilted_moments(self._parts(True), self.step, tilt)
         low, high = 0.0, top
-        x = last = min(max(mean + self._origin(True), 0.0), top)
+        x = last = min(max(guess, 0.0), top)
         value = last_value = excess(x)
-        move = 0.3 * math.sqrt(variance) + 1e-3 * self.step
+        move = 0.03 * x + self.step
         proposal = x + math.copysign(move, value)
         for turn in range(100):
             low, high = (x, high) if value > 0 else (low, x)
@@ -292,6 +301,7 @@ def compose(
     epsilon: float | None = None,
     most_points: int = LARGEST_LENGTH,
     largest_tilt: float = math.inf,
+    tolerance: float = TOLERANCE,
 ) -> ComposedLoss:
     """Compose independent pairs, each a number of times, on a grid chosen for one target.
 
@@ -302,7 +312,9 @@ def compose(
     delta, epsilon
         The target, exactly one of them. Answers far from it stay bounds, but are less sharp.
     most_points
-        Grid points over the bulk of the composed loss: fewer are quicker and less sharp, still bounds.
+        UniformGrid points over the bulk of the composed loss: fewer are quicker and less sharp, still bounds.
+    tolerance
+        How much the grid may add to epsilon, relatively, unless that takes too many points.
     largest_tilt
         The largest tilt to be sharp for. Next to other releases the best tilt is that of all of them together.
     """
@@ -313,60 +325,19 @@ def compose(
         raise ParameterError("count", "be a non-negative integer", [count for _, count in kept])
     outline = sketch(kept)
     if delta is not None:
-        log_delta = math.log(delta) if delta > 0 else -735.0
-        tilt = outline.tilt_for_delta(log_delta)
-        scale = outline.epsilon_for(log_delta)
+        target = GridTarget.of_delta(outline, math.log(delta) if delta > 0 else -735.0)
     else:
         assert epsilon is not None
-        tilt = outline.tilt_for_epsilon(epsilon)
-        log_delta = outline.log_chernoff(epsilon) - 12
-        scale = abs(epsilon)
-    tilt = min(tilt, largest_tilt)
-    total = sum(count for _, count in kept)
-    reaches = []
-    for index, (pair, _) in enumerate(kept):
-        low, high = outline.reach(index, math.log(1e-16 / total), max(log_delta, -735.0) - math.log(total) - 20)
-        least, greatest = pair.support()
-        reaches.append((max(low, least), min(high, greatest)))
-    width = sum(count * (high - low) for (_, count), (low, high) in zip(kept, reaches, strict=True))
-    spread = outline.spread(tilt)
-    window = min(18 * spread, width) or 1e-9
-    # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) step^2 / 12: see the theory
-    # page.
-    step = math.sqrt(12 * TOLERANCE * max(scale, spread / 10) / (total * (tilt + 1))) or window
-    length = min(max(window / step, SMALLEST_LENGTH), LARGEST_LENGTH, most_points)
-    step = window / 2 ** math.ceil(math.log2(length))
-    longest = [LONGEST_BOUNDED_PAIR if math.isfinite(pair.support()[1]) else LONGEST_PAIR for pair, _ in kept]
-    step = max(step, *((high - low) / most for (low, high), most in zip(reaches, longest, strict=True)), 1e-300)
-    while True:
-        aligned = _align(kept, step)
-        grids = tuple(_grid(pair, aligned, *reach) for (pair, _), reach in zip(kept, reaches, strict=True))
-        composed = ComposedLoss(kept, grids, outline, tilt)
-        result = tilted_sum(composed._parts(True), aligned, tilt, HARD_LIMIT)
-        if isinstance(result, TiltedSum):
-            composed._sums[True] = result
-            return composed
-        step = max(2 * step, 1.5 * aligned)
-
-
-def _grid(pair: LossPair, step: float, low: float, high: float) -> UniformGrid:
-    """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
-    offset = pair.anchor - step * round(pair.anchor / step)
-    first = math.floor((low - offset) / step + 1e-6)
-    return UniformGrid(offset, step, first, max(math.ceil((high - offset) / step - 1e-6), first + 1))
-
-
-def _align(pairs: tuple[tuple[LossPair, int], ...], step: float) -> float:
-    """A step near the given one whose multiples hit the atoms: all of them if one lattice holds all, else
-    the coarsest's.
-    """
-    lattices = [pair.lattice for pair, _ in pairs]
-    known = [lattice for lattice in lattices if lattice is not None]
-    if not known:
-        return step
-    finest = min(size for size, _ in known)
-    multiples = all(abs(size / finest - round(size / finest)) < 1e-12 for size, _ in known)
-    if len(known) == len(lattices) and multiples and all(only for _, only in known):
-        return finest if finest >= step else finest * math.ceil(step / finest)
-    anchor = finest if multiples else max(size for size, _ in known)
-    return anchor / math.ceil(anchor / step) if anchor > step else step
+        target = GridTarget.of_epsilon(outline, epsilon)
+    # Coarse answers tell where the true one lies: far below Chernoff's bound where one large loss decides.
+    for goal in (ROUGH, ROUGH, tolerance, tolerance):
+        composed = ComposedLoss(plan(kept, outline, target, most_points, largest_tilt, goal), outline)
+        last = target
+        with suppress(MethodUnavailable, ArithmeticError):
+            if delta is not None:
+                target = target.at(outline, composed.epsilon_upper(math.exp(max(target.log_delta, -735.0))))
+            else:
+                target = target.with_delta(composed.log_delta_upper(target.epsilon))
+        if goal == tolerance and target.near(last):
+            break
+    return composed

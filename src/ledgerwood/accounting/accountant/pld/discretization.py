@@ -1,55 +1,59 @@
-r"""One pair on a uniform grid of losses: from above (connect-the-dots) and from below (fusion).
+r"""A loss on a uniform grid: from above (connect-the-dots) and from below (fusion).
 
-Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are
-decreasing and convex in
-:math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence,
-for every V:
+Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing and
+convex in :math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence, for
+every V:
 
 * moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
-* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y
-lowers it.
+* replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
 
-Both discretisations use only these two facts, and both operators are monotone, so the order survives any
-composition.
-Proofs and the allowance for rounding: ``docs/theory/privacy-loss-distributions.md``.
-
-A coarse picture of composed losses, from which the grid and the tilt are chosen. No bound depends on
-it.
+Both discretisations use only these two facts, and both operators are monotone, so the order survives any composition.
+The loss is that of a pair, or one that lies on a finer grid already. Proofs and the allowance for rounding:
+``docs/theory/privacy-loss-distributions.md``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
-from ledgerwood.errors import MethodUnavailable
+from ledgerwood.accounting.curves.dominating_pairs.base import Array, Cells, LossPair
 
-__all__ = ["GridLoss", "Sketch", "UniformGrid", "from_above", "from_below", "sketch"]
-
+__all__ = [
+    "GridLoss",
+    "UniformGrid",
+    "coarser_above",
+    "coarser_below",
+    "from_above",
+    "from_below",
+    "only_inside",
+    "only_outside",
+]
 
 EDGE_ERROR = 2.0**-47
-"""How far rounding may move an edge of a cell, per unit of max(1, |edge|)."""
+"""How far rounding may move an edge of a cell, per unit of max(resolution, |edge|)."""
 
 ATOM_MARGIN = 2.0**-44
-"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(1,
-|loss|)."""
+"""How far the cells end after (from above) or before (from below) a grid point, per unit of max(resolution, |loss|)."""
 
 
 @dataclass(frozen=True)
 class GridLoss:
     """Log masses at the losses ``origin + (first + i) * step``, and the mass at infinite loss.
 
-    The origin includes the move to the safe side that covers the rounding of losses.
+    The origin includes the move to the safe side that covers the rounding of losses. Masses that come out of a transform
+    are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``.
     """
 
     first: int
     log_mass: Array
     infinite_mass: float
     origin: float
+    log_error: float = -math.inf
+    error_tilt: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,191 +70,156 @@ class UniformGrid:
         return np.asarray(self.offset + np.arange(self.first, self.last + 1) * self.step)
 
 
-def _cells(pair: LossPair, edges: Array) -> tuple[Array, Array, Array]:
-    """Log P-masses, log(Q-mass / P-mass) and the error of the latter, cell by cell."""
-    log_p, log_q = pair.log_cells(edges)
-    some = log_p > -np.inf
-    ratio = np.where(some, np.where(some, log_q, 0.0) - np.where(some, log_p, 0.0), 0.0)
-    error = pair.rounding * (16 + np.where(some, np.abs(log_p), 0.0) + np.where(np.isfinite(log_q), np.abs(log_q), 0.0))
-    return log_p, ratio, error
+def _far(pair: LossPair, edges: Array) -> float:
+    return max(pair.resolution, abs(float(edges[0])), abs(float(edges[-1])))
 
 
 def from_above(pair: LossPair, grid: UniformGrid) -> GridLoss:
     r"""The tightest grid law that dominates the pair: each cell's mass goes to the cell's two ends.
 
-    A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r
-    at a: P- and
-    Q-mass are kept. Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last
-    point and the
-    rest, the pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom
-    on the last
-    point is not above the grid.
+    Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last point and the rest, the
+    pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom on the last point is
+    not above the grid.
     """
     edges = grid.points()
-    far = max(1.0, abs(edges[0]), abs(edges[-1]))
+    far = _far(pair, edges)
     late = min(ATOM_MARGIN * far, grid.step / 4)
     edges = edges + late
-    log_p, ratio, error = _cells(pair, edges)
+    cells = pair.cells(edges)
+    mass, infinite = _to_ends(cells, edges, grid.step)
+    return GridLoss(grid.first, mass, infinite, grid.offset + late + EDGE_ERROR * far)
+
+
+def _to_ends(cells: Cells, edges: Array, step: float) -> tuple[Array, float]:
+    r"""A cell (a, b] with P-mass p and Q-mass q puts :math:`r = (p - q e^{a})/(1 - e^{-(b-a)})` at b and p - r at a."""
+    log_p = cells.log_p + cells.mass_error
     with np.errstate(divide="ignore"):
-        inner = np.minimum(ratio[1:-1] - 2 * error[1:-1] + edges[:-1], 0.0)
-        up = np.clip(np.expm1(inner) / math.expm1(-grid.step), 0.0, 1.0)
-        to_right = log_p[1:-1] + np.log(up)
-        to_left = log_p[1:-1] + np.log1p(-up)
-        kept = min(float(ratio[-1] - 2 * error[-1] + edges[-1]), 0.0)
-        left = np.append(to_left, log_p[-1] + kept)
-    right = np.concatenate((log_p[:1], to_right))
-    infinite = math.exp(float(log_p[-1])) * -math.expm1(kept)
-    inflate = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
-    return GridLoss(
-        grid.first,
-        np.logaddexp(left, right) + inflate,
-        infinite * math.exp(inflate) + 2.0**-1060,
-        grid.offset + late + EDGE_ERROR * far,
-    )
+        over = np.maximum(cells.mean[1:-1] + 2 * cells.mean_error[1:-1] - edges[:-1], 0.0)
+        up = np.clip(np.expm1(-over) / math.expm1(-step), 0.0, 1.0)
+        right = log_p[1:-1] + np.log(up)
+        left = log_p[1:-1] + np.log1p(-up)
+        beyond = max(float(cells.mean[-1] + 2 * cells.mean_error[-1] - edges[-1]), 0.0)
+        left = np.append(left, log_p[-1] - beyond)
+    right = np.concatenate((log_p[:1], right))
+    return np.logaddexp(left, right), math.exp(float(log_p[-1])) * -math.expm1(-beyond) + 2.0**-1060
 
 
 def from_below(pair: LossPair, grid: UniformGrid) -> GridLoss:
     r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
 
-    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i (right of point i) is fused
-    with the part
-    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point
-    i or above it. Run from the top:
-    :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}` the
-    surplus of cell i over its left end and
-    :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the next. Cells end a hair before the
-    points, so that an atom on a point
-    opens the cell to its right and stays where it is. Mass below the grid is dropped; mass above it is
-    lowered to the
-    last point, infinite loss stays.
+    Cells end a hair before the points, so that an atom on a point opens the cell to its right and stays where it is. Mass
+    below the grid is dropped; mass above it is lowered to the last point, infinite loss stays.
     """
     edges = grid.points()
-    far = max(1.0, abs(edges[0]), abs(edges[-1]))
+    far = _far(pair, edges)
     early = min(ATOM_MARGIN * far, grid.step / 4)
-    log_p, ratio, error = _cells(pair, edges - early)
-    cells = np.flatnonzero(log_p[1:-1] > -np.inf)  # the cells that hold something; a share rises to the next of them
-    p, d, left = log_p[1:-1][cells], ratio[1:-1][cells], edges[cells]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        surplus = p + np.log(-np.expm1(np.minimum(d + left, 0.0)))
-        deficit = p[:-1] + np.log(np.expm1(np.clip(d[:-1] + left[1:], 0.0, 700.0)))
-        quotient = np.nan_to_num(np.exp(np.minimum(surplus[1:] - deficit, 50.0)), nan=0.0)
+    cells = pair.cells(edges - early)
+    infinite = pair.infinite_mass
+    top = math.exp(float(cells.log_p[-1])) * (1 - 2.0**-45) - infinite * (1 + 2.0**-45)
+    over = cells.mean[1:-1] - 2 * cells.mean_error[1:-1] - early - edges[:-1]
+    mass = _fused(cells.log_p[1:-1] - cells.mass_error[1:-1], over, grid.step)
+    mass[-1] = np.logaddexp(mass[-1], math.log(top) if top > 0 else -math.inf)
+    return GridLoss(grid.first, mass, infinite * (1 - 2.0**-40), grid.offset - early - EDGE_ERROR * far)
+
+
+def _fused(log_p: Array, over: Array, step: float) -> Array:
+    r"""Log masses at the ends of cells of log mass ``log_p`` whose means lie ``over`` above their left ends.
+
+    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i is fused with the part
+    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above
+    it. Run from the top: :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}`
+    the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the
+    next.
+    """
+    cells = np.flatnonzero(log_p > -np.inf)  # the cells that hold something; a share rises to the next of them
+    p, over = log_p[cells], np.maximum(over[cells], 0.0)
+    mass = np.full(len(log_p) + 1, -np.inf)
+    if not len(cells):
+        return mass
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.diff(cells) * step - over[:-1]  # from the mean up to the left end of the next cell
+        quotient = np.expm1(-over[1:]) / np.expm1(np.clip(gap, 0.0, 700.0))
+        quotient = np.nan_to_num(-quotient * np.exp(np.minimum(np.diff(p), 700.0)), nan=0.0, posinf=1e50)
     rest = 1.0
     shares = [rest]
     for value in quotient[::-1].tolist():
         rest = max(0.0, 1.0 - rest * value)
         shares.append(rest)
-    alpha = np.array(shares[: len(cells)])[::-1]
+    alpha = np.array(shares)[::-1]
+    with np.errstate(divide="ignore"):
+        mass[cells] = p + np.log(alpha)
+        mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
+    return mass
+
+
+def only_inside(pair: LossPair, edges: Array, *, upper: bool) -> GridLoss:
+    """The part of the loss between the first and the last of some evenly spaced edges, on these edges."""
+    cells = pair.cells(edges)
+    step = float(edges[-1] - edges[0]) / (len(edges) - 1)
+    cells = Cells(*(x[1:-1] for x in cells))
+    far = EDGE_ERROR * _far(pair, edges)
+    if upper:
+        empty = Cells(
+            *(np.concatenate(([fill], x, [fill])) for x, fill in zip(cells, (-np.inf, -np.inf, 0.0, 0.0, 0.0)))
+        )
+        mass, _ = _to_ends(empty, edges, step)
+        return GridLoss(0, mass, 0.0, float(edges[0]) + 2 * far)
+    over = cells.mean - 2 * cells.mean_error - edges[:-1]
+    return GridLoss(0, _fused(cells.log_p - cells.mass_error, over, step), 0.0, float(edges[0]) - 2 * far)
+
+
+def only_outside(pair: LossPair, points: Array, move: float, inside: slice, *, upper: bool) -> tuple[Array, float]:
+    """Log masses at evenly spaced points, and the infinite mass, of the loss less ``move``, without the cells ``inside``.
+
+    The cells are those between the points, 0 being the one between the first two.
+    """
+    far = EDGE_ERROR * _far(pair, points + move)
+    safe = -2 * far if upper else 2 * far
+    cells = pair.cells(points + (move + safe))
+    step = float(points[-1] - points[0]) / (len(points) - 1)
+    mean = cells.mean - (move + safe)
+    log_p = cells.log_p.copy()
+    log_p[1:-1][inside] = -np.inf
+    if upper:
+        return _to_ends(Cells(log_p, cells.log_q, mean, cells.mass_error, cells.mean_error), points, step)
     infinite = pair.infinite_mass
     top = math.exp(float(log_p[-1])) * (1 - 2.0**-45) - infinite * (1 + 2.0**-45)
-    mass = np.full(len(edges), -np.inf)
-    mass[-1] = math.log(top) if top > 0 else -math.inf
-    with np.errstate(divide="ignore"):
-        mass[cells] = np.logaddexp(mass[cells], p + np.log(alpha))
-        mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
-    worst = float(np.max(np.where(log_p > -np.inf, error, 0.0)))
-    return GridLoss(
-        grid.first,
-        mass - worst,
-        infinite * math.exp(-worst),
-        grid.offset - (4 * worst + early + EDGE_ERROR * far),
-    )
+    mass = _fused(log_p[1:-1] - cells.mass_error[1:-1], mean[1:-1] - 2 * cells.mean_error[1:-1] - points[:-1], step)
+    mass[-1] = np.logaddexp(mass[-1], math.log(top) if top > 0 else -math.inf)
+    return mass, infinite * (1 - 2.0**-40)
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """For each pair: a few hundred merged atoms (loss, log mass), the right ends of their cells, and the
-    count.
+def coarser_above(losses: Array, log_mass: Array, tilt: float, offset: float, step: float) -> tuple[int, Array]:
+    """First index and log masses, on the grid ``offset + i * step``, of a law that dominates the atoms.
+
+    Both masses are tilted: without it they could underflow.
     """
-
-    atoms: tuple[tuple[Array, Array, Array, int], ...]
-
-    @cached_property
-    def largest_tilt(self) -> float:
-        """Ten thousand over the size of the loss: beyond it a tilt only shows the largest loss, and costs
-        digits.
-        """
-        _, mean, variance = self._moments(np.zeros(1))
-        return 1e4 / math.sqrt(float(variance[0]) + float(mean[0]) ** 2 + 1e-24)
-
-    def _moments(self, tilts: Array) -> tuple[Array, Array, Array]:
-        """Log moment, tilted mean and tilted variance of the sum at each tilt."""
-        log_moment, mean, variance = np.zeros(tilts.shape), np.zeros(tilts.shape), np.zeros(tilts.shape)
-        for loss, log_p, _, count in self.atoms:
-            exponent = log_p + np.multiply.outer(tilts, loss)
-            top = exponent.max(axis=1, keepdims=True)
-            weight = np.exp(exponent - top)
-            total = weight.sum(axis=1, keepdims=True)
-            weight /= total
-            m = weight @ loss
-            log_moment += count * (top + np.log(total))[:, 0]
-            mean += count * m
-            variance += count * np.maximum(weight @ loss**2 - m * m, 0.0)
-        return log_moment, mean, variance
-
-    @cached_property
-    def _bounds(self) -> tuple[Array, Array]:
-        """Tilts, and the log moment at each times the hockey stick's gain: what every Chernoff bound is made of."""
-        tilts = self.largest_tilt * np.geomspace(1e-7, 1, 400)
-        return tilts, self._moments(tilts)[0] + _log_greatest_weight(tilts)
-
-    def tilt_for_delta(self, log_delta: float) -> float:
-        """The order of the best Chernoff bound of epsilon at delta."""
-        return self._best_for(log_delta)[0]
-
-    def _best_for(self, log_delta: float) -> tuple[float, float]:
-        tilts, gains = self._bounds
-        bound = (gains - log_delta) / tilts
-        at = int(np.argmin(bound))
-        return float(tilts[at]), float(bound[at])
-
-    def tilt_for_epsilon(self, epsilon: float) -> float:
-        """The order of the best Chernoff bound of delta at epsilon; 0 at and below the mean."""
-        return self._best_at(epsilon)[0]
-
-    def _best_at(self, epsilon: float) -> tuple[float, float]:
-        tilts, gains = self._bounds
-        bound = gains - tilts * epsilon
-        at = int(np.argmin(bound))
-        return (float(tilts[at]), float(bound[at])) if bound[at] < 0 else (0.0, 0.0)
-
-    def epsilon_for(self, log_delta: float) -> float:
-        """The best Chernoff bound of epsilon at delta."""
-        return max(0.0, self._best_for(log_delta)[1])
-
-    def log_chernoff(self, epsilon: float) -> float:
-        """Log of the Chernoff bound of delta at epsilon."""
-        return self._best_at(epsilon)[1]
-
-    def spread(self, tilt: float) -> float:
-        """Standard deviation of the tilted sum."""
-        return math.sqrt(float(self._moments(np.array([tilt]))[2][0]))
-
-    def reach(self, index: int, log_below: float, log_above: float) -> tuple[float, float]:
-        """Losses of one pair outside which it has (about) the given log masses."""
-        loss, log_p, right, _ = self.atoms[index]
-        below = np.logaddexp.accumulate(log_p) <= log_below
-        above = np.logaddexp.accumulate(log_p[::-1])[::-1] > log_above
-        low = right[np.flatnonzero(below)[-1]] if below.any() else loss[0] - 0.07 * abs(loss[0]) - 1e-14
-        last = int(np.flatnonzero(above)[-1]) if above.any() else len(loss) - 1
-        return float(low), float(right[last] if right[last] < math.inf else loss[last])
+    first, cell, over = _places(losses, offset, step)
+    up = np.clip(np.expm1(-over) / math.expm1(-step), 0.0, 1.0)
+    top = float(np.max(log_mass))
+    mass = np.exp(log_mass - top)
+    size = int(cell[-1]) + 2
+    left = np.bincount(cell, weights=mass * (1 - up) * np.exp(-tilt * over), minlength=size)
+    right = np.bincount(cell + 1, weights=mass * up * np.exp(tilt * (step - over)), minlength=size)
+    return first, np.log(left + right + 2.0**-1000) + top
 
 
-def _log_greatest_weight(tilts: Array) -> Array:
-    """Log of the largest e^{-tilt t}(1 - e^{-t}): the hockey stick's gain over a plain Chernoff bound."""
-    return np.asarray(-tilts * np.log1p(1 / tilts) - np.log1p(tilts))
+def coarser_below(losses: Array, log_mass: Array, tilt: float, offset: float, step: float) -> tuple[int, Array]:
+    """First index and log masses, on the grid ``offset + i * step``, of a law that the atoms dominate; tilted."""
+    first, cell, over = _places(losses, offset, step)
+    top = float(np.max(log_mass))
+    mass = np.exp(log_mass - top - tilt * over)
+    size = int(cell[-1]) + 1
+    total = np.bincount(cell, weights=mass, minlength=size)
+    less = np.bincount(cell, weights=mass * np.expm1(-over), minlength=size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = -np.log1p(np.where(total > 0, less / total, 0.0))
+        untilted = np.log(total) - tilt * step * np.arange(size)
+    fused = _fused(untilted, mean * (1 - 2.0**-40), step)
+    return first, fused + tilt * step * np.arange(size + 1) + top
 
 
-@lru_cache(maxsize=4)  # one price composes the same pairs for several targets
-def sketch(pairs: tuple[tuple[LossPair, int], ...]) -> Sketch:
-    """Merge each pair on cells 5.9 % wide."""
-    half = np.geomspace(1e-14, 1e5, 19 * 40 + 1)
-    edges = np.concatenate((-half[::-1], [0.0], half))
-    ends = np.append(edges, np.inf)
-    atoms = []
-    for pair, count in pairs:
-        log_p, log_q = pair.log_cells(edges)
-        some = (log_p > -np.inf) & (log_q > -np.inf)
-        if not np.any(some):
-            raise MethodUnavailable("pld", "its losses lie beyond 1e5, where the grid ends")
-        atoms.append((log_p[some] - log_q[some], log_p[some], ends[some], count))
-    return Sketch(tuple(atoms))
+def _places(losses: Array, offset: float, step: float) -> tuple[int, npt.NDArray[np.intp], Array]:
+    at = np.floor((losses - offset) / step)
+    over = np.clip(losses - (offset + at * step), 0.0, step)
+    return int(at[0]), (at - at[0]).astype(np.intp), np.asarray(over)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ledgerwood.accounting.accountant.pld.discretization import GridLoss
 from ledgerwood.accounting.curves.dominating_pairs.base import Array
 
 __all__ = ["GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"]
@@ -30,9 +31,11 @@ __all__ = ["GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"
 UNIT_ROUNDOFF = 2.0**-53
 TAIL = 1e-14
 """Tilted probability left outside the window on each side."""
+LIGHT = -46.0
+"""Tilted masses below e^LIGHT count for nothing in the bound of the masses' rounding but their own sum."""
 
-GridPart = tuple[int, Array, int]
-"""First index, log masses, how many times."""
+GridPart = tuple[GridLoss, int]
+"""A law on the grid, and how many times."""
 
 
 def _log_sum_exp(values: Array) -> float:
@@ -40,25 +43,26 @@ def _log_sum_exp(values: Array) -> float:
     return top + math.log(float(np.sum(np.exp(values - top)))) if top > -math.inf else -math.inf
 
 
+def _indices(law: GridLoss) -> Array:
+    return np.arange(law.first, law.first + len(law.log_mass), dtype=float)
+
+
 def log_moment(parts: Sequence[GridPart], step: float, order: float) -> float:
     """Log of the total moment E[e^{order * loss}] of the sum."""
-    total = 0.0
-    for first, log_mass, count in parts:
-        total += count * _log_sum_exp(log_mass + (order * step) * np.arange(first, first + len(log_mass)))
-    return total
+    return sum(count * _log_sum_exp(law.log_mass + (order * step) * _indices(law)) for law, count in parts)
 
 
 def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple[float, float]:
     """Mean and variance of the tilted sum."""
     mean, variance = 0.0, 0.0
-    for first, log_mass, count in parts:
-        loss = np.arange(first, first + len(log_mass)) * step
-        exponent = log_mass + tilt * loss
+    for law, count in parts:
+        loss = _indices(law) * step
+        exponent = law.log_mass + tilt * loss
         p = np.exp(exponent - np.max(exponent))
         p /= np.sum(p)
-        m = float(np.sum(p * loss))
+        m = float(p @ loss)
         mean += count * m
-        variance += count * float(np.sum(p * (loss - m) ** 2))
+        variance += count * float(p @ (loss - m) ** 2)
     return mean, variance
 
 
@@ -77,14 +81,20 @@ class TiltedSum:
     relative_error: float
     """Every true mass lies within this factor of an exact convolution's."""
     norm_error: float
-    """Two-norm of the error of ``mass``."""
+    """Two-norm of the error of ``mass`` made here."""
+    part_norm: float
+    """Two-norm of what the errors of the parts do to ``mass``."""
+    part_mass: float
+    """Or else: the untilted mass of those errors, relative to the parts', which may be moved to ..."""
+    part_move: float
+    """... this much above the parts' means."""
     outside: float
     """Bound of the tilted mass beyond either end of the window (its aliases are in the window)."""
     log_upper_tail: float
     """Log of a bound of the untilted mass above the window."""
 
-    def log_hockey_stick(self, epsilon: float) -> tuple[float, float]:
-        """Logs of a lower and an upper bound of the sum's hockey stick (without its infinite mass)."""
+    def _weighted(self, epsilon: float) -> tuple[float, float, float]:
+        """The hockey stick over M^k e^{-tilt epsilon}, the rounding of its sum, and the two-norm of its weights."""
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         end = len(self.mass)
         if self.tilt > 0:  # beyond this the weight is below e^-100, and all the mass there below 2
@@ -93,20 +103,31 @@ class TiltedSum:
         gap = np.maximum(gap, 0.0)
         weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
         terms = weight * self.mass[start:end]
-        value = float(np.sum(terms))
         # Weights that underflow and terms that were cut still count: at most the total mass, below 2, times
         # their bound.
         slack = float(np.sum(np.abs(terms))) * 2.0**-46
         slack += 2 * math.exp(-100) if end < len(self.mass) else 2.0**-1060
         top = float(np.max(weight, initial=0.0))  # taken out, or the squares underflow long before the weights
-        if top > 0:
-            slack += self.norm_error * top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30)
-        log_front = self.log_scale - self.tilt * epsilon
-        rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
+        norm = top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30) if top > 0 else 0.0
+        return float(np.sum(terms)), slack, norm
+
+    def log_hockey_stick(self, epsilon: float) -> tuple[float, float]:
+        """Logs of a lower and an upper bound of the sum's hockey stick (without its infinite mass)."""
+        value, slack, norm = self._weighted(epsilon)
+        slack += self.norm_error * norm
         # What lies below the window sits, aliased, at losses of too small a weight: for an epsilon below the window it
         # must be added at its greatest weight, and for the lower end it may have to be taken away.
         stray = self.outside * _greatest_weight(self.tilt)
         below_window = epsilon < self.first * self.step
+        if self.part_norm:
+            of_parts = self.part_norm * norm
+            if of_parts > 1e-9 * value and self.tilt * self.part_move < 600:
+                moved, more, further = self._weighted(epsilon - self.part_move)
+                reach = math.exp(self.tilt * self.part_move) * (moved + more + self.norm_error * further)
+                of_parts = min(of_parts, self.part_mass * (reach + stray))
+            slack += of_parts
+        log_front = self.log_scale - self.tilt * epsilon
+        rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
         upper, lower = value + slack + (stray if below_window else 0.0), value - slack - stray
         log_upper = log_front + math.log(upper) + rounding if upper > 0 else -math.inf
         log_lower = log_front + math.log(lower) - rounding if lower > 0 else -math.inf
@@ -118,56 +139,131 @@ def _greatest_weight(tilt: float) -> float:
     return (tilt / (1 + tilt)) ** tilt / (1 + tilt) if tilt > 0 else 1.0
 
 
-def _tail_end(parts: Sequence[GridPart], step: float, sign: int, scale: float, extreme: float) -> tuple[float, float]:
-    """A loss beyond which the (tilted, normalised) sum has mass at most TAIL, and that mass: Chernoff or the
-    support.
+class _Tilted:
+    """The parts tilted and normalised; their coarse picture finds the order of a Chernoff bound, the parts prove it."""
+
+    def __init__(self, parts: Sequence[GridPart], step: float, tilt: float) -> None:
+        self.step, self.parts, self.tilt = step, parts, tilt
+        self.log_scale, self.relative, self.variance = 0.0, 0.0, 0.0
+        self.part_norm, self.part_mass, self.part_move = 0.0, 0.0, 0.0
+        self.log_p: list[Array] = []
+        self.p: list[Array] = []
+        self._picture: list[tuple[Array, Array, int]] = []
+        for law, count in parts:
+            loss = _indices(law) * step
+            exponent = law.log_mass + tilt * loss
+            norm = _log_sum_exp(exponent)
+            log_p = exponent - norm
+            p = np.exp(log_p)
+            heavy = log_p > LIGHT
+            size = np.abs(law.log_mass[heavy]) + np.abs(tilt * loss[heavy])
+            self.log_scale += count * norm
+            self.relative += count * 2.0**-51 * (float(np.max(size)) + abs(norm) + 8) * (1 + 1e-9)
+            self.log_p.append(log_p)
+            self.p.append(p)
+            if law.log_error > -math.inf:
+                turn = (tilt - law.error_tilt) * loss
+                error = math.exp(min(law.log_error + float(max(turn[0], turn[-1])) - norm, 300.0))
+                self.part_norm += count * error * math.exp(min(count * error * math.sqrt(len(p)), 300.0))
+                # Cauchy-Schwarz for the untilted error; by Jensen a part is at least its mass at log(p/q).
+                last = float(loss[-1])
+                log_mass = law.log_error + 0.5 * _log_sum_exp(-2 * law.error_tilt * loss)
+                total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
+                ratio = math.exp(min(log_mass - total, 300.0))
+                self.part_mass += count * ratio * math.exp(min(count * ratio, 300.0))
+                self.part_move = max(self.part_move, last - (total - q_total))
+            starts = np.arange(0, len(p), max(1, len(p) // 256))
+            mass = np.add.reduceat(p, starts)
+            mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 2.0**-1000)
+            self.variance += count * (float(mass @ mean**2) - float(mass @ mean) ** 2)
+            keep = mass > 0
+            self._picture.append((np.log(mass[keep]), mean[keep], count))
+        self.lowest = step * sum(law.first * count for law, count in parts)
+        self.highest = step * sum((law.first + len(law.log_mass) - 1) * count for law, count in parts)
+        scale = math.sqrt(-2 * math.log(TAIL) / max(self.variance, (1e-3 * step) ** 2))
+        self._orders = scale * np.geomspace(1e-4, 1e2, 49)
+
+    def _rough(self, orders: Array) -> Array:
+        total = np.zeros(orders.shape)
+        for log_p, loss, count in self._picture:
+            exponent = log_p + np.multiply.outer(orders, loss)
+            top = exponent.max(axis=1, keepdims=True)
+            total += count * (top[:, 0] + np.log(np.exp(exponent - top).sum(axis=1)))
+        return total
+
+    def _log_moment(self, order: float) -> float:
+        return sum(
+            count * _log_sum_exp(log_p + (order * self.step) * _indices(law))
+            for log_p, (law, count) in zip(self.log_p, self.parts, strict=True)
+        )
+
+    def end(self, sign: int, log_tail: float) -> tuple[float, float]:
+        """A loss beyond which the sum has at most so much tilted mass, and that mass: Chernoff, or the support."""
+        extreme = self.highest if sign > 0 else self.lowest
+        ends = (self._rough(sign * self._orders) - log_tail) / self._orders
+        order = float(self._orders[int(np.argmin(ends))])
+        end = sign * (self._log_moment(sign * order) - log_tail) / order
+        if sign * end >= sign * extreme:
+            return extreme, 0.0
+        return end, math.exp(log_tail)
+
+    def log_tail(self, end: float) -> tuple[float, float]:
+        """Logs of bounds of the untilted and of the tilted mass above a loss."""
+        if end >= self.highest - 1e-6 * self.step:
+            return -math.inf, -math.inf
+        orders = np.concatenate((self._orders, -self._orders[self._orders < self.tilt], [0.0]))
+        logs = self._rough(orders) - orders * end
+        above = float(orders[int(np.argmin(logs))])
+        order = float(max(above, 0.0))
+        untilted = self.log_scale + self._log_moment(above) - (above + self.tilt) * end + self.relative
+        return untilted + 2.0**-40, min(0.0, self._log_moment(order) - order * end + 2.0**-40)
+
+
+def tilted_sum(
+    parts: Sequence[GridPart],
+    step: float,
+    tilt: float,
+    limit: int,
+    *,
+    tail: float = TAIL,
+    highest: float = math.inf,
+) -> TiltedSum | int:
+    """Compose by FFT; the length needed instead, when it exceeds ``limit``.
+
+    The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest.
     """
-    target = -math.log(TAIL)
-    best = extreme
-    for factor in (0.03, 0.1, 0.25, 0.5, 0.75, 1.0, 1.35):
-        order = sign * factor * scale
-        end = sign * (log_moment(parts, step, order) + target) / abs(order)
-        best = min(best, end) if sign > 0 else max(best, end)
-    return best, (0.0 if best == extreme else TAIL)
-
-
-def tilted_sum(parts: Sequence[GridPart], step: float, tilt: float, limit: int) -> TiltedSum | int:
-    """Compose by FFT; the length needed instead, when it exceeds ``limit``."""
-    tilted: list[GridPart] = []
-    log_scale, relative, mean, variance = 0.0, 0.0, 0.0, 0.0
-    for first, log_mass, count in parts:
-        loss = np.arange(first, first + len(log_mass)) * step
-        exponent = log_mass + tilt * loss
-        norm = _log_sum_exp(exponent)
-        log_scale += count * norm
-        log_p = exponent - norm
-        heavy = log_p > -745
-        size = np.abs(log_mass[heavy]) + np.abs(tilt * loss[heavy])
-        relative += count * 2.0**-51 * (float(np.max(size)) + abs(norm) + 8)
-        p = np.exp(log_p)
-        m = float(np.sum(p * loss))
-        mean += count * m
-        variance += count * float(np.sum(p * (loss - m) ** 2))
-        tilted.append((first, log_p, count))
-    lowest = step * sum(first * count for first, _, count in parts)
-    highest = step * sum((first + len(log_p) - 1) * count for first, log_p, count in parts)
-    scale = math.sqrt(-2 * math.log(TAIL) / max(variance, (1e-3 * step) ** 2))
-    low, tail_low = _tail_end(tilted, step, -1, scale, lowest)
-    high, tail_high = _tail_end(tilted, step, +1, scale, highest)
+    tilted = _Tilted(parts, step, tilt)
+    low, tail_low = tilted.end(-1, math.log(tail))
+    high, _ = tilted.end(+1, math.log(tail))
     start = math.floor(low / step + 1e-6)
-    length = math.ceil(high / step - 1e-6) - start + 1
+    length = max(math.ceil(min(high, highest) / step - 1e-6) - start + 1, 2)
     size = 1 << max(4, (length - 1).bit_length())
     if size > limit:
         return size
+    log_untilted, log_above = tilted.log_tail((start + size - 1) * step)  # the rest of the transform is used too
     bits = size.bit_length() - 1
     gamma = 8 * bits * UNIT_ROUNDOFF
     product = np.ones(size // 2 + 1, dtype=complex)
     log_reach = np.zeros(size // 2 + 1)
     share = np.zeros(size // 2 + 1)
-    total = sum(count for _, _, count in parts)
-    for first, log_p, count in tilted:
-        ring = np.bincount(np.arange(first, first + len(log_p)) % size, weights=np.exp(log_p), minlength=size)
-        factor = np.fft.rfft(ring)
+    total = sum(count for _, count in parts)
+    for p, (law, count) in zip(tilted.p, parts, strict=True):
+        if -len(p) < law.first <= 0 and p[-law.first] > 0.9:
+            # Mostly an atom at 0, which is exact: with K the transform of the rest over it, (1 + K)^n = e^{n log(1+K)}.
+            atom = float(p[-law.first])
+            others = p.copy()
+            others[-law.first] = 0.0
+            rest = float(np.sum(others)) / atom
+            factor = np.fft.rfft(_ring(others, law.first, size)) / atom
+            power = count * np.log1p(factor)
+            error = count * rest * (gamma + 8 * UNIT_ROUNDOFF) + 4 * UNIT_ROUNDOFF
+            error += 8 * UNIT_ROUNDOFF * float(np.max(np.abs(power))) + count * UNIT_ROUNDOFF * abs(math.log(atom))
+            power += count * math.log(atom)
+            log_reach += np.real(power) + error
+            share += error * 1.1
+            product *= np.exp(power)
+            continue
+        factor = np.fft.rfft(_ring(p, law.first, size))
         reach = np.abs(factor) + (gamma + 2.0**-50)
         log_reach += count * np.log(reach)
         share += count * (gamma + 8 * UNIT_ROUNDOFF) / reach
@@ -176,18 +272,32 @@ def tilted_sum(parts: Sequence[GridPart], step: float, tilt: float, limit: int) 
     error = np.exp(log_reach) * share + total * 2.0**-1000
     forward = math.sqrt(2 * float(np.sum(error * error)) / size)
     inverse = gamma * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)
-    log_tail = log_scale - tilt * high + math.log(2 * tail_high) if tail_high else -math.inf
     return TiltedSum(
         step,
         tilt,
         start,
         np.roll(mass, -(start % size)),
-        log_scale,
-        relative,
+        tilted.log_scale,
+        tilted.relative,
         1.01 * (forward + inverse),
-        2 * (tail_low + tail_high),
-        log_tail,
+        1.01 * tilted.part_norm,
+        1.01 * tilted.part_mass,
+        tilted.part_move * (1 + 1e-9),
+        2 * (tail_low + math.exp(log_above)),
+        log_untilted,
     )
+
+
+def _ring(p: Array, first: int, size: int) -> Array:
+    """Masses at indices modulo the size of the transform."""
+    if len(p) <= size:
+        start = first % size
+        ring = np.zeros(size)
+        head = min(len(p), size - start)
+        ring[start : start + head] = p[:head]
+        ring[: len(p) - head] += p[head:]
+        return ring
+    return np.bincount(np.arange(first, first + len(p)) % size, weights=p, minlength=size)
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:

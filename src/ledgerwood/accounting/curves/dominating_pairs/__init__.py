@@ -11,7 +11,7 @@ Every pair is exact for its mechanism (its profile is attained) unless its docst
 Derivations: ``docs/theory/privacy-loss-distributions.md``.
 """
 
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.base import Array, Cells, LossPair, MaxPair, SubsampledPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     ApproxDPPair,
@@ -27,6 +27,7 @@ __all__ = [
     "ApproxDPPair",
     "Array",
     "BoundedRangePair",
+    "Cells",
     "DiscreteGaussianPair",
     "DiscreteLaplacePair",
     "GaussianPair",
