@@ -135,7 +135,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     pair, tilt = split.pair, split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
-    points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 4)
+    points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 2)
     law = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
     step = (high - low) / points
     anchor = pair.anchor
@@ -158,8 +158,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
             composed = tilted_sum([(law, times)], step, tilt, length, tail=tail)
             if isinstance(composed, TiltedSum):
                 break
-            if times > 1:
-                times = max(1, int(0.7 * times))
+            if times > 16:
+                times //= 3
             else:
                 length *= 2
         done = times >= needed
@@ -187,7 +187,7 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
     # Masses far below the error are noise: left out, or they would widen the windows to come, and counted as error.
     noise = composed.norm_error + composed.part_norm
     keep = composed.mass > 0.1 * noise / math.sqrt(len(composed.mass))
-    left_out = float(np.linalg.norm(composed.mass[~keep]))
+    left_out = np.abs(composed.mass[~keep])
     index = composed.first + np.flatnonzero(keep)
     losses = index * composed.step + origin
     tilt = composed.tilt
@@ -198,8 +198,11 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
     # The masses were tilted by the loss less the origin; the new ones are, by the loss less the offset.
     turn = tilt * (origin - offset)
     at = tilt * step * (first + np.arange(len(tilted)))
-    error = noise + left_out + (0.0 if upper else composed.outside)
-    spread = 0.5 * math.log(step / composed.step + 2) + tilt * step
+    outside = 0.0 if upper else composed.outside
+    error = noise + float(np.linalg.norm(left_out)) + outside
+    error_mass = composed.norm_error * math.sqrt(len(composed.mass)) + composed.part_tilted + float(left_out.sum())
+    # Each point takes masses of c fine points with weights that add up to c.
+    spread = 0.5 * math.log(step / composed.step + 0.5) + tilt * step
     far = max(abs(float(losses[0])), abs(float(losses[-1])), step)
     if upper:
         infinite += math.exp(min(composed.log_upper_tail, 0.0))
@@ -211,5 +214,6 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
         infinite,
         offset + sign * 4 * EDGE_ERROR * far,
         math.log(error) + composed.log_scale + spread + turn,
+        math.log(error_mass + outside) + composed.log_scale + tilt * step + turn,
         tilt,
     )

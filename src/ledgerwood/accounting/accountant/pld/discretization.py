@@ -45,7 +45,8 @@ class GridLoss:
     """Log masses at the losses ``origin + (first + i) * step``, and the mass at infinite loss.
 
     The origin includes the move to the safe side that covers the rounding of losses. Masses that come out of a transform
-    are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``.
+    are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``, and whose one-norm
+    ``exp(log_error_mass)``.
     """
 
     first: int
@@ -53,6 +54,7 @@ class GridLoss:
     infinite_mass: float
     origin: float
     log_error: float = -math.inf
+    log_error_mass: float = -math.inf
     error_tilt: float = 0.0
 
 

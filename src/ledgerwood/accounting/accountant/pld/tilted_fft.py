@@ -84,6 +84,8 @@ class TiltedSum:
     """Two-norm of the error of ``mass`` made here."""
     part_norm: float
     """Two-norm of what the errors of the parts do to ``mass``."""
+    part_tilted: float
+    """One-norm of the same."""
     part_mass: float
     """Or else: the untilted mass of those errors, relative to the parts', which may be moved to ..."""
     part_move: float
@@ -145,7 +147,7 @@ class _Tilted:
     def __init__(self, parts: Sequence[GridPart], step: float, tilt: float) -> None:
         self.step, self.parts, self.tilt = step, parts, tilt
         self.log_scale, self.relative, self.variance = 0.0, 0.0, 0.0
-        self.part_norm, self.part_mass, self.part_move = 0.0, 0.0, 0.0
+        self.part_norm, self.part_tilted, self.part_mass, self.part_move = 0.0, 0.0, 0.0, 0.0
         self.log_p: list[Array] = []
         self.p: list[Array] = []
         self._picture: list[tuple[Array, Array, int]] = []
@@ -163,13 +165,15 @@ class _Tilted:
             self.p.append(p)
             if law.log_error > -math.inf:
                 turn = (tilt - law.error_tilt) * loss
-                error = math.exp(min(law.log_error + float(max(turn[0], turn[-1])) - norm, 300.0))
-                self.part_norm += count * error * math.exp(min(count * error * math.sqrt(len(p)), 300.0))
-                # Cauchy-Schwarz for the untilted error; by Jensen a part is at least its mass at log(p/q).
+                turned = float(max(turn[0], turn[-1])) - norm
+                mass_error = math.exp(min(law.log_error_mass + turned, 300.0))
+                further = count * math.exp(min(count * mass_error, 300.0))
+                self.part_norm += further * math.exp(min(law.log_error + turned, 300.0))
+                self.part_tilted += further * mass_error
+                # The untilted error; by Jensen a part is at least its mass at log(p/q).
                 last = float(loss[-1])
-                log_mass = law.log_error + 0.5 * _log_sum_exp(-2 * law.error_tilt * loss)
                 total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
-                ratio = math.exp(min(log_mass - total, 300.0))
+                ratio = math.exp(min(law.log_error_mass - law.error_tilt * float(loss[0]) - total, 300.0))
                 self.part_mass += count * ratio * math.exp(min(count * ratio, 300.0))
                 self.part_move = max(self.part_move, last - (total - q_total))
             starts = np.arange(0, len(p), max(1, len(p) // 256))
@@ -242,36 +246,31 @@ def tilted_sum(
         return size
     log_untilted, log_above = tilted.log_tail((start + size - 1) * step)  # the rest of the transform is used too
     bits = size.bit_length() - 1
-    gamma = 8 * bits * UNIT_ROUNDOFF
-    product = np.ones(size // 2 + 1, dtype=complex)
+    # Extended precision where the platform has it: its unit roundoff is told by what comes out of the transform.
+    factors = [_transform(p, law, size) for p, (law, _) in zip(tilted.p, parts, strict=True)]
+    unit = float(np.finfo(factors[0][0].dtype).eps) / 2
+    gamma = 8 * bits * unit
+    product = np.ones(size // 2 + 1, dtype=factors[0][0].dtype)
     log_reach = np.zeros(size // 2 + 1)
     share = np.zeros(size // 2 + 1)
     total = sum(count for _, count in parts)
-    for p, (law, count) in zip(tilted.p, parts, strict=True):
-        if -len(p) < law.first <= 0 and p[-law.first] > 0.9:
-            # Mostly an atom at 0, which is exact: with K the transform of the rest over it, (1 + K)^n = e^{n log(1+K)}.
-            atom = float(p[-law.first])
-            others = p.copy()
-            others[-law.first] = 0.0
-            rest = float(np.sum(others)) / atom
-            factor = np.fft.rfft(_ring(others, law.first, size)) / atom
-            power = count * np.log1p(factor)
-            error = count * rest * (gamma + 8 * UNIT_ROUNDOFF) + 4 * UNIT_ROUNDOFF
-            error += 8 * UNIT_ROUNDOFF * float(np.max(np.abs(power))) + count * UNIT_ROUNDOFF * abs(math.log(atom))
-            power += count * math.log(atom)
-            log_reach += np.real(power) + error
+    for (factor, atom, rest), (_, count) in zip(factors, parts, strict=True):
+        if atom:  # with K the transform of the rest over the atom's mass a, (a + aK)^n = e^{n log(1+K) + n log a}
+            power = count * (np.log1p(factor) + np.log(product.real.dtype.type(atom)))
+            error = count * rest * (gamma + 8 * unit) + 4 * unit
+            error += 8 * unit * float(np.max(np.abs(power)))
+            log_reach += np.real(power).astype(float) + error
             share += error * 1.1
             product *= np.exp(power)
             continue
-        factor = np.fft.rfft(_ring(p, law.first, size))
-        reach = np.abs(factor) + (gamma + 2.0**-50)
+        reach = np.abs(factor).astype(float) + (gamma + 2.0**-50)
         log_reach += count * np.log(reach)
-        share += count * (gamma + 8 * UNIT_ROUNDOFF) / reach
+        share += count * (gamma + 8 * unit) / reach
         product *= _power(factor, count)
-    mass = np.fft.irfft(product, size)
+    mass = np.fft.irfft(product, size).astype(float)
     error = np.exp(log_reach) * share + total * 2.0**-1000
     forward = math.sqrt(2 * float(np.sum(error * error)) / size)
-    inverse = gamma * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)
+    inverse = (gamma + UNIT_ROUNDOFF * 2.0**-10) * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)
     return TiltedSum(
         step,
         tilt,
@@ -281,11 +280,26 @@ def tilted_sum(
         tilted.relative,
         1.01 * (forward + inverse),
         1.01 * tilted.part_norm,
+        1.01 * tilted.part_tilted,
         1.01 * tilted.part_mass,
         tilted.part_move * (1 + 1e-9),
         2 * (tail_low + math.exp(log_above)),
         log_untilted,
     )
+
+
+def _transform(p: Array, law: GridLoss, size: int) -> tuple[np.ndarray, float, float]:
+    """The transform of the masses, 0, 0; or, if most is an atom at 0, of the rest over its mass, that mass, and the rest's."""
+    if -len(p) < law.first <= 0 and p[-law.first] > 0.9:
+        atom = float(p[-law.first])
+        others = p.copy()
+        others[-law.first] = 0.0
+        return (
+            np.fft.rfft(_ring(others / atom, law.first, size).astype(np.longdouble)),
+            atom,
+            float(np.sum(others)) / atom,
+        )
+    return np.fft.rfft(_ring(p, law.first, size).astype(np.longdouble)), 0.0, 0.0
 
 
 def _ring(p: Array, first: int, size: int) -> Array:
