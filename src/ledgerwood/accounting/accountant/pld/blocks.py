@@ -35,8 +35,8 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 """Points of a transform on the way, at least and at most."""
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
-LOST = 1e-12
-"""Tilted mass of all blocks together that a window may leave out."""
+LOST = 1e-9
+"""Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 LOG_EXCESS = math.log(1e-12)
 """Log of the tilted mass of runs with more tail events than the lower end counts."""
 
@@ -46,7 +46,7 @@ class BlockSplit:
     """How to compose ``count`` steps of a pair on a grid of a given step.
 
     The cuts are the indices of grid points; ``variance`` is how much the moves between grids may add to the variance of
-    the whole run.
+    the whole run, and ``log_delta`` about what is asked for.
     """
 
     pair: LossPair
@@ -57,6 +57,7 @@ class BlockSplit:
     cuts: tuple[int, int]
     tilt: float
     variance: float
+    log_delta: float
 
 
 # Of the variance that may be added, a quarter each is for the finest grid, for the moves on the way, for the blocks'
@@ -155,7 +156,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         times = max(1, min(needed, int(room**2 / max(variance, step**2 * 1e-6))))
         while True:
             tail = LOST * size * times / count
-            composed = tilted_sum([(law, times)], step, tilt, length, tail=tail)
+            lost = split.log_delta + math.log(tail)
+            composed = tilted_sum([(law, times)], step, tilt, length, tail=tail, log_lost=lost)
             if isinstance(composed, TiltedSum):
                 break
             if times > 16:
@@ -171,7 +173,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         if left or rest is not None:
             pieces: list[GridPart] = ([(law, left)] if left else []) + ([(rest, 1)] if rest is not None else [])
             steps = count - size * times * (count // (size * times))
-            partial = tilted_sum(pieces, step, tilt, 4 * length, tail=tail)
+            partial = tilted_sum(pieces, step, tilt, 4 * length, tail=tail, log_lost=lost)
             assert isinstance(partial, TiltedSum)
             origin = law.origin * left + (rest.origin if rest is not None else 0.0)
             infinite = law.infinite_mass * left + (rest.infinite_mass if rest is not None else 0.0)

@@ -108,7 +108,7 @@ def plan(
             first = min(math.floor(reach[0] / step) - 2, -1)
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
-            place = BlockSplit(pair, count, step, first, last, (low, high), tilt, share)
+            place = BlockSplit(pair, count, step, first, last, (low, high), tilt, share, max(target.log_delta, -735.0))
         places.append((pair, count, place))
     return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tuple(places))
 

@@ -211,6 +211,12 @@ class _Tilted:
             return extreme, 0.0
         return end, math.exp(log_tail)
 
+    def end_above(self, log_mass: float) -> float:
+        """A loss above which the sum has at most so much mass, untilted."""
+        orders = np.concatenate((self._orders, -self._orders[self._orders < 0.99 * self.tilt]))
+        ends = (self._rough(orders) + self.log_scale - log_mass) / (orders + self.tilt)
+        return min(float(np.min(ends)) * (1 + 1e-3) + 1e-3 * abs(float(np.min(ends))), self.highest)
+
     def log_tail(self, end: float) -> tuple[float, float]:
         """Logs of bounds of the untilted and of the tilted mass above a loss."""
         if end >= self.highest - 1e-6 * self.step:
@@ -231,14 +237,18 @@ def tilted_sum(
     *,
     tail: float = TAIL,
     highest: float = math.inf,
+    log_lost: float | None = None,
 ) -> TiltedSum | int:
     """Compose by FFT; the length needed instead, when it exceeds ``limit``.
 
-    The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest.
+    The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest; about
+    ``exp(log_lost)`` of the mass may lie above it, if given.
     """
     tilted = _Tilted(parts, step, tilt)
     low, tail_low = tilted.end(-1, math.log(tail))
     high, _ = tilted.end(+1, math.log(tail))
+    if log_lost is not None:
+        high = max(high, tilted.end_above(log_lost))
     start = math.floor(low / step + 1e-6)
     length = max(math.ceil(min(high, highest) / step - 1e-6) - start + 1, 2)
     size = 1 << max(4, (length - 1).bit_length())
