@@ -1,14 +1,13 @@
 r"""Many steps of one pair as a few laws on a coarse grid: its bulk composed on ever coarser grids, its tails apart.
 
-Nearly all of the loss of a rarely sampled step lies within one cell of a grid that suits the whole run, and connecting the
-dots there would multiply its variance. So the bulk b of a step, its losses between two cuts, is composed on a fine grid,
-moved to a coarser one, composed further, and so on (Ghazi, Kamath, Kumar & Manurangsi 2022, arXiv:2207.04381); the tails
-:math:`\kappa`, met only a few times in the run, go to the coarse grid at once. With P- and Q-mass p, q of the bulk and
-:math:`v = \log(p/q)`, Jensen gives :math:`p\,V(\gamma - v) \le (bV)(\gamma)`, and so
+Nearly all of the loss of a rarely sampled step lies within one cell of a grid that suits the whole run, and connecting
+the dots there would multiply its variance. So the bulk b of a step, its losses between two cuts, is composed on a fine
+grid, moved to a coarser one, composed further, and so on (Ghazi, Kamath, Kumar & Manurangsi 2022, arXiv:2207.04381). The
+tails :math:`\kappa`, met at most K times in the run, go to the coarse grid B at once, and so do K steps of the bulk:
 
-.. math:: b^{n-K} E^{K} \sum_{j \le K} \binom nj (E^{-1}\kappa)^j \ \le\ (b + \kappa)^n \ \le\ b^n (1 + E^{-1}\kappa)^n
+.. math:: (b + \kappa)^n = b^{n-K} \sum_{j \le K} \binom nj b^{K-j} \kappa^j + \dots
 
-for the operator E of an atom of mass p at v. Proof and rounding: ``docs/theory/many-steps.md``.
+Proof and rounding: ``docs/theory/many-steps.md``.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import numpy as np
 from ledgerwood.accounting.accountant.pld.discretization import (
     EDGE_ERROR,
     GridLoss,
+    apart,
     coarser_above,
     coarser_below,
     only_inside,
-    only_outside,
 )
 from ledgerwood.accounting.accountant.pld.tilted_fft import GridPart, TiltedSum, tilted_moments, tilted_sum
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
+from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 
 __all__ = ["BlockSplit", "fine_step", "in_blocks", "most_blocks"]
 
@@ -37,8 +36,6 @@ WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
-LOG_EXCESS = math.log(1e-12)
-"""Log of the tilted mass of runs with more tail events than the lower end counts."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,7 @@ class BlockSplit:
     last: int
     cuts: tuple[int, int]
     tilt: float
+    top: float
     variance: float
     log_delta: float
 
@@ -74,65 +72,46 @@ def most_blocks(variance: float, step: float) -> int:
     return math.floor(min(6 * variance / 4 / step**2, 1e9))
 
 
-def in_blocks(split: BlockSplit, *, upper: bool) -> tuple[list[GridPart], float]:
-    """Laws on the grid whose composition bounds that of all steps, and the tilted mass to take off from below."""
-    pair, count = split.pair, split.count
-    points = np.arange(split.first, split.last + 1) * split.step
+def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
+    """Laws on the grid of the run whose composition bounds that of all steps."""
+    pair, step, tilt = split.pair, split.step, split.tilt
+    points = np.arange(split.first, split.last + 1) * step
     inside = slice(split.cuts[0] - split.first, split.cuts[1] - split.first)
-    log_p, v = _atom(pair, points, inside)
-    mass, infinite = only_outside(pair, points, v, inside, upper=upper)
-    mass = mass - log_p + (2.0**-40 if upper else -(2.0**-40))
-    mass[-split.first] = np.logaddexp(mass[-split.first], 0.0)
-    tails = GridLoss(split.first, mass, infinite * math.exp(-log_p) * (1 + 2.0**-40), 0.0)
-    parts: list[GridPart] = [(tails, count)]
-    steps, excess = count, 0.0
-    if not upper:
-        given_up, excess = _tail_events(tails, split)
-        steps -= given_up
-        atom = GridLoss(0, np.array([given_up * log_p]), 0.0, given_up * v * (1 + math.copysign(2.0**-40, -v)))
-        parts.append((atom, 1))
-    # the very edges that the tails were cut at
-    far = 2 * EDGE_ERROR * max(pair.resolution, abs(float(points[0] + v)), abs(float(points[-1] + v)))
-    edge = points + (v - far if upper else v + far)
-    return parts + _bulk(split, steps, float(edge[inside.start]), float(edge[inside.stop]), upper), excess
+    bulk, tails = apart(pair, points, split.first, inside, upper=upper)
+    most, exceeded = _tail_events(split, tails)
+    low, high = float(points[inside.start]), float(points[inside.stop])
+    steps = split.count - most
+    parts = _bulk(split, steps, low, high, upper) if steps else []
+    if most == 0:
+        return parts
+    lost = split.log_delta + math.log(LOST)
+    parts_of_run = [(bulk, most), (tails, 1)]
+    run = tilted_sum(parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count)
+    if isinstance(run, int):
+        raise ArithmeticError("the tails of a step reach too far for its grid")
+    origin = bulk.origin * most
+    infinite = exceeded + split.count * tails.infinite_mass if upper else 0.0
+    return [(_coarser(run, origin, origin, step, infinite, upper), 1), *parts]
 
 
-def _atom(pair: LossPair, points: Array, inside: slice) -> tuple[float, float]:
-    """Log of a mass p and a loss v of an atom that the bulk, cut where the tails moved by v are, dominates."""
-
-    def masses(move: float) -> tuple[float, float]:
-        cells = pair.cells([float(points[inside.start]) + move, float(points[inside.stop]) + move])
-        p = float(np.exp(cells.log_p[0]) + np.exp(cells.log_p[2]))
-        q = float(np.exp(cells.log_q[0]) + np.exp(cells.log_q[2]))
-        less = math.log1p(-p) - math.log1p(-q) - 1e-6 * (p + q)
-        return math.log1p(-p) - 1e-6 * p, less
-
-    v = masses(0.0)[1]
-    for margin in (0.05, 0.5, 5.0, 50.0):  # the cut, and the mass beyond it, hardly depend on so small a move
-        log_p, reached = masses(v - margin * abs(v))
-        if reached >= v - margin * abs(v):
-            return log_p, v - margin * abs(v)
-    raise ArithmeticError("the bulk of a step cannot be cut off")
-
-
-def _tail_events(tails: GridLoss, split: BlockSplit) -> tuple[int, float]:
-    """A number of tail events that is rarely exceeded in the tilted run, and how rarely: Chernoff for the binomial."""
+def _tail_events(split: BlockSplit, tails: GridLoss) -> tuple[int, float]:
+    """A number of tail events that is rarely exceeded in a run, tilted or not, and the mass of the runs that do."""
     loss = (tails.first + np.arange(len(tails.log_mass))) * split.step
-    tilted = tails.log_mass + split.tilt * loss
-    at = -tails.first
-    others = np.delete(tilted, at)
-    top = float(np.max(others))
-    mean = split.count * float(np.sum(np.exp(others - top))) * math.exp(min(top, 100.0))
-    most = mean
-    while mean > 0 and most * math.log(most / mean) - (most - mean) < -LOG_EXCESS:
-        most += max(1.0, 0.02 * most)
-    return min(math.ceil(most), split.count), math.exp(LOG_EXCESS)
+    answers = []
+    for tilt, log_rare in ((0.0, split.log_delta + math.log(LOST)), (split.tilt, math.log(LOST))):
+        exponent = tails.log_mass + tilt * loss
+        top = float(np.max(exponent))
+        mean = split.count * float(np.sum(np.exp(exponent - top))) * math.exp(min(top, 100.0))
+        most = mean
+        # Chernoff's bound for the binomial, by the Poisson law of the same mean
+        while mean > 0 and most * math.log(most / mean) - (most - mean) < -log_rare:
+            most += max(1.0, 0.02 * most)
+        answers.append(math.ceil(most))
+    return min(max(answers), split.count), math.exp(split.log_delta) * LOST
 
 
 def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -> list[GridPart]:
     """The composed bulk as a number of equal blocks on the grid of the run, and one block for the rest."""
-    if count == 0:
-        return []
     pair, tilt = split.pair, split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)

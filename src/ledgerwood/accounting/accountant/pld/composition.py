@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,22 +40,19 @@ class LossPmf:
 class _Law:
     """The parts from above or from below, and what follows from all of them.
 
-    ``origin`` is the composed loss of index 0, moved to the safe side; ``infinite`` the mass at infinite loss; ``highest``
-    the largest finite loss; ``excess`` the tilted mass to take off from below.
+    ``origin`` is the composed loss of index 0, moved to the safe side; ``infinite`` the mass at infinite loss;
+    ``highest`` the largest finite loss.
     """
 
-    def __init__(self, parts: list[GridPart], excess: float, step: float, upper: bool) -> None:
-        self.parts, self.excess = parts, excess
+    def __init__(self, parts: list[GridPart], step: float, upper: bool) -> None:
+        self.parts = parts
         self.origin = math.fsum(law.origin * count for law, count in parts)
         last = sum((law.first + len(law.log_mass) - 1) * count for law, count in parts)
         self.highest = self.origin + step * last
         log_finite = 0.0
         for law, count in parts:
             if law.infinite_mass:
-                # All laws together have mass one; of a law whose mass is not, the infinite part counts relatively.
-                top = float(np.max(law.log_mass))
-                total = law.infinite_mass + math.exp(top) * float(np.sum(np.exp(law.log_mass - top)))
-                share = law.infinite_mass / min(total, 1.0) if upper else law.infinite_mass
+                share = law.infinite_mass
                 log_finite += count * math.log1p(-share) if share < 1 else -math.inf
         self.infinite = -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
 
@@ -76,14 +73,12 @@ class ComposedLoss:
     def _composed(self, upper: bool) -> _Law:
         if upper not in self._laws:
             parts: list[GridPart] = []
-            excess = 0.0
             for pair, count, place in self.plan.places:
                 if isinstance(place, BlockSplit):
-                    found, more = in_blocks(place, upper=upper)
-                    parts, excess = parts + found, excess + more
+                    parts += in_blocks(place, upper=upper)
                 else:
                     parts.append(((from_above if upper else from_below)(pair, place), count))
-            self._laws[upper] = _Law(parts, excess, self.step, upper)
+            self._laws[upper] = _Law(parts, self.step, upper)
         return self._laws[upper]
 
     def _parts(self, upper: bool) -> list[GridPart]:
@@ -116,8 +111,6 @@ class ComposedLoss:
             if isinstance(result, int):
                 reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
                 raise MethodUnavailable("pld", reason)
-            if not upper and (excess := self._composed(upper).excess):
-                result = replace(result, outside=result.outside + excess)
             if len(self._sums) > 6:
                 self._sums.clear()
             self._sums[upper, tilt] = kept = result

@@ -25,12 +25,12 @@ from ledgerwood.accounting.curves.dominating_pairs.base import Array, Cells, Los
 __all__ = [
     "GridLoss",
     "UniformGrid",
+    "apart",
     "coarser_above",
     "coarser_below",
     "from_above",
     "from_below",
     "only_inside",
-    "only_outside",
 ]
 
 EDGE_ERROR = 2.0**-47
@@ -170,25 +170,28 @@ def only_inside(pair: LossPair, edges: Array, *, upper: bool) -> GridLoss:
     return GridLoss(0, _fused(cells.log_p - cells.mass_error, over, step), 0.0, float(edges[0]) - 2 * far)
 
 
-def only_outside(pair: LossPair, points: Array, move: float, inside: slice, *, upper: bool) -> tuple[Array, float]:
-    """Log masses at evenly spaced points, and the infinite mass, of the loss less ``move``, without the cells ``inside``.
+def apart(pair: LossPair, points: Array, first: int, inside: slice, *, upper: bool) -> tuple[GridLoss, GridLoss]:
+    """The part of the loss in the cells ``inside`` and the rest, both on the points, of which the first has index ``first``.
 
-    The cells are those between the points, 0 being the one between the first two.
+    Cell 0 is the one between the first two points.
     """
-    far = EDGE_ERROR * _far(pair, points + move)
-    safe = -2 * far if upper else 2 * far
-    cells = pair.cells(points + (move + safe))
+    far = EDGE_ERROR * _far(pair, points)
+    cells = pair.cells(points)
     step = float(points[-1] - points[0]) / (len(points) - 1)
-    mean = cells.mean - (move + safe)
-    log_p = cells.log_p.copy()
-    log_p[1:-1][inside] = -np.inf
-    if upper:
-        return _to_ends(Cells(log_p, cells.log_q, mean, cells.mass_error, cells.mean_error), points, step)
-    infinite = pair.infinite_mass
-    top = math.exp(float(log_p[-1])) * (1 - 2.0**-45) - infinite * (1 + 2.0**-45)
-    mass = _fused(log_p[1:-1] - cells.mass_error[1:-1], mean[1:-1] - 2 * cells.mean_error[1:-1] - points[:-1], step)
-    mass[-1] = np.logaddexp(mass[-1], math.log(top) if top > 0 else -math.inf)
-    return mass, infinite * (1 - 2.0**-40)
+    within = np.zeros(len(cells.log_p), dtype=bool)
+    within[1:-1][inside] = True
+    found = []
+    for kept in (within, ~within):
+        log_p = np.where(kept, cells.log_p, -np.inf)
+        infinite = 0.0
+        if upper:
+            mass, infinite = _to_ends(Cells(log_p, *cells[1:]), points, step)
+        else:
+            over = cells.mean[1:-1] - 2 * cells.mean_error[1:-1] - points[:-1]
+            mass = _fused(log_p[1:-1] - cells.mass_error[1:-1], over, step)
+            mass[-1] = np.logaddexp(mass[-1], log_p[-1] - cells.mass_error[-1])
+        found.append(GridLoss(first, mass, infinite, 2 * far if upper else -2 * far))
+    return found[0], found[1]
 
 
 def coarser_above(losses: Array, log_mass: Array, tilt: float, offset: float, step: float) -> tuple[int, Array]:

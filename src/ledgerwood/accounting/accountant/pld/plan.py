@@ -24,8 +24,8 @@ TOLERANCE = 1e-6
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
 FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
-RARE = 1e-3
-"""The most tilted mass of a step that may count as its tails."""
+TAIL_EVENTS = 8
+"""How often a run may meet the tails of its steps: each calls for some steps of the bulk on the grid of the run."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,22 @@ def plan(
     for (pair, count), law, reach, block in zip(pairs, laws, reaches, chosen.blocks, strict=True):
         place: UniformGrid | BlockSplit = _grid(pair, step, *reach)
         if block:
-            cuts = _cuts(law, reach, share / (4 * count), step)
+            cuts = _cuts(law, reach, count, most_blocks(share, step))
             first = min(math.floor(reach[0] / step) - 2, -1)
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
-            place = BlockSplit(pair, count, step, first, last, (low, high), tilt, share, max(target.log_delta, -735.0))
+            place = BlockSplit(
+                pair,
+                count,
+                step,
+                first,
+                last,
+                (low, high),
+                tilt,
+                top + 1e-3 * window,
+                share,
+                max(target.log_delta, -735.0),
+            )
         places.append((pair, count, place))
     return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tuple(places))
 
@@ -151,7 +162,7 @@ def _cheapest(
         if any(blocks) and rest <= variance / 2 and most_blocks(share, step) >= 1:
             found = 3.0 * length
             for (_, count), law, reach, block in zip(pairs, laws, reaches, blocks, strict=True):
-                low, high = _cuts(law, reach, share / (4 * count), step) if block else reach
+                low, high = _cuts(law, reach, count, most_blocks(share, step)) if block else reach
                 found += 3 * (reach[1] - reach[0]) / step
                 if block:
                     found += 6 * (high - low) / fine_step(share, count)
@@ -178,19 +189,13 @@ def _added(law: tuple[Array, Array], step: float) -> float:
     return float(mass @ np.minimum(step**2 / 6, step * np.abs(loss)))
 
 
-def _cuts(law: tuple[Array, Array], reach: tuple[float, float], variance: float, step: float) -> tuple[float, float]:
-    """Losses between which a step's bulk lies.
-
-    A tail event costs one more step of the bulk and a cell of the grid: cut where this adds no more than the given
-    variance to a step's.
-    """
+def _cuts(law: tuple[Array, Array], reach: tuple[float, float], count: int, blocks: int) -> tuple[float, float]:
+    """Losses between which a step's bulk lies, so that a run meets its tails about as often as it has blocks."""
     loss, mass = law
     order = np.argsort(np.abs(loss), kind="stable")
     size, mass = np.abs(loss)[order], mass[order]
     rare = np.append(np.cumsum(mass[:0:-1])[::-1], 0.0)
-    added = rare * np.maximum(np.cumsum(mass * size**2), step**2 / 6)
-    fits = (added <= variance) & (rare <= RARE)
-    cut = float(size[int(np.argmax(fits))]) * 1.1
+    cut = float(size[int(np.argmax(rare <= min(TAIL_EVENTS, blocks) / count))]) * 1.1
     return max(-cut, reach[0]), min(cut, reach[1])
 
 

@@ -142,15 +142,19 @@ def _greatest_weight(tilt: float) -> float:
 
 
 class _Tilted:
-    """The parts tilted and normalised; their coarse picture finds the order of a Chernoff bound, the parts prove it."""
+    """The parts tilted and normalised; their coarse picture finds the order of a Chernoff bound, the parts prove it.
 
-    def __init__(self, parts: Sequence[GridPart], step: float, tilt: float) -> None:
+    With ``rare`` n, the two parts are a step's bulk B, k times, and its tails K, and the law is the sum over j up to k of
+    the binomial coefficients of n over j times B^{k-j} K^j.
+    """
+
+    def __init__(self, parts: Sequence[GridPart], step: float, tilt: float, rare: int | None) -> None:
         self.step, self.parts, self.tilt = step, parts, tilt
-        self.log_scale, self.relative, self.variance = 0.0, 0.0, 0.0
         self.part_norm, self.part_tilted, self.part_mass, self.part_move = 0.0, 0.0, 0.0, 0.0
         self.log_p: list[Array] = []
         self.p: list[Array] = []
-        self._picture: list[tuple[Array, Array, int]] = []
+        self._picture: list[tuple[Array, Array]] = []
+        norms, variances, roundings = [], [], []
         for law, count in parts:
             loss = _indices(law) * step
             exponent = law.log_mass + tilt * loss
@@ -159,47 +163,73 @@ class _Tilted:
             p = np.exp(log_p)
             heavy = log_p > LIGHT
             size = np.abs(law.log_mass[heavy]) + np.abs(tilt * loss[heavy])
-            self.log_scale += count * norm
-            self.relative += count * 2.0**-51 * (float(np.max(size)) + abs(norm) + 8) * (1 + 1e-9)
+            norms.append(norm)
+            roundings.append(2.0**-51 * (float(np.max(size)) + abs(norm) + 8) * (1 + 1e-9))
             self.log_p.append(log_p)
             self.p.append(p)
             if law.log_error > -math.inf:
-                turn = (tilt - law.error_tilt) * loss
-                turned = float(max(turn[0], turn[-1])) - norm
-                mass_error = math.exp(min(law.log_error_mass + turned, 300.0))
-                further = count * math.exp(min(count * mass_error, 300.0))
-                self.part_norm += further * math.exp(min(law.log_error + turned, 300.0))
-                self.part_tilted += further * mass_error
-                # The untilted error; by Jensen a part is at least its mass at log(p/q).
-                last = float(loss[-1])
-                total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
-                ratio = math.exp(min(law.log_error_mass - law.error_tilt * float(loss[0]) - total, 300.0))
-                self.part_mass += count * ratio * math.exp(min(count * ratio, 300.0))
-                self.part_move = max(self.part_move, last - (total - q_total))
+                self._errors_of(law, count, loss, norm)
             starts = np.arange(0, len(p), max(1, len(p) // 256))
             mass = np.add.reduceat(p, starts)
             mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 2.0**-1000)
-            self.variance += count * (float(mass @ mean**2) - float(mass @ mean) ** 2)
+            variances.append(float(mass @ mean**2) - (float(mass @ mean) ** 2 if rare is None else 0.0))
             keep = mass > 0
-            self._picture.append((np.log(mass[keep]), mean[keep], count))
-        self.lowest = step * sum(law.first * count for law, count in parts)
-        self.highest = step * sum((law.first + len(law.log_mass) - 1) * count for law, count in parts)
+            self._picture.append((np.log(mass[keep]), mean[keep]))
+        if rare is None:
+            self.counts = np.array([[float(count) for _, count in parts]])
+            log_weights = np.zeros(1)
+        else:
+            most = parts[0][1]
+            j = np.arange(most + 1.0)
+            self.counts = np.stack((most - j, j), axis=1)
+            log_weights = np.concatenate(([0.0], np.cumsum(np.log((rare - j[:-1]) / (j[:-1] + 1)))))
+        log_weights = log_weights + self.counts @ np.array(norms)
+        self.log_scale = _log_sum_exp(log_weights)
+        self.log_weights = log_weights - self.log_scale
+        weights = np.exp(self.log_weights)
+        mean_counts = weights @ self.counts
+        self.relative = float(np.max(self.counts @ np.array(roundings))) + (0.0 if rare is None else 2.0**-44)
+        self.variance = float(mean_counts @ np.array(variances))
+        first = np.array([float(law.first) for law, _ in parts])
+        last = np.array([float(law.first + len(law.log_mass) - 1) for law, _ in parts])
+        self.lowest = step * float(np.min(self.counts @ first))
+        self.highest = step * float(np.max(self.counts @ last))
         scale = math.sqrt(-2 * math.log(TAIL) / max(self.variance, (1e-3 * step) ** 2))
         self._orders = scale * np.geomspace(1e-4, 1e2, 49)
 
+    def _errors_of(self, law: GridLoss, count: int, loss: Array, norm: float) -> None:
+        turn = (self.tilt - law.error_tilt) * loss
+        turned = float(max(turn[0], turn[-1])) - norm
+        mass_error = math.exp(min(law.log_error_mass + turned, 300.0))
+        further = count * math.exp(min(count * mass_error, 300.0))
+        self.part_norm += further * math.exp(min(law.log_error + turned, 300.0))
+        self.part_tilted += further * mass_error
+        # The untilted error; by Jensen a part is at least its mass at log(p/q).
+        total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
+        ratio = math.exp(min(law.log_error_mass - law.error_tilt * float(loss[0]) - total, 300.0))
+        self.part_mass += count * ratio * math.exp(min(count * ratio, 300.0))
+        self.part_move = max(self.part_move, float(loss[-1]) - (total - q_total))
+
+    def _mixed(self, moments: Array) -> Array:
+        """Log moments of the law at some orders from those of the parts."""
+        exponent = self.log_weights[:, None] + self.counts @ moments
+        top = exponent.max(axis=0)
+        return np.asarray(top + np.log(np.exp(exponent - top).sum(axis=0)))
+
     def _rough(self, orders: Array) -> Array:
-        total = np.zeros(orders.shape)
-        for log_p, loss, count in self._picture:
+        moments = np.empty((len(self._picture), len(orders)))
+        for i, (log_p, loss) in enumerate(self._picture):
             exponent = log_p + np.multiply.outer(orders, loss)
             top = exponent.max(axis=1, keepdims=True)
-            total += count * (top[:, 0] + np.log(np.exp(exponent - top).sum(axis=1)))
-        return total
+            moments[i] = top[:, 0] + np.log(np.exp(exponent - top).sum(axis=1))
+        return self._mixed(moments)
 
     def _log_moment(self, order: float) -> float:
-        return sum(
-            count * _log_sum_exp(log_p + (order * self.step) * _indices(law))
-            for log_p, (law, count) in zip(self.log_p, self.parts, strict=True)
-        )
+        moments = [
+            _log_sum_exp(log_p + (order * self.step) * _indices(law))
+            for log_p, (law, _) in zip(self.log_p, self.parts, strict=True)
+        ]
+        return float(self._mixed(np.array(moments)[:, None])[0])
 
     def end(self, sign: int, log_tail: float) -> tuple[float, float]:
         """A loss beyond which the sum has at most so much tilted mass, and that mass: Chernoff, or the support."""
@@ -238,13 +268,17 @@ def tilted_sum(
     tail: float = TAIL,
     highest: float = math.inf,
     log_lost: float | None = None,
+    rare: int | None = None,
 ) -> TiltedSum | int:
     """Compose by FFT; the length needed instead, when it exceeds ``limit``.
+
+    With ``rare`` n and two parts, a step's bulk B with count k and its tails K: the sum over j up to k of the binomial
+    coefficients of n over j times B^{k-j} K^j, the runs of k steps of which n might be in the tails and j are.
 
     The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest; about
     ``exp(log_lost)`` of the mass may lie above it, if given.
     """
-    tilted = _Tilted(parts, step, tilt)
+    tilted = _Tilted(parts, step, tilt, rare)
     low, tail_low = tilted.end(-1, math.log(tail))
     high, _ = tilted.end(+1, math.log(tail))
     if log_lost is not None:
@@ -257,29 +291,18 @@ def tilted_sum(
     log_untilted, log_above = tilted.log_tail((start + size - 1) * step)  # the rest of the transform is used too
     bits = size.bit_length() - 1
     # Extended precision where the platform has it: its unit roundoff is told by what comes out of the transform.
-    factors = [_transform(p, law, size) for p, (law, _) in zip(tilted.p, parts, strict=True)]
-    unit = float(np.finfo(factors[0][0].dtype).eps) / 2
+    factors = [
+        np.fft.rfft(_ring(p, law.first, size).astype(np.longdouble))
+        for p, (law, _) in zip(tilted.p, parts, strict=True)
+    ]
+    unit = float(np.finfo(factors[0].dtype).eps) / 2
     gamma = 8 * bits * unit
-    product = np.ones(size // 2 + 1, dtype=factors[0][0].dtype)
-    log_reach = np.zeros(size // 2 + 1)
-    share = np.zeros(size // 2 + 1)
-    total = sum(count for _, count in parts)
-    for (factor, atom, rest), (_, count) in zip(factors, parts, strict=True):
-        if atom:  # with K the transform of the rest over the atom's mass a, (a + aK)^n = e^{n log(1+K) + n log a}
-            power = count * (np.log1p(factor) + np.log(product.real.dtype.type(atom)))
-            error = count * rest * (gamma + 8 * unit) + 4 * unit
-            error += 8 * unit * float(np.max(np.abs(power)))
-            log_reach += np.real(power).astype(float) + error
-            share += error * 1.1
-            product *= np.exp(power)
-            continue
-        reach = np.abs(factor).astype(float) + (gamma + 2.0**-50)
-        log_reach += count * np.log(reach)
-        share += count * (gamma + 8 * unit) / reach
-        product *= _power(factor, count)
+    if rare is None:
+        product, forward = _product(factors, [count for _, count in parts], gamma, unit)
+    else:
+        product = _polynomial(*factors, tilted.log_weights)
+        forward = 2 * len(tilted.log_weights) * (gamma + 8 * unit)  # each term is at most its weight
     mass = np.fft.irfft(product, size).astype(float)
-    error = np.exp(log_reach) * share + total * 2.0**-1000
-    forward = math.sqrt(2 * float(np.sum(error * error)) / size)
     inverse = (gamma + UNIT_ROUNDOFF * 2.0**-10) * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)
     return TiltedSum(
         step,
@@ -298,18 +321,28 @@ def tilted_sum(
     )
 
 
-def _transform(p: Array, law: GridLoss, size: int) -> tuple[np.ndarray, float, float]:
-    """The transform of the masses, 0, 0; or, if most is an atom at 0, of the rest over its mass, that mass, and the rest's."""
-    if -len(p) < law.first <= 0 and p[-law.first] > 0.9:
-        atom = float(p[-law.first])
-        others = p.copy()
-        others[-law.first] = 0.0
-        return (
-            np.fft.rfft(_ring(others / atom, law.first, size).astype(np.longdouble)),
-            atom,
-            float(np.sum(others)) / atom,
-        )
-    return np.fft.rfft(_ring(p, law.first, size).astype(np.longdouble)), 0.0, 0.0
+def _product(factors: list[np.ndarray], counts: list[int], gamma: float, unit: float) -> tuple[np.ndarray, float]:
+    """The product of powers, and a bound of the two-norm that its error has after the inverse transform."""
+    product = np.ones_like(factors[0])
+    log_reach = np.zeros(len(product))
+    share = np.zeros(len(product))
+    for factor, count in zip(factors, counts, strict=True):
+        reach = np.abs(factor).astype(float) + (gamma + 2.0**-50)
+        log_reach += count * np.log(reach)
+        share += count * (gamma + 8 * unit) / reach
+        product = product * _power(factor, count)
+    error = np.exp(log_reach) * share + sum(counts) * 2.0**-1000
+    return product, math.sqrt(float(np.sum(error * error)) / (len(product) - 1))
+
+
+def _polynomial(bulk: np.ndarray, tails: np.ndarray, log_weights: Array) -> np.ndarray:
+    """The sum of e^{w_j} bulk^{k-j} tails^j."""
+    total = np.zeros_like(bulk)
+    power = np.ones_like(bulk)
+    for weight in np.exp(log_weights[::-1]).tolist():  # Horner in the tails, the powers of the bulk on the way
+        total = total * tails + weight * power
+        power = power * bulk
+    return total
 
 
 def _ring(p: Array, first: int, size: int) -> Array:
