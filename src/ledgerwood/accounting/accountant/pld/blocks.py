@@ -34,6 +34,8 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 """Points of a transform on the way, at least and at most."""
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
+NARROW = 2000
+"""How often a law may be composed that was found in double precision."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 
@@ -58,8 +60,8 @@ class BlockSplit:
     log_delta: float
 
 
-# Of the variance that may be added, a quarter each is for the finest grid, for the moves on the way, for the blocks'
-# move to the grid of the run, and for the tails.
+# Of the variance that may be added, a quarter is for the finest grid, a sixteenth for each move on the way (there are
+# seldom more than four), and half for what comes to the grid of the run: the blocks, and the steps next to the tails.
 
 
 def fine_step(variance: float, count: int) -> float:
@@ -68,8 +70,8 @@ def fine_step(variance: float, count: int) -> float:
 
 
 def most_blocks(variance: float, step: float) -> int:
-    """How many blocks may move to the grid of the run."""
-    return math.floor(min(6 * variance / 4 / step**2, 1e9))
+    """How many laws may move to the grid of the run."""
+    return math.floor(min(6 * variance / 2 / step**2, 1e9))
 
 
 def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
@@ -121,9 +123,9 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     anchor = pair.anchor
     rest: GridLoss | None = None
     size = 1
-    blocks = max(1, most_blocks(split.variance, split.step))
+    blocks = max(1, most_blocks(split.variance, split.step) // 4)
     # Long enough for each grid to be a few times coarser than the one before.
-    way = 6 * split.variance / 8 / count
+    way = 6 * split.variance / 16 / count
     deviation = math.sqrt(tilted_moments([(law, 1)], step, tilt)[1])
     length = 1 << math.ceil(math.log2(max(1.5 * points, COARSER * WINDOW * deviation / math.sqrt(way), BLOCK_LENGTH)))
     length = min(length, LONGEST_BULK)
@@ -136,7 +138,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         while True:
             tail = LOST * size * times / count
             lost = split.log_delta + math.log(tail)
-            composed = tilted_sum([(law, times)], step, tilt, length, tail=tail, log_lost=lost)
+            wide = count > NARROW * size
+            composed = tilted_sum([(law, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
             if isinstance(composed, TiltedSum):
                 break
             if times > 16:
@@ -152,7 +155,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         if left or rest is not None:
             pieces: list[GridPart] = ([(law, left)] if left else []) + ([(rest, 1)] if rest is not None else [])
             steps = count - size * times * (count // (size * times))
-            partial = tilted_sum(pieces, step, tilt, 4 * length, tail=tail, log_lost=lost)
+            partial = tilted_sum(pieces, step, tilt, 4 * length, tail=tail, log_lost=lost, wide=wide)
             assert isinstance(partial, TiltedSum)
             origin = law.origin * left + (rest.origin if rest is not None else 0.0)
             infinite = law.infinite_mass * left + (rest.infinite_mass if rest is not None else 0.0)

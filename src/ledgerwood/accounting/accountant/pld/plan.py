@@ -20,10 +20,12 @@ SMALLEST_LENGTH, LARGEST_LENGTH = 2**12, 2**20
 """Points over the window, at least and at most."""
 LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
 """Points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
-TOLERANCE = 1e-6
+TOLERANCE = 7e-7
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
 FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
+FEWEST_BLOCKS = 48
+"""How many laws must be able to move to the grid of the run for composing in blocks."""
 TAIL_EVENTS = 8
 """How often a run may meet the tails of its steps: each calls for some steps of the bulk on the grid of the run."""
 
@@ -104,7 +106,7 @@ def plan(
     for (pair, count), law, reach, block in zip(pairs, laws, reaches, chosen.blocks, strict=True):
         place: UniformGrid | BlockSplit = _grid(pair, step, *reach)
         if block:
-            cuts = _cuts(law, reach, count, most_blocks(share, step))
+            cuts = _cuts(law, reach, count)
             first = min(math.floor(reach[0] / step) - 2, -1)
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
@@ -159,10 +161,10 @@ def _cheapest(
         blocks = [able and more > variance / (2 * len(pairs)) for able, more in zip(can, added, strict=True)]
         share = variance / (2 * max(1, sum(blocks)))
         rest = sum(more for block, more in zip(blocks, added, strict=True) if not block)
-        if any(blocks) and rest <= variance / 2 and most_blocks(share, step) >= 1:
+        if any(blocks) and rest <= variance / 2 and most_blocks(share, step) >= FEWEST_BLOCKS:
             found = 3.0 * length
             for (_, count), law, reach, block in zip(pairs, laws, reaches, blocks, strict=True):
-                low, high = _cuts(law, reach, count, most_blocks(share, step)) if block else reach
+                low, high = _cuts(law, reach, count) if block else reach
                 found += 3 * (reach[1] - reach[0]) / step
                 if block:
                     found += 6 * (high - low) / fine_step(share, count)
@@ -189,13 +191,13 @@ def _added(law: tuple[Array, Array], step: float) -> float:
     return float(mass @ np.minimum(step**2 / 6, step * np.abs(loss)))
 
 
-def _cuts(law: tuple[Array, Array], reach: tuple[float, float], count: int, blocks: int) -> tuple[float, float]:
-    """Losses between which a step's bulk lies, so that a run meets its tails about as often as it has blocks."""
+def _cuts(law: tuple[Array, Array], reach: tuple[float, float], count: int) -> tuple[float, float]:
+    """Losses between which a step's bulk lies, so that a run meets its tails a few times."""
     loss, mass = law
     order = np.argsort(np.abs(loss), kind="stable")
     size, mass = np.abs(loss)[order], mass[order]
     rare = np.append(np.cumsum(mass[:0:-1])[::-1], 0.0)
-    cut = float(size[int(np.argmax(rare <= min(TAIL_EVENTS, blocks) / count))]) * 1.1
+    cut = float(size[int(np.argmax(rare <= TAIL_EVENTS / count))]) * 1.1
     return max(-cut, reach[0]), min(cut, reach[1])
 
 

@@ -60,9 +60,9 @@ def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple
         exponent = law.log_mass + tilt * loss
         p = np.exp(exponent - np.max(exponent))
         p /= np.sum(p)
-        m = float(p @ loss)
+        m = float(np.sum(p * loss))
         mean += count * m
-        variance += count * float(p @ (loss - m) ** 2)
+        variance += count * float(np.sum(p * (loss - m) ** 2))
     return mean, variance
 
 
@@ -269,11 +269,13 @@ def tilted_sum(
     highest: float = math.inf,
     log_lost: float | None = None,
     rare: int | None = None,
+    wide: bool = False,
 ) -> TiltedSum | int:
     """Compose by FFT; the length needed instead, when it exceeds ``limit``.
 
     With ``rare`` n and two parts, a step's bulk B with count k and its tails K: the sum over j up to k of the binomial
-    coefficients of n over j times B^{k-j} K^j, the runs of k steps of which n might be in the tails and j are.
+    coefficients of n over j times B^{k-j} K^j, the runs of k steps of which n might be in the tails and j are. ``wide``
+    asks for extended precision, for laws that will be composed many more times.
 
     The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest; about
     ``exp(log_lost)`` of the mass may lie above it, if given.
@@ -291,10 +293,8 @@ def tilted_sum(
     log_untilted, log_above = tilted.log_tail((start + size - 1) * step)  # the rest of the transform is used too
     bits = size.bit_length() - 1
     # Extended precision where the platform has it: its unit roundoff is told by what comes out of the transform.
-    factors = [
-        np.fft.rfft(_ring(p, law.first, size).astype(np.longdouble))
-        for p, (law, _) in zip(tilted.p, parts, strict=True)
-    ]
+    kind = np.longdouble if wide else np.float64
+    factors = [np.fft.rfft(_ring(p, law.first, size).astype(kind)) for p, (law, _) in zip(tilted.p, parts, strict=True)]
     unit = float(np.finfo(factors[0].dtype).eps) / 2
     gamma = 8 * bits * unit
     if rare is None:
