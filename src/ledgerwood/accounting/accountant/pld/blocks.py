@@ -88,7 +88,9 @@ def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
         return parts
     lost = split.log_delta + math.log(LOST)
     parts_of_run = [(bulk, most), (tails, 1)]
-    run = tilted_sum(parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count)
+    run = tilted_sum(
+        parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count, wide=True
+    )
     if isinstance(run, int):
         raise ArithmeticError("the tails of a step reach too far for its grid")
     origin = bulk.origin * most

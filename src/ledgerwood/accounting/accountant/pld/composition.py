@@ -107,7 +107,8 @@ class ComposedLoss:
         kept = self._sums.get((upper, tilt))
         if kept is None:
             top = self.plan.top - self._origin(upper)
-            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top)
+            wide = any(isinstance(place, BlockSplit) for _, _, place in self.plan.places)
+            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top, wide=wide)
             if isinstance(result, int):
                 reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
                 raise MethodUnavailable("pld", reason)
@@ -118,7 +119,7 @@ class ComposedLoss:
 
     def _tilts(self, epsilon: float) -> list[float]:
         """Tilts to try at epsilon: that of the best Chernoff bound, and others around it."""
-        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt)
+        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt, 1.2 * self.plan.tilt)
         return [best, 0.5 * best, 1.5 * best, 0.1 * best] if best else [0.0]
 
     def _sharp_tilt(self, epsilon: float, upper: bool) -> float:

@@ -24,9 +24,11 @@ TOLERANCE = 7e-7
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
 FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
-FEWEST_BLOCKS = 48
+LOG_ALIASED = math.log(1e-10)
+"""Log of the tilted mass that may lie above the window."""
+FEWEST_BLOCKS = 24
 """How many laws must be able to move to the grid of the run for composing in blocks."""
-TAIL_EVENTS = 8
+TAIL_EVENTS = 0.5
 """How often a run may meet the tails of its steps: each calls for some steps of the bulk on the grid of the run."""
 
 
@@ -83,17 +85,22 @@ def plan(
     tolerance: float,
 ) -> GridPlan:
     """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if so many points reach."""
+    log_delta = max(target.log_delta, -735.0)
+    top = outline.upper_end(log_delta - 21)
+    # What lies above the window must not weigh much after the tilt either: a heavy tail calls for a smaller one.
     tilt = min(target.tilt, largest_tilt)
+    while tilt > 1e-3 * target.tilt and outline.log_above(tilt, top) > LOG_ALIASED:
+        tilt *= 0.85
     total = sum(count for _, count in pairs)
     reaches = []
     for index, (pair, _) in enumerate(pairs):
-        above = max(target.log_delta, -735.0) - math.log(total) - 20
+        above = log_delta - math.log(total) - 20
         low, high = outline.reach(index, tilt, math.log(1e-16 / total), above)
         least, greatest = pair.support()
         reaches.append((max(low, least), min(high, greatest)))
     highest = sum(count * high for (_, count), (_, high) in zip(pairs, reaches, strict=True))
     lowest = sum(count * low for (_, count), (low, _) in zip(pairs, reaches, strict=True))
-    top = min(outline.upper_end(max(target.log_delta, -735.0) - 21), highest)
+    top = min(top, highest)
     bottom = max(outline.lower_end(tilt, math.log(1e-14)), lowest)
     window = max(top - bottom, 0.0) or 1e-9
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.

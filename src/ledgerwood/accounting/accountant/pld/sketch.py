@@ -41,10 +41,10 @@ class Sketch:
             weight = np.exp(exponent - top)
             total = weight.sum(axis=1, keepdims=True)
             weight /= total
-            m = weight @ loss
+            m = np.sum(weight * loss, axis=1)
             log_moment += count * (top + np.log(total))[:, 0]
             mean += count * m
-            variance += count * np.maximum(weight @ loss**2 - m * m, 0.0)
+            variance += count * np.maximum(np.sum(weight * loss**2, axis=1) - m * m, 0.0)
         return log_moment, mean, variance
 
     @cached_property
@@ -85,6 +85,13 @@ class Sketch:
         """A loss that the sum exceeds with (about) at most the given probability."""
         tilts, moments, _ = self._bounds
         return float(np.min((moments - log_mass) / tilts))
+
+    def log_above(self, tilt: float, end: float) -> float:
+        """Log of (about) the most that the tilted sum has above a loss."""
+        tilts, moments, _ = self._bounds
+        more = tilts[tilts >= tilt]
+        at = float(self._moments(np.array([tilt]))[0][0])
+        return float(np.min(moments[tilts >= tilt] - (more - tilt) * end, initial=at)) - at
 
     def lower_end(self, tilt: float, log_mass: float) -> float:
         """A loss that the tilted sum falls below with (about) at most the given probability."""
