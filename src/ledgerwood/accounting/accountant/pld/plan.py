@@ -104,7 +104,7 @@ def plan(
     bottom = max(outline.lower_end(tilt, math.log(1e-14)), lowest)
     window = max(top - bottom, 0.0) or 1e-9
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.
-    variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (tilt + 1)
+    variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (target.tilt + 1)
     laws = [outline.tilted(index, tilt) for index in range(len(pairs))]
     chosen = _cheapest(pairs, laws, reaches, window, variance, most_points)
     step = _align(pairs, chosen.step)

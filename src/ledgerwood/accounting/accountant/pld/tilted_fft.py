@@ -82,14 +82,14 @@ class TiltedSum:
     """Every true mass lies within this factor of an exact convolution's."""
     norm_error: float
     """Two-norm of the error of ``mass`` made here."""
+    part_errors: tuple[tuple[float, float, float], ...]
+    """Of each part that has an error: the two-norm of what it does to ``mass``; or else the untilted mass of the error,
+    relative to the part's, and how far above the part's mean it may be moved.
+    """
     part_norm: float
-    """Two-norm of what the errors of the parts do to ``mass``."""
+    """Two-norm of what the errors of all parts do to ``mass``."""
     part_tilted: float
     """One-norm of the same."""
-    part_mass: float
-    """Or else: the untilted mass of those errors, relative to the parts', which may be moved to ..."""
-    part_move: float
-    """... this much above the parts' means."""
     outside: float
     """Bound of the tilted mass beyond either end of the window (its aliases are in the window)."""
     log_upper_tail: float
@@ -121,13 +121,13 @@ class TiltedSum:
         # must be added at its greatest weight, and for the lower end it may have to be taken away.
         stray = self.outside * _greatest_weight(self.tilt)
         below_window = epsilon < self.first * self.step
-        if self.part_norm:
-            of_parts = self.part_norm * norm
-            if of_parts > 1e-9 * value and self.tilt * self.part_move < 600:
-                moved, more, further = self._weighted(epsilon - self.part_move)
-                reach = math.exp(self.tilt * self.part_move) * (moved + more + self.norm_error * further)
-                of_parts = min(of_parts, self.part_mass * (reach + stray))
-            slack += of_parts
+        for part_norm, part_mass, move in self.part_errors:
+            of_part = part_norm * norm
+            if of_part > 1e-9 * value and self.tilt * move < 600:
+                moved, more, further = self._weighted(epsilon - move)
+                reach = math.exp(self.tilt * move) * (moved + more + self.norm_error * further)
+                of_part = min(of_part, part_mass * (reach + stray))
+            slack += of_part
         log_front = self.log_scale - self.tilt * epsilon
         rounding = self.relative_error + 2.0**-49 * (abs(self.log_scale) + abs(self.tilt * epsilon) + 16)
         upper, lower = value + slack + (stray if below_window else 0.0), value - slack - stray
@@ -150,7 +150,8 @@ class _Tilted:
 
     def __init__(self, parts: Sequence[GridPart], step: float, tilt: float, rare: int | None) -> None:
         self.step, self.parts, self.tilt = step, parts, tilt
-        self.part_norm, self.part_tilted, self.part_mass, self.part_move = 0.0, 0.0, 0.0, 0.0
+        self.part_tilted = 0.0
+        self.part_errors: list[tuple[float, float, float]] = []
         self.log_p: list[Array] = []
         self.p: list[Array] = []
         self._picture: list[tuple[Array, Array]] = []
@@ -202,13 +203,13 @@ class _Tilted:
         turned = float(max(turn[0], turn[-1])) - norm
         mass_error = math.exp(min(law.log_error_mass + turned, 300.0))
         further = count * math.exp(min(count * mass_error, 300.0))
-        self.part_norm += further * math.exp(min(law.log_error + turned, 300.0))
+        norm_error = 1.01 * further * math.exp(min(law.log_error + turned, 300.0))
         self.part_tilted += further * mass_error
         # The untilted error; by Jensen a part is at least its mass at log(p/q).
         total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
         ratio = math.exp(min(law.log_error_mass - law.error_tilt * float(loss[0]) - total, 300.0))
-        self.part_mass += count * ratio * math.exp(min(count * ratio, 300.0))
-        self.part_move = max(self.part_move, float(loss[-1]) - (total - q_total))
+        mass = 1.01 * count * ratio * math.exp(min(count * ratio, 300.0))
+        self.part_errors.append((norm_error, mass, (float(loss[-1]) - (total - q_total)) * (1 + 1e-9)))
 
     def _mixed(self, moments: Array) -> Array:
         """Log moments of the law at some orders from those of the parts."""
@@ -312,10 +313,9 @@ def tilted_sum(
         tilted.log_scale,
         tilted.relative,
         1.01 * (forward + inverse),
-        1.01 * tilted.part_norm,
+        tuple(tilted.part_errors),
+        sum(norm for norm, _, _ in tilted.part_errors),
         1.01 * tilted.part_tilted,
-        1.01 * tilted.part_mass,
-        tilted.part_move * (1 + 1e-9),
         2 * (tail_low + math.exp(log_above)),
         log_untilted,
     )
