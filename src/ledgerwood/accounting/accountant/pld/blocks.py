@@ -58,6 +58,7 @@ class BlockSplit:
     top: float
     variance: float
     log_delta: float
+    wide: bool
 
 
 # Of the variance that may be added, a quarter is for the finest grid, a sixteenth for each move on the way (there are

@@ -103,11 +103,10 @@ class ComposedLoss:
     def _highest(self, upper: bool) -> float:
         return self._composed(upper).highest
 
-    def _sum(self, upper: bool, tilt: float) -> TiltedSum:
+    def _sum(self, upper: bool, tilt: float, wide: bool) -> TiltedSum:
         kept = self._sums.get((upper, tilt))
-        if kept is None:
+        if kept is None or kept.wide < wide:
             top = self.plan.top - self._origin(upper)
-            wide = any(isinstance(place, BlockSplit) for _, _, place in self.plan.places)
             result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top, wide=wide)
             if isinstance(result, int):
                 reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
@@ -125,9 +124,9 @@ class ComposedLoss:
     def _sharp_tilt(self, epsilon: float, upper: bool) -> float:
         """The first tilt that is sharp at epsilon, or the best of those tried."""
         found = []
-        for tilt in self._tilts(epsilon):
+        for tilt, wide in ((tilt, wide) for tilt in self._tilts(epsilon) for wide in (False, True)):
             try:
-                low, high = self._log_bounds(epsilon, upper, tilt)
+                low, high = self._log_bounds(epsilon, upper, tilt, wide)
             except MethodUnavailable:
                 continue
             if high - low <= SHARP:
@@ -137,14 +136,14 @@ class ComposedLoss:
             raise MethodUnavailable("pld", f"the composed loss needs a transform of over {HARD_LIMIT} points")
         return min(found)[1]
 
-    def _log_bounds(self, epsilon: float, upper: bool, tilt: float) -> tuple[float, float]:
+    def _log_bounds(self, epsilon: float, upper: bool, tilt: float, wide: bool = False) -> tuple[float, float]:
         """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
         highest = self._highest(upper)
         if epsilon >= highest + 2.0**-45 * max(1.0, abs(highest)):
             return log_infinite, log_infinite
-        low, high = self._sum(upper, tilt).log_hockey_stick(epsilon - self._origin(upper))
+        low, high = self._sum(upper, tilt, wide).log_hockey_stick(epsilon - self._origin(upper))
         # No loss exceeds the highest point, whatever the tilt can show: delta <= mass * (1 - e^{epsilon -
         # highest}).
         cap = math.log(-math.expm1(min(epsilon - highest, -(2.0**-45))))

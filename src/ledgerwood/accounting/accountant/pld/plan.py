@@ -26,6 +26,8 @@ FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
 LOG_ALIASED = math.log(1e-10)
 """Log of the tilted mass that may lie above the window."""
+LOG_WIDE = 8.0
+"""Log of how much larger than delta the bound may be to which errors are relative, for double precision."""
 FEWEST_BLOCKS = 24
 """How many laws must be able to move to the grid of the run for composing in blocks."""
 TAIL_EVENTS = 0.5
@@ -109,6 +111,7 @@ def plan(
     chosen = _cheapest(pairs, laws, reaches, window, variance, most_points)
     step = _align(pairs, chosen.step)
     share = variance / max(1, sum(chosen.blocks))
+    wide = outline.log_bound(tilt, target.epsilon) - log_delta > LOG_WIDE
     places = []
     for (pair, count), law, reach, block in zip(pairs, laws, reaches, chosen.blocks, strict=True):
         place: UniformGrid | BlockSplit = _grid(pair, step, *reach)
@@ -118,16 +121,7 @@ def plan(
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
             place = BlockSplit(
-                pair,
-                count,
-                step,
-                first,
-                last,
-                (low, high),
-                tilt,
-                top + 1e-3 * window,
-                share,
-                max(target.log_delta, -735.0),
+                pair, count, step, first, last, (low, high), tilt, top + 1e-3 * window, share, log_delta, wide
             )
         places.append((pair, count, place))
     return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tuple(places))

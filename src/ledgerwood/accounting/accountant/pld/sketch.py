@@ -86,6 +86,10 @@ class Sketch:
         tilts, moments, _ = self._bounds
         return float(np.min((moments - log_mass) / tilts))
 
+    def log_bound(self, tilt: float, epsilon: float) -> float:
+        """Log of (about) E[e^{tilt (L - epsilon)}], to which rounding errors are relative."""
+        return float(self._moments(np.array([tilt]))[0][0]) - tilt * epsilon
+
     def log_above(self, tilt: float, end: float) -> float:
         """Log of (about) the most that the tilted sum has above a loss."""
         tilts, moments, _ = self._bounds

@@ -94,6 +94,8 @@ class TiltedSum:
     """Bound of the tilted mass beyond either end of the window (its aliases are in the window)."""
     log_upper_tail: float
     """Log of a bound of the untilted mass above the window."""
+    wide: bool = False
+    """Whether extended precision was asked for."""
 
     def _weighted(self, epsilon: float) -> tuple[float, float, float]:
         """The hockey stick over M^k e^{-tilt epsilon}, the rounding of its sum, and the two-norm of its weights."""
@@ -318,6 +320,7 @@ def tilted_sum(
         1.01 * tilted.part_tilted,
         2 * (tail_low + math.exp(log_above)),
         log_untilted,
+        wide,
     )
 
 
