@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ledgerwood.accounting import Gaussian, PoissonSubsampled
 from ledgerwood.accounting.accountant.pld import composition as module
 from ledgerwood.accounting.accountant.pld.composition import compose
-from ledgerwood.accounting.accountant.pld.discretization import UniformGrid, from_above, from_below
+from ledgerwood.accounting.accountant.pld.discretization import GridLoss, UniformGrid, from_above, from_below
 from ledgerwood.accounting.accountant.pld.tilted_fft import UNIT_ROUNDOFF, TiltedSum, tilted_sum
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, MaxPair, SubsampledPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
@@ -255,7 +255,7 @@ def test_the_rounding_bound_covers_the_error_seen_in_extended_precision() -> Non
     mass = generator.gamma(0.3, size=600)
     mass /= mass.sum()
     for count in (1, 37, 1000):
-        result = tilted_sum([(-300, np.log(mass), count)], 1e-3, 0.0, 2**20)
+        result = tilted_sum([(GridLoss(-300, np.log(mass), 0.0, 0.0), count)], 1e-3, 0.0, 2**20)
         assert isinstance(result, TiltedSum)
         size = len(result.mass)
         ring = np.zeros(size, dtype=np.longdouble)
@@ -414,7 +414,7 @@ def test_a_sum_that_needs_too_many_points_says_so(monkeypatch: pytest.MonkeyPatc
     composed = compose([(GaussianPair(1.0), 100)], delta=1e-5)
     monkeypatch.setattr(module, "HARD_LIMIT", 2**10)
     with pytest.raises(MethodUnavailable, match="points"):
-        composed._sum(True, 0.0)
+        composed._sum(True, 0.0, False)
 
 
 def test_a_tilt_that_does_not_suit_the_question_still_gives_bounds() -> None:

@@ -16,9 +16,10 @@ Every answer is an upper bound in floating point, and a certified lower end come
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
 from ledgerwood.accounting.costs.base import Composition, Cost, compose
@@ -62,21 +63,64 @@ def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[t
 # -- privacy-loss distributions -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
-def _losses(
-    cost: Cost, *, epsilon: float | None = None, delta: float | None = None, mixed_tilt: float | None = None
-) -> tuple[ComposedLoss, ...]:
-    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+class _Losses:
+    """The composed losses of all directions on grids for one decade of δ; coarse ones, and finer ones where they count."""
 
-    directions = _directions(cost.priced_terms(), "pld")
-    limits: dict[str, Any] = {}
-    if mixed_tilt is not None:
-        limits = {"most_points": _MIXED_POINTS, "largest_tilt": mixed_tilt}
-    try:
-        return tuple(compose_losses(pairs, epsilon=epsilon, delta=delta, **limits) for pairs in directions)
-    except (ArithmeticError, MemoryError):
-        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-        raise MethodUnavailable("pld", reason) from None
+    def __init__(self, cost: Cost, decade: int) -> None:
+        self._pairs = _directions(cost.priced_terms(), "pld")
+        self._delta = 10.0**decade
+        self._rough = [self._compose(i, None) for i in range(len(self._pairs))]
+        self._fine: dict[int, ComposedLoss] = {}
+
+    def _compose(self, index: int, rough: ComposedLoss | None) -> ComposedLoss:
+        from ledgerwood.accounting.accountant.pld.composition import ROUGH, TOLERANCE, compose
+
+        try:
+            tolerance = ROUGH if rough is None else TOLERANCE
+            return compose(self._pairs[index], delta=self._delta, tolerance=tolerance, rough=rough)
+        except (ArithmeticError, MemoryError, ValueError):
+            reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
+            raise MethodUnavailable("pld", reason) from None
+
+    def _at(self, index: int) -> ComposedLoss:
+        if index not in self._fine:
+            self._fine[index] = self._compose(index, self._rough[index])
+        return self._fine[index]
+
+    def worst(self, question: Callable[[ComposedLoss], float]) -> float:
+        """The greatest answer of all directions; the coarse ones are upper bounds, and rule most of them out."""
+        answers = sorted(((question(loss), i) for i, loss in enumerate(self._rough)), reverse=True)
+        worst = -math.inf
+        for coarse, i in answers:
+            if coarse > worst:
+                worst = max(worst, min(coarse, question(self._at(i))))
+        return worst
+
+    def lower(self, delta: float) -> float:
+        """The lower end of ε, of the directions that count."""
+        self.worst(lambda loss: loss.epsilon_upper(delta))
+        return max(loss.epsilon_lower(delta) for loss in self._fine.values())
+
+
+@lru_cache(maxsize=8)
+def _losses(cost: Cost, decade: int) -> _Losses:
+    return _Losses(cost, decade)
+
+
+def _decade(log_delta: float) -> int:
+    """The power of ten nearest to δ: ε(δ) and δ(ε) of the same point are read off the same grid."""
+    return max(min(round(log_delta / math.log(10)), -1), -300)
+
+
+@lru_cache(maxsize=8)
+def _mixed_losses(cost: Cost, log_delta: float, largest_tilt: float) -> tuple[ComposedLoss, ...]:
+    from ledgerwood.accounting.accountant.pld.composition import compose
+
+    delta = math.exp(max(log_delta, -700.0))
+    return tuple(
+        compose(pairs, delta=delta, most_points=_MIXED_POINTS, largest_tilt=largest_tilt)
+        for pairs in _directions(cost.priced_terms(), "pld")
+    )
 
 
 def _pld_epsilon(cost: Cost, delta: float) -> Price:
@@ -85,14 +129,14 @@ def _pld_epsilon(cost: Cost, delta: float) -> Price:
     if delta == 0.0 or delta < cost.infinite_mass():
         _directions(cost.priced_terms(), "pld")
         return Price(cost.pure_epsilon() if cost.infinite_mass() <= delta else math.inf)
-    value = max(losses.epsilon_upper(delta) for losses in _losses(cost, delta=delta))
+    value = _losses(cost, _decade(math.log(delta))).worst(lambda loss: loss.epsilon_upper(delta))
     return Price(max(0.0, min(value, cost.pure_epsilon())))
 
 
 def _pld_lower(cost: Cost, delta: float) -> float:
     if not cost.priced_terms() or delta == 0.0:
         return 0.0
-    return max(0.0, max(losses.epsilon_lower(delta) for losses in _losses(cost, delta=delta)))
+    return max(0.0, _losses(cost, _decade(math.log(delta))).lower(delta))
 
 
 def _pld_log_delta(cost: Cost, epsilon: float) -> Price:
@@ -100,7 +144,25 @@ def _pld_log_delta(cost: Cost, epsilon: float) -> Price:
         return Price(-math.inf)
     if epsilon >= cost.pure_epsilon():
         return Price(_log(cost.infinite_mass()))
-    return Price(max(losses.log_delta_upper(epsilon) for losses in _losses(cost, epsilon=epsilon)))
+    decade = _decade(_rough_log_delta(cost, epsilon))
+    value = math.inf
+    for _ in range(3):
+        value = _losses(cost, decade).worst(lambda loss: loss.log_delta_upper(epsilon))
+        if _decade(value) == decade:
+            break
+        decade = _decade(value)
+    return Price(value)
+
+
+def _rough_log_delta(cost: Cost, epsilon: float) -> float:
+    from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
+
+    try:
+        directions = _directions(cost.priced_terms(), "pld")
+        return max(compose(pairs, epsilon=epsilon, tolerance=ROUGH).log_delta_upper(epsilon) for pairs in directions)
+    except (ArithmeticError, MemoryError, ValueError):
+        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
+        raise MethodUnavailable("pld", reason) from None
 
 
 # -- the recursion, convolved with the rest ---------------------------------------------------------------------------
@@ -207,7 +269,7 @@ def _mixed(cost: Cost, log_floor: float, *, lower: bool = False, cells: int | No
     if mu is not None:
         return _Mixed(profile, mu, (), ())
     tilt = _CLOSED["rdp"].epsilon(cost, math.exp(max(log_floor, -700.0))).order
-    losses = _losses(rest, delta=math.exp(max(log_floor, -700.0)), mixed_tilt=1e4 if tilt is None else min(tilt, 1e4))
+    losses = _mixed_losses(rest, log_floor, 1e4 if tilt is None else min(tilt, 1e4))
     lower_losses = tuple(x.pmf(upper=False) for x in losses) if lower else ()
     return _Mixed(profile, 0.0, tuple(x.pmf() for x in losses), lower_losses)
 

@@ -66,6 +66,7 @@ class ComposedLoss:
 
     plan: GridPlan
     outline: Sketch = field(repr=False)
+    target: GridTarget = field(repr=False)
     _roots: dict[float, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sums: dict[tuple[bool, float], TiltedSum] = field(default_factory=dict, init=False, repr=False, compare=False)
     _laws: dict[bool, _Law] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -295,6 +296,7 @@ def compose(
     most_points: int = LARGEST_LENGTH,
     largest_tilt: float = math.inf,
     tolerance: float = TOLERANCE,
+    rough: ComposedLoss | None = None,
 ) -> ComposedLoss:
     """Compose independent pairs, each a number of times, on a grid chosen for one target.
 
@@ -308,6 +310,8 @@ def compose(
         UniformGrid points over the bulk of the composed loss: fewer are quicker and less sharp, still bounds.
     tolerance
         How much the grid may add to epsilon, relatively, unless that takes too many points.
+    rough
+        An answer to the same question with a larger tolerance, to start from.
     largest_tilt
         The largest tilt to be sharp for. Next to other releases the best tilt is that of all of them together.
     """
@@ -323,8 +327,10 @@ def compose(
         assert epsilon is not None
         target = GridTarget.of_epsilon(outline, epsilon)
     # Coarse answers tell where the true one lies: far below Chernoff's bound where one large loss decides.
-    for goal in (ROUGH, ROUGH, tolerance, tolerance):
-        composed = ComposedLoss(plan(kept, outline, target, most_points, largest_tilt, goal), outline)
+    if rough is not None:
+        target = rough.target
+    for goal in (ROUGH, ROUGH, tolerance, tolerance) if rough is None else (tolerance, tolerance):
+        composed = ComposedLoss(plan(kept, outline, target, most_points, largest_tilt, goal), outline, target)
         last = target
         with suppress(MethodUnavailable, ArithmeticError):
             if delta is not None:
@@ -333,4 +339,5 @@ def compose(
                 target = target.with_delta(composed.log_delta_upper(target.epsilon))
         if goal == tolerance and target.near(last):
             break
+    object.__setattr__(composed, "target", target)  # keeps what was computed for it
     return composed
