@@ -16,8 +16,8 @@ from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
 
 __all__ = ["LARGEST_LENGTH", "TOLERANCE", "GridPlan", "GridTarget", "plan"]
 
-SMALLEST_LENGTH, LARGEST_LENGTH = 2**12, 2**20
-"""Points over the window, at least and at most."""
+SMALLEST_LENGTH, USUAL_LENGTH, LARGEST_LENGTH = 2**12, 2**15, 2**20
+"""Points over the window, at least (for a rough answer, and else) and at most."""
 LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
 """Points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
 TOLERANCE = 7e-7
@@ -91,8 +91,12 @@ def plan(
     top = outline.upper_end(log_delta - 21)
     # What lies above the window must not weigh much after the tilt either: a heavy tail calls for a smaller one.
     tilt = min(target.tilt, largest_tilt)
-    while tilt > 1e-3 * target.tilt and outline.log_above(tilt, top) > LOG_ALIASED:
+    while True:
+        above = outline.tilted_end(tilt, LOG_ALIASED)
+        if above <= top + 1.5 * max(top - outline.lower_end(tilt, math.log(1e-14)), 0.0) or tilt <= 1e-2 * target.tilt:
+            break
         tilt *= 0.85
+    top = max(top, min(above, top + 1.5 * max(top - outline.lower_end(tilt, math.log(1e-14)), 0.0)))
     total = sum(count for _, count in pairs)
     reaches = []
     for index, (pair, _) in enumerate(pairs):
@@ -108,7 +112,7 @@ def plan(
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.
     variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (target.tilt + 1)
     laws = [outline.tilted(index, tilt) for index in range(len(pairs))]
-    chosen = _cheapest(pairs, laws, reaches, window, variance, most_points)
+    chosen = _cheapest(pairs, laws, reaches, window, variance, most_points, tolerance >= 1e-3)
     step = _align(pairs, chosen.step)
     share = variance / max(1, sum(chosen.blocks))
     wide = outline.log_bound(tilt, target.epsilon) - log_delta > LOG_WIDE
@@ -140,11 +144,12 @@ def _cheapest(
     window: float,
     variance: float,
     most_points: int,
+    rough: bool,
 ) -> _Choice:
     """The step, and which pairs go in blocks, by a rough count of points of all transforms."""
     can = [count >= FEWEST_STEPS and pair.lattice is None and pair.infinite_mass == 0 for pair, count in pairs]
     best: tuple[float, _Choice] | None = None
-    length = SMALLEST_LENGTH
+    length = SMALLEST_LENGTH if rough else USUAL_LENGTH
     while True:
         length = min(length, most_points)
         step = window / length

@@ -90,12 +90,12 @@ class Sketch:
         """Log of (about) E[e^{tilt (L - epsilon)}], to which rounding errors are relative."""
         return float(self._moments(np.array([tilt]))[0][0]) - tilt * epsilon
 
-    def log_above(self, tilt: float, end: float) -> float:
-        """Log of (about) the most that the tilted sum has above a loss."""
+    def tilted_end(self, tilt: float, log_mass: float) -> float:
+        """A loss that the tilted sum exceeds with (about) at most the given probability."""
         tilts, moments, _ = self._bounds
-        more = tilts[tilts >= tilt]
+        more = tilts[tilts > 1.01 * tilt]
         at = float(self._moments(np.array([tilt]))[0][0])
-        return float(np.min(moments[tilts >= tilt] - (more - tilt) * end, initial=at)) - at
+        return float(np.min((moments[tilts > 1.01 * tilt] - at - log_mass) / (more - tilt), initial=math.inf))
 
     def lower_end(self, tilt: float, log_mass: float) -> float:
         """A loss that the tilted sum falls below with (about) at most the given probability."""

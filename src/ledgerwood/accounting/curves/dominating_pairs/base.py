@@ -177,7 +177,8 @@ def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     intervals,
     :math:`w(1 + |m|) \le 1` for width w and centre m, are integrated by an eight-point Gauss rule about the
     centre
-    (relative error below 1e-20), the thinnest by a Taylor series, which is quicker; wide ones are differences of tails that are not close to each other.
+    (relative error below 1e-20), the thinnest by a Taylor series, which is quicker; wide ones are differences
+    of tails that are not close to each other.
     """
     flip = a + b < 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
@@ -201,9 +202,10 @@ def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     series = ((((m - 28) * m + 210) * m - 420) * m + 105) * u / 72 + ((m - 15) * m + 45) * m - 15
     series = u * ((m - 1) / 6 + u * (((m - 6) * m + 3) / 120 + u * series / 5040))
     out[thin] = np.log(w) + np.log1p(series) - m / 2 - 0.5 * math.log(2 * math.pi)
-    inside = some & ~narrow & (a <= 0)
+    broad = some & ~narrow & ~thin
+    inside = broad & (a <= 0)
     out[inside] = np.log1p(-(ndtr(-b[inside]) + ndtr(a[inside])))
-    outside = some & ~narrow & (a > 0)
+    outside = broad & (a > 0)
     out[outside] = log_difference(log_ndtr(-a[outside]), log_ndtr(-b[outside]))
     return out
 
