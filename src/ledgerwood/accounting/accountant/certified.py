@@ -63,12 +63,18 @@ def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[t
 # -- privacy-loss distributions -------------------------------------------------------------------------------------
 
 
+def _with_cells(directions: list[list[tuple[LossPair, int]]], log_delta: float) -> list[list[tuple[LossPair, int]]]:
+    from ledgerwood.accounting.accountant.pld.sampled_composition import with_cells
+
+    return [[(with_cells(pair, n, log_delta), n) for pair, n in pairs] for pairs in directions]
+
+
 class _Losses:
     """The composed losses of all directions on grids for one decade of δ; coarse ones, and finer ones where they count."""
 
     def __init__(self, cost: Cost, decade: int) -> None:
-        self._pairs = _directions(cost.priced_terms(), "pld")
         self._delta = 10.0**decade
+        self._pairs = _with_cells(_directions(cost.priced_terms(), "pld"), math.log(self._delta))
         self._rough = [self._compose(i, None) for i in range(len(self._pairs))]
         self._fine: dict[int, ComposedLoss] = {}
 
@@ -119,7 +125,7 @@ def _mixed_losses(cost: Cost, log_delta: float, largest_tilt: float) -> tuple[Co
     delta = math.exp(max(log_delta, -700.0))
     return tuple(
         compose(pairs, delta=delta, most_points=_MIXED_POINTS, largest_tilt=largest_tilt)
-        for pairs in _directions(cost.priced_terms(), "pld")
+        for pairs in _with_cells(_directions(cost.priced_terms(), "pld"), math.log(delta))
     )
 
 
@@ -158,7 +164,7 @@ def _rough_log_delta(cost: Cost, epsilon: float) -> float:
     from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
 
     try:
-        directions = _directions(cost.priced_terms(), "pld")
+        directions = _with_cells(_directions(cost.priced_terms(), "pld"), -30.0)
         return max(compose(pairs, epsilon=epsilon, tolerance=ROUGH).log_delta_upper(epsilon) for pairs in directions)
     except (ArithmeticError, MemoryError, ValueError):
         reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
@@ -362,8 +368,8 @@ def _route(cost: Cost) -> str:
     terms = cost.priced_terms()
     if cost.mu() is not None:
         return "gdp"
-    if len(terms) == 1 and terms[0][1] == 1 and terms[0][0].pairs() is not None:
-        return "profile"
+    if len(terms) == 1 and terms[0][1] == 1 and all(p.closed_form for p in terms[0][0].pairs() or ()):
+        return "profile" if terms[0][0].pairs() is not None else "pld"
     if all(isinstance(part, PureDP) for part, _ in terms) and len({part.pure_epsilon() for part, _ in terms}) == 1:
         return "kov"
     if any(isinstance(part, BoundedRange) and part.size > 0 for part, _ in terms):

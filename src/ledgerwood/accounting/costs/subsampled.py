@@ -13,7 +13,7 @@ import numpy as np
 from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Composition, Cost
+from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves import renyi
@@ -96,10 +96,11 @@ class PoissonSubsampled(Atom):
         return self.cost.largest_order()
 
     def _atoms(self, largest: float) -> tuple[Array, Array] | None:
-        mu = self.cost.mu()
+        inner = self._flat()[0]
+        mu = inner.mu()
         if mu is not None:
             return _gaussian_atoms(mu, largest)
-        return self.cost.loss_atoms(largest) if isinstance(self.cost, Atom) else None
+        return inner.loss_atoms(largest) if isinstance(inner, Atom) else None
 
     def renyi(self, alpha: Array) -> Array:
         alpha = np.asarray(alpha, dtype=np.float64)
@@ -114,8 +115,8 @@ class PoissonSubsampled(Atom):
         bound = np.minimum(base, self.pure_epsilon())
         if self.cost.infinite_mass() > 0:
             return np.minimum(bound, renyi.randomized_response(self._amplified(self.cost.pure_epsilon()), alpha))
-        mu = self.cost.mu()
-        reach = _REACH / max(mu if mu is not None else self.cost.pure_epsilon(), 1e-2)
+        inner, rate = self._flat()
+        reach = _REACH / max(_size(inner), 1e-2)
         curve = bound.copy().ravel()
         flat = alpha.ravel()
         # Orders are handled in groups, so that small ones do not pay for the fine quadrature of large ones.
@@ -126,9 +127,9 @@ class PoissonSubsampled(Atom):
                 continue
             atoms = self._atoms(float(np.max(flat[chosen])))
             if atoms is None:
-                curve[chosen] = np.minimum(curve[chosen], _from_curve(self.cost.renyi, self.rate, flat[chosen]))
+                curve[chosen] = np.minimum(curve[chosen], _from_curve(inner.renyi, rate, flat[chosen]))
             else:
-                curve[chosen] = np.minimum(curve[chosen], _from_atoms(*atoms, self.rate, flat[chosen]))
+                curve[chosen] = np.minimum(curve[chosen], _from_atoms(*atoms, rate, flat[chosen]))
         return curve.reshape(alpha.shape)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
@@ -137,18 +138,20 @@ class PoissonSubsampled(Atom):
 
         if self.cost.infinite_mass() > 0:
             return (ApproxDPPair(self._amplified(self.cost.pure_epsilon()), self.infinite_mass()),)
-        mu = self.cost.mu()
-        if mu is not None and isinstance(self.cost, Composition):
-            from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
-
-            base: tuple[LossPair, ...] | None = (GaussianPair(mu),)
-        else:
-            base = self.cost.pairs()
         if self.rate == 1.0:
-            return base
-        if base is None or len(base) != 1:
+            return self.cost.pairs()
+        inner, rate = self._flat()
+        base = _base_pair(inner)
+        if base is None:
             return PureDP(self.pure_epsilon()).pairs() if self.pure_epsilon() < math.inf else None
-        return SubsampledPair(base[0], self.rate, "remove"), SubsampledPair(base[0], self.rate, "add")
+        return SubsampledPair(base, rate, "remove"), SubsampledPair(base, rate, "add")
+
+    def _flat(self) -> tuple[Cost, float]:
+        """The release on a sample of a sample of ..., and the product of the rates, rounded up."""
+        inner, rate = self.cost, self.rate
+        while isinstance(inner, PoissonSubsampled):
+            inner, rate = inner.cost, min(math.nextafter(rate * inner.rate, 1.0), rate)
+        return inner, rate
 
     def _group(self, k: int) -> Cost:
         if self.pure_epsilon() < math.inf and self.infinite_mass() == 0:
@@ -156,6 +159,32 @@ class PoissonSubsampled(Atom):
         if self.infinite_mass() > 0:
             raise ParameterError("k", "be 1 for a subsampled approximate-DP cost", k)
         return RDP(group_curve(self.renyi, k), neighbours=self.neighbours)
+
+
+def _size(cost: Cost) -> float:
+    """About the standard deviation of the loss, or its bound; 1 if neither is known."""
+    mu, rho = cost.mu(), cost.rho()
+    known = [mu] if mu is not None else [cost.pure_epsilon()] + ([math.sqrt(2 * rho)] if rho is not None else [])
+    return min((size for size in known if size < math.inf), default=1.0)
+
+
+def _base_pair(cost: Cost) -> LossPair | None:
+    """The pair of removals of all releases on one sample, of which the reverse is that of additions."""
+    from ledgerwood.accounting.curves.dominating_pairs.composite import ProductPair
+    from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
+
+    mu = cost.mu()
+    if mu is not None:
+        return GaussianPair(mu) if mu > 0 else None
+    parts = []
+    for part, n in cost.priced_terms():
+        pairs = part.pairs()
+        if pairs is None or (len(pairs) == 1 and not pairs[0].symmetric) or pairs[0].reversed() != pairs[-1]:
+            return None
+        parts.append((pairs[0], n))
+    if not parts:
+        return None
+    return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else ProductPair(tuple(parts))
 
 
 @lru_cache(maxsize=64)  # each price of a plan begins at the same orders

@@ -77,7 +77,7 @@ def most_blocks(variance: float, step: float) -> int:
 
 def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     """Laws on the grid of the run whose composition bounds that of all steps."""
-    pair, step, tilt = split.pair, split.step, split.tilt
+    pair, step, tilt = split.pair if upper else split.pair.below(), split.step, split.tilt
     points = np.arange(split.first, split.last + 1) * step
     inside = slice(split.cuts[0] - split.first, split.cuts[1] - split.first)
     bulk, tails = apart(pair, points, split.first, inside, upper=upper)
@@ -117,7 +117,7 @@ def _tail_events(split: BlockSplit, tails: GridLoss) -> tuple[int, float]:
 
 def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -> list[GridPart]:
     """The composed bulk as a number of equal blocks on the grid of the run, and one block for the rest."""
-    pair, tilt = split.pair, split.tilt
+    pair, tilt = split.pair if upper else split.pair.below(), split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
     points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 2)

@@ -35,6 +35,8 @@ class LossPmf:
     losses: Array
     probabilities: Array
     infinite_mass: float
+    q_slack: float = 0.0
+    """By how much the masses may be too large from above, weighted as Q's."""
 
 
 class _Law:
@@ -78,7 +80,7 @@ class ComposedLoss:
                 if isinstance(place, BlockSplit):
                     parts += in_blocks(place, upper=upper)
                 else:
-                    parts.append(((from_above if upper else from_below)(pair, place), count))
+                    parts.append((from_above(pair, place) if upper else from_below(pair.below(), place), count))
             self._laws[upper] = _Law(parts, self.step, upper)
         return self._laws[upper]
 
@@ -272,20 +274,26 @@ class ComposedLoss:
         last = max(s.first + len(s.mass) for s in sums)
         losses = np.arange(first, last) * self.step
         mass = np.full(len(losses), np.inf if upper else 0.0)
+        slack = np.full(len(losses), np.inf)
         for s in sums:
             where = slice(s.first - first, s.first - first + len(s.mass))
             factor = np.exp(np.minimum(s.log_scale - s.tilt * losses[where], 700.0))
+            error = s.norm_error + s.part_norm
             if upper:
-                bound = (np.maximum(s.mass, 0.0) + s.norm_error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                bound = (np.maximum(s.mass, 0.0) + error) * factor * (1 + 2 * s.relative_error + 2.0**-40)
+                width = 2 * error * factor + bound * (4 * s.relative_error + 2.0**-38)
+                slack[where] = np.where(bound < mass[where], width, slack[where])
                 mass[where] = np.minimum(mass[where], bound)
             else:
-                bound = (s.mass - s.norm_error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
+                bound = (s.mass - error - s.outside) * factor * (1 - 2 * s.relative_error - 2.0**-40)
                 mass[where] = np.maximum(mass[where], bound)
-        infinite = self._infinite(upper)
+        infinite, q_slack = self._infinite(upper), 0.0
         if upper:
             mass[0] += 2 * TAIL
+            slack[0] += 2 * TAIL
+            q_slack = float(np.sum(slack * np.exp(-np.maximum(losses + self._origin(upper), -700.0))))
             infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
-        return LossPmf(np.asarray(losses + self._origin(upper)), mass, infinite)
+        return LossPmf(np.asarray(losses + self._origin(upper)), mass, infinite, q_slack)
 
 
 def compose(

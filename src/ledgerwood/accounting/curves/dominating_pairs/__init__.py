@@ -12,6 +12,7 @@ Derivations: ``docs/theory/privacy-loss-distributions.md``.
 """
 
 from ledgerwood.accounting.curves.dominating_pairs.base import Array, Cells, LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.composite import BoundedLossPair, ProductPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     ApproxDPPair,
@@ -26,6 +27,7 @@ from ledgerwood.accounting.curves.dominating_pairs.discrete import (
 __all__ = [
     "ApproxDPPair",
     "Array",
+    "BoundedLossPair",
     "BoundedRangePair",
     "Cells",
     "DiscreteGaussianPair",
@@ -35,6 +37,7 @@ __all__ = [
     "LossPair",
     "MaxPair",
     "PmfPair",
+    "ProductPair",
     "PureDPPair",
     "RandomizedResponsePair",
     "SkellamPair",

@@ -115,6 +115,15 @@ class LossPair(ABC):
         """The pair (Q, P)."""
         return self._reversed()
 
+    def below(self) -> LossPair:
+        """A pair dominated by what this one stands for, for lower ends: itself if it is exact."""
+        return self._below()
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether :meth:`log_delta` can be asked."""
+        return self._closed_form()
+
     def _symmetric(self) -> bool:
         return True
 
@@ -136,6 +145,12 @@ class LossPair(ABC):
 
     def _resolution(self) -> float:
         return 1.0
+
+    def _below(self) -> LossPair:
+        return self
+
+    def _closed_form(self) -> bool:
+        return True
 
     def _cells(self, edges: Array) -> Cells:
         log_p, log_q = self.log_cells(edges)
@@ -289,6 +304,13 @@ class SubsampledPair(LossPair):
     def _resolution(self) -> float:
         return self.rate * self.base.resolution
 
+    def _below(self) -> LossPair:
+        lower = self.base.below()
+        return self if lower is self.base else SubsampledPair(lower, self.rate, self.direction)
+
+    def _closed_form(self) -> bool:
+        return self.base.closed_form
+
     def _cells(self, edges: Array) -> Cells:
         """The mean of p/q - 1 is the rate times the base's: nothing cancels, however small the rate."""
         if self.direction == "add":
@@ -351,6 +373,12 @@ class MaxPair(LossPair):
 
     def _infinite_mass(self) -> float:
         return max(pair.infinite_mass for pair in self.pairs)
+
+    def _below(self) -> LossPair:
+        return MaxPair([pair.below() for pair in self.pairs])
+
+    def _closed_form(self) -> bool:
+        return all(pair.closed_form for pair in self.pairs)
 
     def _rounding(self) -> float:
         return 2.0**-40  # where the maximum changes hands, a mass is the difference of two tails

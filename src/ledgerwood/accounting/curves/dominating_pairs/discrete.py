@@ -15,8 +15,10 @@ from ledgerwood.errors import ParameterError
 
 __all__ = [
     "ApproxDPPair",
+    "AtomPair",
     "DiscreteGaussianPair",
     "DiscreteLaplacePair",
+    "LossAtoms",
     "PmfPair",
     "PureDPPair",
     "RandomizedResponsePair",
@@ -29,18 +31,18 @@ LOG_TAIL = 740.0
 
 
 @dataclass(frozen=True)
-class _Atoms:
+class LossAtoms:
     """Finitely many losses in rising order with their log P-mass; Q-mass e^{-loss} p."""
 
     loss: Array
     log_p: Array
 
 
-class _AtomPair(LossPair):
+class AtomPair(LossPair):
     """A pair given by its atoms, infinite loss, and the Q-mass left at loss -inf."""
 
     @abstractmethod
-    def _atoms(self) -> _Atoms: ...
+    def _atoms(self) -> LossAtoms: ...
 
     def _lost_mass(self) -> float:
         return self.infinite_mass
@@ -79,7 +81,7 @@ def _log_sum_by(cell: npt.NDArray[np.intp], values: Array, size: int) -> Array:
 
 
 @dataclass(frozen=True)
-class RandomizedResponsePair(_AtomPair):
+class RandomizedResponsePair(AtomPair):
     r"""k-ary randomised response: the truth with odds :math:`e^{\varepsilon} : 1` against each other answer.
 
     Losses eps, 0, -eps with P-masses :math:`e^{\varepsilon}, k - 2, 1` over :math:`e^{\varepsilon} + k - 1`.
@@ -104,12 +106,12 @@ class RandomizedResponsePair(_AtomPair):
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         total = self.epsilon + math.log1p((self.k - 1) * math.exp(-self.epsilon))
         if self.k == 2:
-            return _Atoms(np.array([-self.epsilon, self.epsilon]), np.array([-total, self.epsilon - total]))
+            return LossAtoms(np.array([-self.epsilon, self.epsilon]), np.array([-total, self.epsilon - total]))
         log_p = np.array([-total, math.log(self.k - 2) - total, self.epsilon - total])
-        return _Atoms(np.array([-self.epsilon, 0.0, self.epsilon]), log_p)
+        return LossAtoms(np.array([-self.epsilon, 0.0, self.epsilon]), log_p)
 
 
 def PureDPPair(epsilon: float) -> RandomizedResponsePair:
@@ -118,7 +120,7 @@ def PureDPPair(epsilon: float) -> RandomizedResponsePair:
 
 
 @dataclass(frozen=True)
-class ApproxDPPair(_AtomPair):
+class ApproxDPPair(AtomPair):
     r"""Any (epsilon, delta)-DP mechanism: infinite loss with probability delta, else binary randomised
     response.
 
@@ -143,14 +145,14 @@ class ApproxDPPair(_AtomPair):
     def _support(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         low = -self.epsilon - math.log1p(math.exp(-self.epsilon))
         losses = np.array([-self.epsilon, self.epsilon])
-        return _Atoms(losses, math.log1p(-self.delta) + np.array([low, low + self.epsilon]))
+        return LossAtoms(losses, math.log1p(-self.delta) + np.array([low, low + self.epsilon]))
 
 
 @dataclass(frozen=True)
-class DiscreteLaplacePair(_AtomPair):
+class DiscreteLaplacePair(AtomPair):
     r"""Integer noise :math:`\propto e^{-|x|/\text{scale}}` under a shift: losses (2j - shift)/scale, j =
     0..shift.
     """
@@ -168,15 +170,15 @@ class DiscreteLaplacePair(_AtomPair):
     def _support(self) -> tuple[float, float]:
         return -self.shift / self.scale, self.shift / self.scale
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         j = np.arange(self.shift + 1)
         log_p = -(self.shift - j) / self.scale - math.log1p(math.exp(-1 / self.scale))
         log_p[1:-1] += math.log(-math.expm1(-1 / self.scale))  # the end atoms are whole geometric tails
-        return _Atoms(np.asarray((2.0 * j - self.shift) / self.scale), np.asarray(log_p))
+        return LossAtoms(np.asarray((2.0 * j - self.shift) / self.scale), np.asarray(log_p))
 
 
 @dataclass(frozen=True)
-class DiscreteGaussianPair(_AtomPair):
+class DiscreteGaussianPair(AtomPair):
     r"""Integer noise :math:`\propto e^{-x^2/(2\sigma^2)}` under a shift s: losses s(2x - s)/(2 sigma^2), x
     integer.
 
@@ -201,23 +203,23 @@ class DiscreteGaussianPair(_AtomPair):
     def _support(self) -> tuple[float, float]:
         return -math.inf, math.inf
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         return _discrete_gaussian_atoms(self.sigma, self.shift)
 
 
 @lru_cache(maxsize=8)
-def _discrete_gaussian_atoms(sigma: float, shift: int) -> _Atoms:
+def _discrete_gaussian_atoms(sigma: float, shift: int) -> LossAtoms:
     reach = math.ceil(sigma * math.sqrt(2 * LOG_TAIL + 60)) + 2
     x = np.arange(-reach, shift + reach + 1)
     weight = -((x - shift) ** 2) / (2 * sigma**2)
     # The normaliser sums to one side of the centre, small terms first.
     half = np.exp(-(np.arange(reach, 0, -1.0) ** 2) / (2 * sigma**2))
     loss = shift * (2.0 * x - shift) / (2 * sigma**2)
-    return _Atoms(np.asarray(loss), np.asarray(weight - math.log(1 + 2 * math.fsum(half))))
+    return LossAtoms(np.asarray(loss), np.asarray(weight - math.log(1 + 2 * math.fsum(half))))
 
 
 @dataclass(frozen=True)
-class SkellamPair(_AtomPair):
+class SkellamPair(AtomPair):
     r"""Skellam noise (the difference of two Poissons of mean variance/2) under an integer shift, one
     dimension.
 
@@ -243,12 +245,12 @@ class SkellamPair(_AtomPair):
             1.0, math.sqrt(self.variance) / 100
         )  # errors of the ratios add up over sqrt(variance) terms
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         return _skellam_atoms(self.variance, self.shift)
 
 
 @lru_cache(maxsize=8)
-def _skellam_atoms(variance: float, shift: int) -> _Atoms:
+def _skellam_atoms(variance: float, shift: int) -> LossAtoms:
     # Tail: P(X >= x) <= exp(-v h(x/v)), h(t) = t asinh(t) - sqrt(1 + t^2) + 1 (Chernoff); find x with v h =
     # LOG_TAIL + 30.
     reach = 1
@@ -270,7 +272,7 @@ def _skellam_atoms(variance: float, shift: int) -> _Atoms:
     for j in range(shift):
         y = x - j  # log pmf(y - 1) - log pmf(y)
         loss += np.where(y >= 1, -log_ratio[np.maximum(y - 1, 0)], log_ratio[np.maximum(-y, 0)])
-    return _Atoms(loss, log_i[np.abs(x - shift)])
+    return LossAtoms(loss, log_i[np.abs(x - shift)])
 
 
 def _check_shift(shift: int) -> None:
@@ -279,7 +281,7 @@ def _check_shift(shift: int) -> None:
 
 
 @dataclass(frozen=True)
-class PmfPair(_AtomPair):
+class PmfPair(AtomPair):
     r"""A privacy-loss pmf of one's own: ``probabilities`` are P's, Q has :math:`e^{-l}p` and what is left at
     loss -inf.
 
@@ -323,7 +325,7 @@ class PmfPair(_AtomPair):
         finite = self._atoms().loss
         return (float(finite[0]), float(finite[-1])) if len(finite) else (0.0, 0.0)
 
-    def _atoms(self) -> _Atoms:
+    def _atoms(self) -> LossAtoms:
         return _pmf_atoms(self.losses, self.probabilities)
 
     def _lost_mass(self) -> float:
@@ -337,8 +339,8 @@ class PmfPair(_AtomPair):
 
 
 @lru_cache(maxsize=8)
-def _pmf_atoms(losses: tuple[float, ...], probabilities: tuple[float, ...]) -> _Atoms:
+def _pmf_atoms(losses: tuple[float, ...], probabilities: tuple[float, ...]) -> LossAtoms:
     loss, p = np.asarray(losses, dtype=float), np.asarray(probabilities, dtype=float)
     keep = (p > 0) & (loss < np.inf)
     order = np.argsort(loss[keep], kind="stable")
-    return _Atoms(loss[keep][order], np.log(p[keep][order]))
+    return LossAtoms(loss[keep][order], np.log(p[keep][order]))
