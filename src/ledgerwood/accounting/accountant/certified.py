@@ -124,7 +124,7 @@ def _mixed_losses(cost: Cost, log_delta: float, largest_tilt: float) -> tuple[Co
 
     delta = math.exp(max(log_delta, -700.0))
     return tuple(
-        compose(pairs, delta=delta, most_points=_MIXED_POINTS, largest_tilt=largest_tilt)
+        compose(pairs, delta=delta, most_points=_MIXED_POINTS, largest_tilt=largest_tilt, whole=True)
         for pairs in _with_cells(_directions(cost.priced_terms(), "pld"), math.log(delta))
     )
 

@@ -305,6 +305,7 @@ def compose(
     largest_tilt: float = math.inf,
     tolerance: float = TOLERANCE,
     rough: ComposedLoss | None = None,
+    whole: bool = False,
 ) -> ComposedLoss:
     """Compose independent pairs, each a number of times, on a grid chosen for one target.
 
@@ -320,6 +321,8 @@ def compose(
         How much the grid may add to epsilon, relatively, unless that takes too many points.
     rough
         An answer to the same question with a larger tolerance, to start from.
+    whole
+        Whether the law will be asked for below the answer too, by :meth:`ComposedLoss.pmf`.
     largest_tilt
         The largest tilt to be sharp for. Next to other releases the best tilt is that of all of them together.
     """
@@ -338,7 +341,8 @@ def compose(
     if rough is not None:
         target = rough.target
     for goal in (ROUGH, ROUGH, tolerance, tolerance) if rough is None else (tolerance, tolerance):
-        composed = ComposedLoss(plan(kept, outline, target, most_points, largest_tilt, goal), outline, target)
+        grids = plan(kept, outline, target, most_points, largest_tilt, goal, whole=whole)
+        composed = ComposedLoss(grids, outline, target)
         last = target
         with suppress(MethodUnavailable, ArithmeticError):
             if delta is not None:

@@ -85,8 +85,13 @@ def plan(
     most_points: int,
     largest_tilt: float,
     tolerance: float,
+    *,
+    whole: bool = False,
 ) -> GridPlan:
-    """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if so many points reach."""
+    """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if so many points reach.
+
+    ``whole`` asks for the law below the answer too, where a tilted sum has no mass.
+    """
     log_delta = max(target.log_delta, -735.0)
     top = outline.upper_end(log_delta - 21)
     # What lies above the window must not weigh much after the tilt either: a heavy tail calls for a smaller one.
@@ -101,13 +106,13 @@ def plan(
     reaches = []
     for index, (pair, _) in enumerate(pairs):
         above = log_delta - math.log(total) - 20
-        low, high = outline.reach(index, tilt, math.log(1e-16 / total), above)
+        low, high = outline.reach(index, 0.0 if whole else tilt, math.log(1e-16 / total), above)
         least, greatest = pair.support()
         reaches.append((max(low, least), min(high, greatest)))
     highest = sum(count * high for (_, count), (_, high) in zip(pairs, reaches, strict=True))
     lowest = sum(count * low for (_, count), (low, _) in zip(pairs, reaches, strict=True))
     top = min(top, highest)
-    bottom = max(outline.lower_end(tilt, math.log(1e-14)), lowest)
+    bottom = max(outline.lower_end(0.0 if whole else tilt, math.log(1e-14)), lowest)
     window = max(top - bottom, 0.0) or 1e-9
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.
     variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (target.tilt + 1)

@@ -37,18 +37,19 @@ def with_cells(pair: LossPair, count: int, log_delta: float) -> LossPair:
 def _composed(product: ProductPair, decade: int, add: bool) -> BoundedLossPair:
     delta = 10.0**decade
     parts = tuple((with_cells(pair, n, math.log(delta)), n) for pair, n in product.parts)
-    law = compose(parts, delta=delta, tolerance=BASE_TOLERANCE)
+    law = compose(parts, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
     below = law
     if add:
         backward = tuple((with_cells(pair, n, math.log(delta)), n) for pair, n in product.reversed().parts)
-        below = compose(backward, delta=delta, tolerance=BASE_TOLERANCE)
+        below = compose(backward, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
     lower = below.pmf(upper=False)
     keep = lower.probabilities > 0
     loss, log_p = lower.losses[keep], np.log(lower.probabilities[keep])
     if add:  # the law of log dQ/dP under Q, turned round; what Q has and P has not is at infinite loss there
         lowest = BoundedLossPair(-loss[::-1], (log_p - loss)[::-1], 0.0, lower.infinite_mass)
-    else:
-        lowest = BoundedLossPair(loss, log_p, lower.infinite_mass, 0.0)
+    else:  # moved to smaller losses, the masses of Q may exceed 1: the sampled pair has Q in both places
+        q_mass = math.fsum(np.exp(log_p - loss).tolist()) * (1 + 2.0**-40)
+        lowest = BoundedLossPair(loss, log_p - math.log(max(q_mass, 1.0)), lower.infinite_mass, 0.0)
     return _from_above(law.pmf(upper=True), lowest)
 
 

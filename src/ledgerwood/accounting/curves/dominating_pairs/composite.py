@@ -68,7 +68,7 @@ class BoundedLossPair(AtomPair):
         return self.lost
 
     def _support(self) -> tuple[float, float]:
-        return float(self.loss[0]), float(self.loss[-1])
+        return -math.inf if self.lost else float(self.loss[0]), float(self.loss[-1])
 
     def _anchor(self) -> float:
         return float(self.loss[int(np.argmax(self.log_p))])
