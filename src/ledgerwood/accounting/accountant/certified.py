@@ -381,18 +381,39 @@ def _route(cost: Cost) -> str:
 def _profile_log_delta(cost: Cost, epsilon: float) -> Price:
     if epsilon >= cost.pure_epsilon():
         return Price(_log(cost.infinite_mass()))
+    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in _own_pairs(cost)) + _PROFILE_ROUNDING))
+
+
+def _own_pairs(cost: Cost) -> tuple[LossPair, ...]:
     pairs = cost.priced_terms()[0][0].pairs()
     assert pairs is not None
-    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in pairs) + _PROFILE_ROUNDING))
+    return pairs
 
 
 def _profile_epsilon(cost: Cost, delta: float) -> Price:
     if delta <= cost.infinite_mass():
         return Price(cost.pure_epsilon() if delta == cost.infinite_mass() else math.inf)
-    target, top = math.log(delta), cost.pure_epsilon()
-    guess = top if math.isfinite(top) else 1.0
-    value = least(lambda e: e >= top or _profile_log_delta(cost, e).value <= target, guess=guess)
-    return Price(min(value, top))
+    return Price(_profile_root(_own_pairs(cost), cost.pure_epsilon(), math.log(delta) - _PROFILE_ROUNDING))
+
+
+def _profile_root(pairs: tuple[LossPair, ...], top: float, target: float) -> float:
+    """The least ε at which the worst of the profiles is within the target."""
+
+    def gap(epsilon: float) -> float:
+        return -math.inf if epsilon >= top else max(float(pair.log_delta(epsilon)) for pair in pairs) - target
+
+    if gap(0.0) <= 0:
+        return 0.0
+    good, bad = (top, 0.0) if math.isfinite(top) else (1.0, 0.0)
+    while gap(good) > 0:
+        good, bad = 2 * good, good
+        if good > 1e300:
+            return math.inf
+    while good < top and bad == 0.0 and good > 1e-300 and gap(good / 16) <= 0:
+        good /= 16
+    if bad == 0.0 and good < top:
+        bad = good / 16
+    return boundary(gap, good=good, bad=bad, tolerance=1e-13 * good)
 
 
 def _options(cost: Cost) -> tuple[Cost, ...]:
@@ -446,8 +467,10 @@ def optimal_lower(cost: Cost, delta: float) -> float:
         return _pld_lower(cost, delta)
     # Exact up to rounding, which moves log δ by far less than 1e-6.
     roomy = min(delta * (1 + 1e-6), 1.0)
-    value = (_CLOSED[route].epsilon if route in _CLOSED else _profile_epsilon)(cost, roomy).value
-    return value * (1 - 1e-12)
+    if route in _CLOSED:
+        return _CLOSED[route].epsilon(cost, roomy).value * (1 - 1e-12)
+    below = tuple(pair.below() for pair in _own_pairs(cost))
+    return _profile_root(below, cost.pure_epsilon(), math.log(roomy)) * (1 - 1e-12)
 
 
 CERTIFIED = (

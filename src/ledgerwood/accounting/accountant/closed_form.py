@@ -130,11 +130,25 @@ def equal_steps(cost: Cost, method: str = "kov") -> tuple[float, int]:
     return (sizes.pop() if sizes else 0.0), sum(n for _, n in terms)
 
 
-@lru_cache(maxsize=64)
-def _kov_terms(size: float, k: int) -> tuple[np.ndarray, np.ndarray]:
-    i = np.arange(k // 2 + 1, dtype=np.float64)  # outcomes with loss (k-2i)ε >= 0
+#: Minus the log of the mass of outcomes left out, far below any δ; and the most outcomes listed.
+_KOV_LOG_TAIL, _KOV_MOST = 760.0, 4 * 10**6
+
+
+@lru_cache(maxsize=8)
+def _kov_terms(size: float, k: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Losses and log masses of the outcomes with loss (k-2i)ε ≥ 0 near the mean, and a bound of the mass left out.
+
+    The mass of more than i0 + x or fewer than i0 - x unlikely answers of k is at most 2·exp(-2x²/k) (Hoeffding), and, for
+    rare ones, exp(-x²/(2·(mean + x/3))) on each side (Bernstein).
+    """
+    mean = k / (1 + math.exp(size)) if size < 700 else 0.0
+    far = min(math.sqrt(k * _KOV_LOG_TAIL / 2), math.sqrt(2 * mean * _KOV_LOG_TAIL) + 2 * _KOV_LOG_TAIL / 3)
+    low, high = max(0, math.floor(mean - far)), min(k // 2, math.ceil(mean + far))
+    if high - low > _KOV_MOST:
+        raise MethodUnavailable("kov", f"so many steps have {high - low} outcomes that count; use 'pld' or 'rdp'")
+    i = np.arange(low, high + 1, dtype=np.float64)
     logs = log_factorial(k) - log_factorial(i) - log_factorial(k - i) - i * size - k * math.log1p(math.exp(-size))
-    return (k - 2 * i) * size, logs
+    return (k - 2 * i) * size, logs, -math.inf if low == 0 and high == k // 2 else math.log(2) - _KOV_LOG_TAIL
 
 
 def _kov_log_delta_rest(size: float, k: int, epsilon: float) -> float:
@@ -143,15 +157,16 @@ def _kov_log_delta_rest(size: float, k: int, epsilon: float) -> float:
     .. math:: \delta(\varepsilon)=\sum_{i:\,(k-2i)\varepsilon_0>\varepsilon}\binom ki
               \frac{e^{(k-i)\varepsilon_0}}{(1+e^{\varepsilon_0})^k}\bigl(1-e^{\varepsilon-(k-2i)\varepsilon_0}\bigr)
     """
-    losses, logs = _kov_terms(size, k)
+    losses, logs, outside = _kov_terms(size, k)
     keep = losses > epsilon
     if not np.any(keep):
-        return -math.inf
+        return outside if epsilon < k * size else -math.inf
     terms = logs[keep] + np.log(-np.expm1(epsilon - losses[keep]))
     peak = float(np.max(terms))
     # log-gamma is good to a few ulp of k log k
     rounding = 1e-15 * (k * (math.log(k + 1) + size) + 10)
-    return min(0.0, peak + math.log(float(np.sum(np.exp(terms - peak)))) + rounding)
+    inside = peak + math.log(float(np.sum(np.exp(terms - peak)))) + rounding
+    return min(0.0, float(np.logaddexp(inside, outside)))
 
 
 def _kov_epsilon(cost: Cost, delta: float) -> Price:

@@ -39,8 +39,8 @@ def _priced(cost: Cost, name: str, argument: float, what: str) -> Price:
     method = _method(name)
     try:
         return method.epsilon(cost, argument) if what == "epsilon" else method.log_delta(cost, argument)
-    except ArithmeticError:
-        raise MethodUnavailable(name, "its numbers leave the range of floating point") from None
+    except (ArithmeticError, MemoryError):
+        raise MethodUnavailable(name, "its numbers leave the range of floating point, or of memory") from None
 
 
 def _ranked(cost: Cost, argument: float, what: str) -> list[tuple[str, Price]]:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 
 
+#: From this σ (in grid units) on, one discrete Gaussian is priced between two Gaussians, 8e-8 of σ² apart.
+_FINE = 5000.0
+#: More losses than this are not listed: the pair of a pure cost stands for a discrete Laplace release.
+_MOST_LOSSES = 10**6
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class RandomizedResponse(Atom):
     """k-ary randomised response: the true value with e^ε times the probability of each other one.
@@ -134,11 +140,18 @@ class DiscreteLaplace(Atom):
         return renyi.from_losses(*self.loss_atoms(0.0), alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
-        from ledgerwood.accounting.curves.dominating_pairs.discrete import DiscreteLaplacePair
+        from ledgerwood.accounting.curves.dominating_pairs.discrete import DiscreteLaplacePair, PureDPPair
 
+        if self.sensitivity > _MOST_LOSSES:
+            return (PureDPPair(self.size),)
         return (DiscreteLaplacePair(self.scale, self.sensitivity),)
 
+    def is_tight(self) -> bool:
+        return self.sensitivity <= _MOST_LOSSES
+
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
+        if self.sensitivity > _MOST_LOSSES:
+            return RandomizedResponse(self.size).loss_atoms(largest_order)
         # Output k under P (centre 0) against Q (centre s): loss (|k-s| - |k|)/b. Tails k <= 0 and k >= s are atoms.
         b, s = self.scale, self.sensitivity
         k = np.arange(1, s)
@@ -212,9 +225,14 @@ class DiscreteGaussian(Atom):
         return alpha * _checks.half_square(ratio) if ratio else np.zeros_like(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
-        from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair, NearGaussianPair
         from ledgerwood.accounting.curves.dominating_pairs.discrete import DiscreteGaussianPair
 
+        if self.dimension == 1 and self.sigma >= _FINE:
+            # Between the Gaussians of variance sigma² - 4 and sigma² + 4: docs/theory/discrete-gaussian.md.
+            bound = self.sensitivity / (math.sqrt(self.sigma - 2) * math.sqrt(self.sigma + 2))
+            lower = self.sensitivity / math.hypot(self.sigma, 2.0)
+            return (NearGaussianPair(bound * (1 + 1e-15), lower * (1 - 1e-15)),)
         if self.dimension == 1:
             return (DiscreteGaussianPair(self.sigma, int(self.sensitivity)),)
         if self.sigma >= 3:
@@ -323,7 +341,9 @@ class Skellam(Atom):
     def pairs(self) -> tuple[LossPair, ...] | None:
         from ledgerwood.accounting.curves.dominating_pairs.discrete import SkellamPair
 
-        if self.l1_sensitivity < 2 and self.variance > 1e-290:  # below, its probabilities vanish as floats
+        if (
+            self.l1_sensitivity < 2 and 1e-290 < self.variance <= _FINE**2
+        ):  # or its probabilities vanish, or are too many
             return (SkellamPair(self.variance, 1),)
         return None
 

@@ -106,6 +106,8 @@ def _tail_events(split: BlockSplit, tails: GridLoss) -> tuple[int, float]:
     for tilt, log_rare in ((0.0, split.log_delta + math.log(LOST)), (split.tilt, math.log(LOST))):
         exponent = tails.log_mass + tilt * loss
         top = float(np.max(exponent))
+        if top == -math.inf:
+            return 0, 0.0
         mean = split.count * float(np.sum(np.exp(exponent - top))) * math.exp(min(top, 100.0))
         most = mean
         # Chernoff's bound for the binomial, by the Poisson law of the same mean

@@ -152,7 +152,10 @@ def _cheapest(
     rough: bool,
 ) -> _Choice:
     """The step, and which pairs go in blocks, by a rough count of points of all transforms."""
-    can = [count >= FEWEST_STEPS and pair.lattice is None and pair.infinite_mass == 0 for pair, count in pairs]
+    can = [
+        count >= FEWEST_STEPS and (pair.lattice is None or not pair.lattice[1]) and pair.infinite_mass == 0
+        for pair, count in pairs
+    ]
     best: tuple[float, _Choice] | None = None
     length = SMALLEST_LENGTH if rough else USUAL_LENGTH
     while True:

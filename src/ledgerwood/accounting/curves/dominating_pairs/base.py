@@ -337,7 +337,7 @@ class SubsampledPair(LossPair):
         eps = epsilon
         q = self.rate
         if self.direction == "remove":
-            inside = np.expm1(eps) > -q
+            inside = np.expm1(np.minimum(eps, 1.0)) > -q
             values = math.log(q) + self.base.log_delta(self._base_edges(np.where(inside, eps, 0.0)))
             return np.where(inside, values, log1mexp(np.minimum(eps, 0.0)))
         log_share = eps + math.log1p(-q)

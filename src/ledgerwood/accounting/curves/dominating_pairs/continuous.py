@@ -18,7 +18,7 @@ from ledgerwood.accounting.curves.dominating_pairs.base import (
 )
 from ledgerwood.accounting.curves.numerics import log_ndtr, mills
 
-__all__ = ["BoundedRangePair", "GaussianPair", "LaplacePair"]
+__all__ = ["BoundedRangePair", "GaussianPair", "LaplacePair", "NearGaussianPair"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ class GaussianPair(LossPair):
         direct = log_difference(log_ndtr(a), eps + log_ndtr(b))
         scaled = -a * a / 2 - 0.5 * math.log(2 * math.pi) + np.log(_mills_difference(-a, self.mu))
         return np.where(a < 5, scaled, direct)
+
+
+@dataclass(frozen=True)
+class NearGaussianPair(GaussianPair):
+    """A pair between two Gaussian ones: dominated by that of ``mu``, dominating that of ``lower_mu``."""
+
+    lower_mu: float = 0.0
+
+    def _below(self) -> LossPair:
+        return GaussianPair(self.lower_mu)
 
 
 def _mills_difference(x: Array, gap: float) -> Array:

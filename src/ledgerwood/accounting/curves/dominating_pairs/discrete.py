@@ -61,11 +61,13 @@ class AtomPair(LossPair):
         atoms = self._atoms()
         out = np.empty(epsilon.shape)
         with np.errstate(divide="ignore"):
-            log_infinite = np.log(self.infinite_mass)
+            log_infinite = float(np.log(self.infinite_mass))
         for index, e in np.ndenumerate(epsilon):
-            above = atoms.loss > e
+            above = slice(int(np.searchsorted(atoms.loss, e, side="right")), None)
             terms = atoms.log_p[above] + log1mexp(e - atoms.loss[above])
-            out[index] = np.logaddexp.reduce(terms, initial=log_infinite)
+            top = max(float(np.max(terms, initial=-np.inf)), log_infinite, -1e300)
+            total = float(np.sum(np.exp(terms - top))) + math.exp(log_infinite - top)
+            out[index] = top + math.log(total) if total > 0 else -np.inf
         return out
 
 
