@@ -16,7 +16,7 @@ from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
 
 __all__ = ["LARGEST_LENGTH", "TOLERANCE", "GridPlan", "GridTarget", "plan"]
 
-SMALLEST_LENGTH, USUAL_LENGTH, LARGEST_LENGTH = 2**12, 2**15, 2**20
+SMALLEST_LENGTH, USUAL_LENGTH, LARGEST_LENGTH = 2**12, 2**16, 2**20
 """Points over the window, at least (for a rough answer, and else) and at most."""
 LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
 """Points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
@@ -24,8 +24,8 @@ TOLERANCE = 7e-7
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
 FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
-LOG_ALIASED = math.log(1e-10)
-"""Log of the tilted mass that may lie above the window."""
+LOG_ALIASED = math.log(1e-9)
+"""Log of the share of delta that may lie above the window, after the tilt."""
 LOG_WIDE = 8.0
 """Log of how much larger than delta the bound may be to which errors are relative, for double precision."""
 FEWEST_BLOCKS = 24
@@ -54,7 +54,7 @@ class GridTarget:
 
     def at(self, outline: Sketch, epsilon: float) -> GridTarget:
         """The same delta at a better epsilon."""
-        better = min(epsilon, self.epsilon)
+        better = min(epsilon, 1.2 * self.epsilon)
         return GridTarget(better, self.log_delta, outline.tilt_for_epsilon(better))
 
     def near(self, other: GridTarget) -> bool:
@@ -93,15 +93,17 @@ def plan(
     ``whole`` asks for the law below the answer too, where a tilted sum has no mass.
     """
     log_delta = max(target.log_delta, -735.0)
-    top = outline.upper_end(log_delta - 21)
+    top = 1.1 * max(outline.upper_end(log_delta - 21), target.epsilon)
     # What lies above the window must not weigh much after the tilt either: a heavy tail calls for a smaller one.
     tilt = min(target.tilt, largest_tilt)
     while True:
-        above = outline.tilted_end(tilt, LOG_ALIASED)
-        if above <= top + 1.5 * max(top - outline.lower_end(tilt, math.log(1e-14)), 0.0) or tilt <= 1e-2 * target.tilt:
+        low = outline.lower_end(tilt, math.log(1e-14))
+        aliased = LOG_ALIASED + min(log_delta - outline.log_bound(tilt, target.epsilon), 0.0)
+        above = outline.tilted_end(tilt, aliased)
+        if above <= top + 4.0 * max(top - low, 0.0) or tilt <= 1e-2 * target.tilt:
             break
         tilt *= 0.85
-    top = max(top, min(above, top + 1.5 * max(top - outline.lower_end(tilt, math.log(1e-14)), 0.0)))
+    top = max(top, min(above, top + 4.0 * max(top - low, 0.0)))
     total = sum(count for _, count in pairs)
     reaches = []
     for index, (pair, _) in enumerate(pairs):

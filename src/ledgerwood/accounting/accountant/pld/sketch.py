@@ -134,10 +134,13 @@ def _log_greatest_weight(tilts: Array) -> Array:
 def sketch(pairs: tuple[tuple[LossPair, int], ...]) -> Sketch:
     """Merge each pair on cells 8 % wide."""
     half = np.geomspace(1e-14, 1e5, 19 * 30 + 1)
-    edges = np.concatenate((-half[::-1], [0.0], half))
-    ends = np.append(edges, np.inf)
+    common = np.concatenate((-half[::-1], [0.0], half))
     atoms = []
     for pair, count in pairs:
+        low, high = pair.support()
+        near = [end * (1 - 2.0**-k) for end in (low, high) if math.isfinite(end) for k in range(3, 24)]
+        edges = np.unique(np.concatenate((common, near)))  # finer next to the ends of a bounded loss
+        ends = np.append(edges, np.inf)
         log_p, log_q = pair.log_cells(edges)
         some = (log_p > -np.inf) & (log_q > -np.inf)
         if not np.any(some):
