@@ -102,6 +102,10 @@ class _Losses:
                 worst = max(worst, min(coarse, question(self._at(i))))
         return worst
 
+    def sharp(self, delta: float) -> bool:
+        """Whether rounding moves the answer at δ by little."""
+        return all(loss.sharp_at(delta) for loss in self._fine.values())
+
     def lower(self, delta: float) -> float:
         """The lower end of ε, of the directions that count."""
         self.worst(lambda loss: loss.epsilon_upper(delta))
@@ -135,8 +139,25 @@ def _pld_epsilon(cost: Cost, delta: float) -> Price:
     if delta == 0.0 or delta < cost.infinite_mass():
         _directions(cost.priced_terms(), "pld")
         return Price(cost.pure_epsilon() if cost.infinite_mass() <= delta else math.inf)
-    value = _losses(cost, _decade(math.log(delta))).worst(lambda loss: loss.epsilon_upper(delta))
-    return Price(max(0.0, min(value, cost.pure_epsilon())))
+    losses = _losses(cost, _decade(math.log(delta)))
+    value = max(0.0, min(losses.worst(lambda loss: loss.epsilon_upper(delta)), cost.pure_epsilon()))
+    if 0 < value < math.inf and not losses.sharp(delta):
+        value = _least_epsilon(cost, delta, value)
+    return Price(value)
+
+
+def _least_epsilon(cost: Cost, delta: float, start: float) -> float:
+    """The least ε whose δ is within the target on any decade's grid; for a grid whose own answer is not sharp."""
+
+    def gap(epsilon: float) -> float:
+        return _pld_log_delta(cost, epsilon).value - math.log(delta)
+
+    good, bad = start, start
+    while gap(bad := bad / 2) <= 0:
+        good = bad
+        if bad < 1e-9 * start:
+            return good
+    return boundary(gap, good=good, bad=bad, tolerance=1e-4 * good) if gap(good) <= 0 else start
 
 
 def _pld_lower(cost: Cost, delta: float) -> float:

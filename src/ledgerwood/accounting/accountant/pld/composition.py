@@ -110,7 +110,8 @@ class ComposedLoss:
         kept = self._sums.get((upper, tilt))
         if kept is None or kept.wide < wide:
             top = self.plan.top - self._origin(upper)
-            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top, wide=wide)
+            lost = self.target.log_delta - 20
+            result = tilted_sum(self._parts(upper), self.step, tilt, HARD_LIMIT, highest=top, log_lost=lost, wide=wide)
             if isinstance(result, int):
                 reason = f"the composed loss needs a transform of {result} points (limit {HARD_LIMIT})"
                 raise MethodUnavailable("pld", reason)
@@ -179,6 +180,14 @@ class ComposedLoss:
         none.
         """
         return self._upper_root(delta)[0]
+
+    def sharp_at(self, delta: float) -> bool:
+        """Whether the bounds of rounding at epsilon's upper end are close."""
+        epsilon, tilt = self._upper_root(delta)
+        if not 0 < epsilon < math.inf:
+            return True
+        low, high = self._log_bounds(epsilon, True, tilt)
+        return high - low <= 1e-3
 
     def epsilon_lower(self, delta: float) -> float:
         """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none
