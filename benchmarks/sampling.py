@@ -1,10 +1,10 @@
-"""Sampled Gaussians over the whole box: 60 tasks, their certified ends and CPU time, with dp-accounting and prv-accountant beside.
+"""Sampled Gaussians over the whole box: 60 tasks, certified ends and CPU time, dp-accounting and prv-accountant beside.
 
     python -m benchmarks.sampling [--tasks 60] [--peers]
 
-Half of the tasks are runs people ask for, half are drawn at random from the box (δ 1e-30…1e-1, σ .3…100, steps up to 1e8,
-rates 1e-9…1) with a fixed seed. Each task runs in a fresh process, so the first call counts; a peer that takes over a minute
-is stopped. One line of JSON a task.
+Half of the tasks are runs people ask for, half are drawn at random from the box (δ 1e-30…1e-1, σ .3…100, steps up to
+1e8, rates 1e-9…1) with a fixed seed. Each task runs in a fresh process, so the first call counts; whoever takes over a
+minute is stopped. One line of JSON a task.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long runs of sampled releases: certified ends against quadrature and enumeration, and the laws of prices over the whole box."""
+"""Long runs of sampled releases: ends against quadrature and enumeration, and the laws of prices over the box."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _with_cells(directions: list[list[tuple[LossPair, int]]], log_delta: float) 
 
 
 class _Losses:
-    """The composed losses of all directions on grids for one decade of δ; coarse ones, and finer ones where they count."""
+    """The composed losses of all directions on grids for one decade of δ: coarse, and finer where it counts."""
 
     def __init__(self, cost: Cost, decade: int) -> None:
         self._delta = 10.0**decade
@@ -79,7 +79,8 @@ class _Losses:
         self._fine: dict[int, ComposedLoss] = {}
 
     def _compose(self, index: int, rough: ComposedLoss | None) -> ComposedLoss:
-        from ledgerwood.accounting.accountant.pld.composition import ROUGH, TOLERANCE, compose
+        from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
+        from ledgerwood.accounting.accountant.pld.plan import TOLERANCE
 
         try:
             tolerance = ROUGH if rough is None else TOLERANCE

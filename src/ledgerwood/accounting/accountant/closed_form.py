@@ -138,8 +138,8 @@ _KOV_LOG_TAIL, _KOV_MOST = 760.0, 4 * 10**6
 def _kov_terms(size: float, k: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Losses and log masses of the outcomes with loss (k-2i)ε ≥ 0 near the mean, and a bound of the mass left out.
 
-    The mass of more than i0 + x or fewer than i0 - x unlikely answers of k is at most 2·exp(-2x²/k) (Hoeffding), and, for
-    rare ones, exp(-x²/(2·(mean + x/3))) on each side (Bernstein).
+    The mass further than x from the mean is at most 2·exp(-2x²/k) (Hoeffding) and, for rare outcomes,
+    exp(-x²/(2·(mean + x/3))) on each side (Bernstein).
     """
     mean = k / (1 + math.exp(size)) if size < 700 else 0.0
     far = min(math.sqrt(k * _KOV_LOG_TAIL / 2), math.sqrt(2 * mean * _KOV_LOG_TAIL) + 2 * _KOV_LOG_TAIL / 3)

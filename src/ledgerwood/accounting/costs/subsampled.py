@@ -148,9 +148,11 @@ class PoissonSubsampled(Atom):
 
     def _flat(self) -> tuple[Cost, float]:
         """The release on a sample of a sample of ..., and the product of the rates, rounded up."""
-        inner, rate = self.cost, self.rate
+        inner: Cost = self.cost
+        rate = self.rate
         while isinstance(inner, PoissonSubsampled):
-            inner, rate = inner.cost, min(math.nextafter(rate * inner.rate, 1.0), rate)
+            rate = min(math.nextafter(rate * inner.rate, 1.0), rate)
+            inner = inner.cost
         return inner, rate
 
     def _group(self, k: int) -> Cost:

@@ -2,8 +2,8 @@ r"""Many steps of one pair as a few laws on a coarse grid: its bulk composed on 
 
 Nearly all of the loss of a rarely sampled step lies within one cell of a grid that suits the whole run, and connecting
 the dots there would multiply its variance. So the bulk b of a step, its losses between two cuts, is composed on a fine
-grid, moved to a coarser one, composed further, and so on (Ghazi, Kamath, Kumar & Manurangsi 2022, arXiv:2207.04381). The
-tails :math:`\kappa`, met at most K times in the run, go to the coarse grid B at once, and so do K steps of the bulk:
+grid, moved to a coarser one, composed further, and so on (Ghazi, Kamath, Kumar & Manurangsi 2022, arXiv:2207.04381).
+The tails :math:`\kappa`, met at most K times in the run, go to the coarse grid at once, and so do K steps of the bulk:
 
 .. math:: (b + \kappa)^n = b^{n-K} \sum_{j \le K} \binom nj b^{K-j} \kappa^j + \dots
 
@@ -78,7 +78,7 @@ def most_blocks(variance: float, step: float) -> int:
 def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     """Laws on the grid of the run whose composition bounds that of all steps."""
     pair, step, tilt = split.pair if upper else split.pair.below(), split.step, split.tilt
-    points = np.arange(split.first, split.last + 1) * step
+    points = np.asarray(np.arange(split.first, split.last + 1) * step)
     inside = slice(split.cuts[0] - split.first, split.cuts[1] - split.first)
     bulk, tails = apart(pair, points, split.first, inside, upper=upper)
     most, exceeded = _tail_events(split, tails)
@@ -178,7 +178,7 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
     keep = composed.mass > 0.1 * noise / math.sqrt(len(composed.mass))
     left_out = np.abs(composed.mass[~keep])
     index = composed.first + np.flatnonzero(keep)
-    losses = index * composed.step + origin
+    losses = np.asarray(index * composed.step + origin)
     tilt = composed.tilt
     sign = 1 if upper else -1
     log_mass = np.log(composed.mass[keep]) + composed.log_scale + sign * (composed.relative_error + 2.0**-45)

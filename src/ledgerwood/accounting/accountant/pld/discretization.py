@@ -1,8 +1,8 @@
 r"""A loss on a uniform grid: from above (connect-the-dots) and from below (fusion).
 
-Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing and
-convex in :math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence, for
-every V:
+Composition with a pair is the operator :math:`(CV)(\gamma) = E_P[V(\gamma - L)]` on profiles V, which are decreasing
+and convex in :math:`x = e^\gamma`; seen through :math:`y = e^{-L}`, the integrand is decreasing and convex in y. Hence,
+for every V:
 
 * moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
 * replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
@@ -44,8 +44,8 @@ ATOM_MARGIN = 2.0**-44
 class GridLoss:
     """Log masses at the losses ``origin + (first + i) * step``, and the mass at infinite loss.
 
-    The origin includes the move to the safe side that covers the rounding of losses. Masses that come out of a transform
-    are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``, and whose one-norm
+    The origin includes the move to the safe side that covers the rounding of losses. Masses that come out of a
+    transform are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``, and whose one-norm
     ``exp(log_error_mass)``.
     """
 
@@ -109,8 +109,8 @@ def _to_ends(cells: Cells, edges: Array, step: float) -> tuple[Array, float]:
 def from_below(pair: LossPair, grid: UniformGrid) -> GridLoss:
     r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
 
-    Cells end a hair before the points, so that an atom on a point opens the cell to its right and stays where it is. Mass
-    below the grid is dropped; mass above it is lowered to the last point, infinite loss stays.
+    Cells end a hair before the points, so that an atom on a point opens the cell to its right and stays where it is.
+    Mass below the grid is dropped; mass above it is lowered to the last point, infinite loss stays.
     """
     edges = grid.points()
     far = _far(pair, edges)
@@ -129,8 +129,8 @@ def _fused(log_p: Array, over: Array, step: float) -> Array:
 
     Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i is fused with the part
     :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above
-    it. Run from the top: :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with :math:`s_i = p_i - q_i e^{e_i}`
-    the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the
+    it. Run from the top: :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with
+    :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the
     next.
     """
     cells = np.flatnonzero(log_p > -np.inf)  # the cells that hold something; a share rises to the next of them
@@ -171,7 +171,7 @@ def only_inside(pair: LossPair, edges: Array, *, upper: bool) -> GridLoss:
 
 
 def apart(pair: LossPair, points: Array, first: int, inside: slice, *, upper: bool) -> tuple[GridLoss, GridLoss]:
-    """The part of the loss in the cells ``inside`` and the rest, both on the points, of which the first has index ``first``.
+    """The part of the loss in the cells ``inside`` and the rest, both on the points; the first has index ``first``.
 
     Cell 0 is the one between the first two points.
     """

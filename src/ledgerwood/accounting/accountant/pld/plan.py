@@ -1,5 +1,6 @@
-"""Choosing the grid for one question: its step, its ends, and which pairs are composed in blocks before. No bound depends
-on the choice.
+"""Choosing the grid for one question: its step, its ends, and which pairs are composed in blocks before.
+
+No bound depends on the choice.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class GridTarget:
 
 @dataclass(frozen=True)
 class GridPlan:
-    """A common step, the end of the window, about where the answer lies, and the place of each pair: a grid, or blocks."""
+    """A common step, the end of the window, about where the answer lies, and each pair's place: a grid, or blocks."""
 
     step: float
     top: float
@@ -139,7 +140,7 @@ def plan(
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _GridChoice:
     step: float
     blocks: list[bool]
 
@@ -152,13 +153,13 @@ def _cheapest(
     variance: float,
     most_points: int,
     rough: bool,
-) -> _Choice:
+) -> _GridChoice:
     """The step, and which pairs go in blocks, by a rough count of points of all transforms."""
     can = [
         count >= FEWEST_STEPS and (pair.lattice is None or not pair.lattice[1]) and pair.infinite_mass == 0
         for pair, count in pairs
     ]
-    best: tuple[float, _Choice] | None = None
+    best: tuple[float, _GridChoice] | None = None
     length = SMALLEST_LENGTH if rough else USUAL_LENGTH
     while True:
         length = min(length, most_points)
@@ -169,7 +170,7 @@ def _cheapest(
         ]
         last = length == most_points
         if sum(added) <= variance or (last and best is None):
-            direct = _Choice(_wide_enough(pairs, reaches, step), [False] * len(pairs))
+            direct = _GridChoice(_wide_enough(pairs, reaches, step), [False] * len(pairs))
             points = sum((high - low) / direct.step for low, high in reaches)
             found = 3 * (length + points)
             best = min(best, (found, direct), key=lambda one: one[0]) if best is not None else (found, direct)
@@ -185,7 +186,7 @@ def _cheapest(
                 if block:
                     found += 6 * (high - low) / fine_step(share, count)
             if best is None or found < best[0]:
-                best = found, _Choice(step, blocks)
+                best = found, _GridChoice(step, blocks)
         if last:
             break
         length *= 2

@@ -40,7 +40,7 @@ def _composed(product: ProductPair, decade: int, add: bool) -> BoundedLossPair:
     law = compose(parts, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
     below = law
     if add:
-        backward = tuple((with_cells(pair, n, math.log(delta)), n) for pair, n in product.reversed().parts)
+        backward = tuple((with_cells(pair.reversed(), n, math.log(delta)), n) for pair, n in product.parts)
         below = compose(backward, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
     lower = below.pmf(upper=False)
     keep = lower.probabilities > 0

@@ -146,8 +146,8 @@ def _greatest_weight(tilt: float) -> float:
 class _Tilted:
     """The parts tilted and normalised; their coarse picture finds the order of a Chernoff bound, the parts prove it.
 
-    With ``rare`` n, the two parts are a step's bulk B, k times, and its tails K, and the law is the sum over j up to k of
-    the binomial coefficients of n over j times B^{k-j} K^j.
+    With ``rare`` n, the two parts are a step's bulk B, k times, and its tails K, and the law is the sum over j up to k
+    of the binomial coefficients of n over j times B^{k-j} K^j.
     """
 
     def __init__(self, parts: Sequence[GridPart], step: float, tilt: float, rare: int | None) -> None:
@@ -298,12 +298,12 @@ def tilted_sum(
     # Extended precision where the platform has it: its unit roundoff is told by what comes out of the transform.
     kind = np.longdouble if wide else np.float64
     factors = [np.fft.rfft(_ring(p, law.first, size).astype(kind)) for p, (law, _) in zip(tilted.p, parts, strict=True)]
-    unit = float(np.finfo(factors[0].dtype).eps) / 2
+    unit = float(np.finfo(factors[0].real.dtype).eps) / 2
     gamma = 8 * bits * unit
     if rare is None:
         product, forward = _product(factors, [count for _, count in parts], gamma, unit)
     else:
-        product = _polynomial(*factors, tilted.log_weights)
+        product = _polynomial(factors[0], factors[1], tilted.log_weights)
         forward = 2 * len(tilted.log_weights) * (gamma + 8 * unit)  # each term is at most its weight
     mass = np.fft.irfft(product, size).astype(float)
     inverse = (gamma + UNIT_ROUNDOFF * 2.0**-10) * float(np.sqrt(np.sum(mass * mass))) / (1 - gamma)
@@ -357,7 +357,7 @@ def _ring(p: Array, first: int, size: int) -> Array:
         ring[start : start + head] = p[:head]
         ring[: len(p) - head] += p[head:]
         return ring
-    return np.bincount(np.arange(first, first + len(p)) % size, weights=p, minlength=size)
+    return np.asarray(np.bincount(np.arange(first, first + len(p)) % size, weights=p, minlength=size), dtype=float)
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
