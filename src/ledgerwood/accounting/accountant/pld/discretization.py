@@ -45,8 +45,8 @@ class GridLoss:
     """Log masses at the losses ``origin + (first + i) * step``, and the mass at infinite loss.
 
     The origin includes the move to the safe side that covers the rounding of losses. Masses that come out of a
-    transform are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``, and whose one-norm
-    ``exp(log_error_mass)``.
+    transform are right up to an error whose two-norm, after a tilt by ``error_tilt``, is ``exp(log_error)``, and whose
+    one-norm ``exp(log_error_mass)``.
     """
 
     first: int
@@ -130,8 +130,8 @@ def _fused(log_p: Array, over: Array, step: float) -> Array:
     Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i is fused with the part
     :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above
     it. Run from the top: :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with
-    :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its deficit to the left end of the
-    next.
+    :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its
+    deficit to the left end of the next.
     """
     cells = np.flatnonzero(log_p > -np.inf)  # the cells that hold something; a share rises to the next of them
     p, over = log_p[cells], np.maximum(over[cells], 0.0)

@@ -23,6 +23,8 @@ LONGEST_PAIR, LONGEST_BOUNDED_PAIR = 2**19, 2**16
 """Points of one pair: of a loss without bound, and of a bounded one, whose end may call for a needle-thin grid."""
 TOLERANCE = 7e-7
 """How much the grid may add to epsilon, relatively, unless that takes too many points."""
+MANY_PAIRS = 4
+"""More distinct pairs than this may add more: each moves to the common grid by itself."""
 FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
 LOG_ALIASED = math.log(1e-9)
@@ -119,6 +121,7 @@ def plan(
     window = max(top - bottom, 0.0) or 1e-9
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.
     variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (target.tilt + 1)
+    variance *= max(1.0, len(pairs) / MANY_PAIRS)
     laws = [outline.tilted(index, tilt) for index in range(len(pairs))]
     chosen = _cheapest(pairs, laws, reaches, window, variance, most_points, tolerance >= 1e-3)
     step = _align(pairs, chosen.step)
