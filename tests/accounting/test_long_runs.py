@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import (
+    Cost,
     DiscreteGaussian,
     Gaussian,
     Laplace,
@@ -19,6 +20,8 @@ from ledgerwood.accounting import (
     PureDP,
     RandomizedResponse,
     Skellam,
+    calibrate,
+    most_repetitions,
     parallel,
 )
 from ledgerwood.accounting.accountant.pld import blocks
@@ -237,3 +240,30 @@ def test_the_parts_of_a_composition_keep_their_mass() -> None:
     assert len(parts) > 1
     log_mass = sum(count * float(np.logaddexp.reduce(law.log_mass)) for law, count in parts)
     assert -1e-9 <= log_mass <= 1e-6
+
+
+# --------------------------------------------------------------------------------------------
+# calibration
+
+
+@pytest.mark.parametrize(
+    ("steps", "rate", "epsilon", "delta", "least"),
+    [(14062, 256 / 60000, 1.0, 1e-5, 2.0248), (100, 1e-3, 0.5, 1e-6, 0.7163)],
+)
+def test_the_least_noise_of_a_run(steps: int, rate: float, epsilon: float, delta: float, least: float) -> None:
+    def run(sigma: float) -> Cost:
+        return steps * PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
+
+    sigma = calibrate(run, epsilon=epsilon, delta=delta)
+    assert least <= sigma <= least * (1 + 1e-3)
+    assert run(sigma).epsilon(delta) <= epsilon < run(sigma * (1 - 1e-5)).epsilon(delta)
+
+
+def test_the_most_steps_of_a_run() -> None:
+    def run(steps: int) -> Cost:
+        return steps * PoissonSubsampled(Gaussian(sigma=1.0), rate=0.01)
+
+    steps = most_repetitions(run, epsilon=1.0, delta=1e-5)
+    assert run(steps).epsilon(1e-5) <= 1.0 < run(steps + 1).epsilon(1e-5)
+    assert most_repetitions(run, epsilon=1e-6, delta=1e-9) == 0
+    assert most_repetitions(run, epsilon=1e6, delta=1e-5, most=7) == 7

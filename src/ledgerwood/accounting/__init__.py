@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
-from ledgerwood.accounting.accountant.calibration import calibrate
+from ledgerwood.accounting.accountant.calibration import calibrate, most_repetitions
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
@@ -60,6 +60,7 @@ __all__ = [
     "Skellam",
     "SparseVector",
     "calibrate",
+    "most_repetitions",
     "parallel",
     "sequence",
     "zero",

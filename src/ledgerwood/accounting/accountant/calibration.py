@@ -278,3 +278,55 @@ def _confirmed(
         if step > 0.1:
             raise CalibrationError("the two ends of the search disagree; please report this cost")
     return scale
+
+
+def most_repetitions(
+    cost: Callable[[int], Cost], *, epsilon: float, delta: float, method: str | None = None, most: int = 10**12
+) -> int:
+    """The largest number of repetitions whose cost is at most (ε, δ): how many steps can I afford?
+
+    Parameters
+    ----------
+    cost
+        A function from a number of repetitions, at least 1, to a cost that grows with it.
+    epsilon, delta
+        The target.
+    method
+        Accounting method; the tightest certified one by default.
+    most
+        Where the search ends.
+
+    Returns
+    -------
+    int
+        A number k with ``cost(k).epsilon(delta) <= epsilon``, tested, and ``cost(k + 1)`` above the target; 0 if one
+        repetition costs too much already.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> most_repetitions(lambda k: k * Gaussian(sigma=10.0), epsilon=1.0, delta=1e-6)
+    5
+    """
+    target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
+    limit = _checks.count("most", most, least=1)
+
+    def fits(count: int) -> bool:
+        value = cost(count)
+        if not isinstance(value, Cost):
+            raise CalibrationError(f"the cost function must return a cost, got {type(value).__name__} at {count}")
+        return value.epsilon(allowed, method) <= target
+
+    if not fits(1):
+        return 0
+    good, bad = 1, 2
+    while bad <= limit and fits(bad):
+        good, bad = bad, 4 * bad
+    if bad > limit:
+        if fits(limit):
+            return limit
+        bad = limit
+    while bad - good > 1:
+        # In the long run ε grows like a power of the count: halve on a logarithmic scale while the ends are far apart.
+        middle = math.isqrt(good * bad) if bad > 4 * good else (good + bad) // 2
+        middle = min(max(middle, good + 1), bad - 1)
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
