@@ -153,12 +153,15 @@ def _least_epsilon(cost: Cost, delta: float, start: float) -> float:
     def gap(epsilon: float) -> float:
         return _pld_log_delta(cost, epsilon).value - math.log(delta)
 
-    good, bad = start, start
-    while gap(bad := bad / 2) <= 0:
+    if gap(start * (1 - 1e-3)) > 0:
+        return start
+    good = start * (1 - 1e-3)
+    for _ in range(8):
+        bad = good / 2
+        if gap(bad) > 0:
+            return boundary(gap, good=good, bad=bad, tolerance=1e-4 * good)
         good = bad
-        if bad < 1e-9 * start:
-            return good
-    return boundary(gap, good=good, bad=bad, tolerance=1e-4 * good) if gap(good) <= 0 else start
+    return good
 
 
 def _pld_lower(cost: Cost, delta: float) -> float:

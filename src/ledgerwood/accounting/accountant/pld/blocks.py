@@ -151,6 +151,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
                 times //= 3
             else:
                 length *= 2
+                if length > 2 * LONGEST_BULK:
+                    raise ArithmeticError("the bulk of a step reaches too far for its grid")
         done = times >= needed
         coarse = split.step if done else max(math.sqrt(way * size * times), 1.5 * step)
         if coarse > split.step:
