@@ -323,8 +323,8 @@ class SubsampledPair(LossPair):
             small = np.log1p(rate * np.expm1(np.minimum(base.mean, 1.0)))
             large = base.mean + np.log(rate + (1 - rate) * np.exp(-np.maximum(base.mean, 1.0)))
         mean = np.where(base.mean > 1, large, small)
-        slope = np.exp(np.minimum(math.log(rate) + base.mean - mean, 0.0)) if rate < 1 else 1.0
-        slope = np.where(np.isinf(base.mean), 0.0, slope)  # dL/dL0
+        inner = np.where(np.isinf(base.mean), 0.0, base.mean)  # no error where only P or only Q has mass
+        slope = np.exp(np.minimum(math.log(rate) + inner - np.where(np.isinf(mean), 0.0, mean), 0.0))  # dL/dL0
         log_p = np.logaddexp(math.log(rate) + base.log_p, math.log1p(-rate) + base.log_q)
         cells = Cells(log_p, base.log_q, mean, base.mass_error, slope * base.mean_error + 2.0**-50 * np.abs(small))
         empty = Cells(*(np.full(below, fill) for fill in (-np.inf, -np.inf, 0.0, 0.0, 0.0)))
