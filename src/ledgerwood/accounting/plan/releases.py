@@ -287,12 +287,14 @@ def small_scale_rho(cost: Cost) -> float:
 
 
 def scale_of(cost: Cost) -> float | None:
-    """Return the noise parameter of a single release, None if it has none."""
+    """Return the noise parameter of a single release, None if it has none or states its noise in another way."""
     name = type(cost).noise_parameter if isinstance(cost, Atom) else None
     if name is None:
         return None
-    value = getattr(cost, name, None) if name != "epsilon" else None
-    return float(value) if isinstance(value, float) else float(cost.parameters()[name])  # type: ignore[attr-defined]
+    value = getattr(cost, name, None) if name != "epsilon" else None  # ``epsilon`` is the method of a cost
+    if not isinstance(value, float):
+        value = cost.parameters().get(name)  # type: ignore[attr-defined]
+    return None if value is None else float(value)
 
 
 def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:

@@ -151,7 +151,7 @@ def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int
     return settings.loops(n_features).queries
 
 
-def _release(label: str, kind: type[Atom], times: int, share: float, settings: TreeSettings, **fixed: float) -> Release:
+def _release(label: str, kind: type[Atom], times: int, share: float, settings: TreeSettings, **fixed: Any) -> Release:
     rate = round(settings.rows * 2**32) / 2**32  # what the sampler can draw
     return Release(label, kind, times, share, rate=rate, **fixed)
 
