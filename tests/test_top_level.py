@@ -17,8 +17,6 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 PARTS = ["accounting", "datasets", "errors", "learners", "mechanisms", "verification"]
 
 
-
-
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
@@ -61,7 +59,9 @@ def test_tab_completion_lists_the_names_and_imports_none_of_them() -> None:
         "print(len(found))"
     )
     assert int(run(code)) >= 5
-    assert "[]" in run("import sys, ledgerwood; dir(ledgerwood); print([m for m in sys.modules if 'ledgerwood.l' in m])")
+    assert "[]" in run(
+        "import sys, ledgerwood; dir(ledgerwood); print([m for m in sys.modules if 'ledgerwood.l' in m])"
+    )
 
 
 def test_help_mentions_all_parts_and_names() -> None:

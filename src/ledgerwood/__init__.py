@@ -5,7 +5,7 @@ Each part has more to offer:
 
 - :mod:`ledgerwood.accounting`: what privacy costs; costs, accountants, calibration, plans and ledgers.
 - :mod:`ledgerwood.mechanisms`: how a value is released; exact noise and private selection.
-- :mod:`ledgerwood.learners`: private models in the style of scikit-learn, on one machine, on a cluster, between parties.
+- :mod:`ledgerwood.learners`: private models in the style of scikit-learn; on one machine, a cluster, several parties.
 - :mod:`ledgerwood.verification`: exact checks of a privacy claim, and audits of black boxes.
 - :mod:`ledgerwood.datasets`: two public tables with their schemas.
 - :mod:`ledgerwood.errors`: every exception and warning, in one tree.
