@@ -455,8 +455,8 @@ def report(found: dict[str, Any]) -> str:
         text = (
             "100 000 rows; Maddock et al.'s recipe has 10 trees for each feature, 280 here. interpret spends most of a"
             " short fit before its first tree; a tree of its own loop is cheap, and each of ours takes a pass over the"
-            " rows (a score, a gradient and a sum, 1.4 ns for each row at best: 0.4 s in 2800 trees) and a release through"
-            " the ledger. So the ratio falls with the number of trees."
+            " rows (a score, a gradient and a sum, 1.4 ns for each row at best: 0.4 s in 2800 trees) and a release"
+            " through the ledger. So the ratio falls with the number of trees."
         )
         parts.append("## DP-EBM against interpret\n\n" + text + "\n\n" + table(head, rows))
     return "\n\n".join(parts) + "\n"

@@ -58,7 +58,7 @@ def test_a_dead_link_would_be_seen() -> None:
 
 def test_the_tree_of_the_page_names_every_package() -> None:
     tree = re.search(
-        r"^```\n(src/ledgerwood/.+?)^```", ARCHITECTURE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        r"^```text\n(src/ledgerwood/.+?)^```", ARCHITECTURE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
     assert tree is not None
     packages = {

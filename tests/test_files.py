@@ -44,8 +44,8 @@ def test_a_ledger_in_memory_needs_no_locks(no_locks: None) -> None:
 
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:
-    with owned(tmp_path / "state"):
-        with pytest.raises(ParameterError, match="no other process"), owned(tmp_path / "state"):
-            pass
+    refused = pytest.raises(ParameterError, match="no other process")
+    with owned(tmp_path / "state"), refused, owned(tmp_path / "state"):
+        pass
     with owned(tmp_path / "state"):
         pass
