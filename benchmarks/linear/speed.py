@@ -84,7 +84,7 @@ def rounds(case: Case) -> list[dict[str, float]]:
     whole = read_table(case.X[:ROWS], Schema(categories=case.categories))
     loss, found = loss_named("logistic"), []
     for copies in (1, 2, 4, 8):
-        table = replace(whole, cells=tuple(np.tile(c, copies) for c in whole.cells), rows=ROWS * copies)
+        table = replace(whole, values=tuple(np.tile(c, copies) for c in whole.values), rows=ROWS * copies)
         labels = np.tile(case.y[:ROWS].astype(np.int64), copies)
         rows = RowEncoder(table.columns, row_norm=case.row_norm).encode(table, labels, coded=True)
         weights = np.random.default_rng(0).integers(-(2**20), 2**20, (1, rows.columns))

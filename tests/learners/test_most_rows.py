@@ -83,9 +83,9 @@ def test_linear_sums_of_the_most_rows_are_released(loss: str, paper: bool, sign:
     shares = (1.0, 1.0, 1.0) if paper else (1.0, 1.0, 0.0)
     settings = LinearSettings(loss_named(loss), rounds=2, shares=shares, clip=MAX_CLIP, paper=paper)
     plan = plan_linear(settings).calibrate(1.0, 1e-6)
-    bound, door = RowBound(3 * CELL_ONE**2), Taken()
-    boost(SameRows(MAX_ROWS, 3, sign), bound, settings, plan, door)  # type: ignore[arg-type]
-    assert LARGEST_INTEGER // 4 < door.largest <= LARGEST_INTEGER
+    bound, session = RowBound(3 * CELL_ONE**2), Taken()
+    boost(SameRows(MAX_ROWS, 3, sign), bound, settings, plan, session)  # type: ignore[arg-type]
+    assert LARGEST_INTEGER // 4 < session.largest <= LARGEST_INTEGER
     with pytest.raises(ParameterError, match="at most"):  # the limit is where it must be, to a factor of two
         boost(SameRows(2 * MAX_ROWS, 3, sign), bound, settings, plan, Taken())  # type: ignore[arg-type]
 

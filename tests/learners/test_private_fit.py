@@ -167,9 +167,9 @@ def test_every_learner_uses_at_most_k_rows_of_a_unit() -> None:
     seen = []
 
     class Watched(ToyClassifier):
-        def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
+        def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
             seen.append(len(table))
-            return super()._train(table, labels, plan, door)
+            return super()._train(table, labels, plan, session)
 
     X3 = np.column_stack([np.repeat(np.arange(100), 6), X])
     schema = Schema(bounds={1: (0, 1), 2: (0, 1)}, classes=[0, 1], unit=0, max_rows_per_unit=2)

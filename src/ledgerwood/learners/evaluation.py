@@ -157,7 +157,7 @@ def score_of_rows(
     k = schema.max_rows_per_unit
     touched = k if schema.neighbours == "add_remove" else 2
     own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
-    door = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
+    session = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
 
     def release(exact: NDArray[np.int64], moved: int, part: float, label: str) -> tuple[NDArray[np.float64], float]:
         mechanism = DiscreteLaplaceMechanism(
@@ -165,11 +165,11 @@ def score_of_rows(
             sensitivity=Sensitivity(l1=touched * moved, dimension=exact.size),
             neighbours=schema.neighbours,
         )
-        return np.asarray(door.release(mechanism, exact, label), dtype=np.float64), mechanism.scale
+        return np.asarray(session.release(mechanism, exact, label), dtype=np.float64), mechanism.scale
 
     if metric == "auc":
         fine, positive, counted = _fine_scores(model, X, y)
-        kept = counted & _kept(X, len(counted), rows, schema, door)
+        kept = counted & _kept(X, len(counted), rows, schema, session)
         fine, positive = fine[kept], positive[kept]
         first, _ = release(np.bincount(fine, minlength=_FINE).astype(np.int64), 1, _FIRST, "bins")
         place = _equal_bins(first)[fine]
@@ -177,7 +177,7 @@ def score_of_rows(
         noisy, scale = release(both, 1, 1 - _FIRST, "auc")
     else:
         each, moved = _contributions(model, X, y, metric)
-        kept = _kept(X, len(each), rows, schema, door)
+        kept = _kept(X, len(each), rows, schema, session)
         noisy, scale = release(each[kept].sum(axis=0), moved, 1.0, metric)
     value, error = _estimate(noisy, metric, scale, _width(model))
     unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {k} rows)"
@@ -195,13 +195,13 @@ def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar])
     return metric
 
 
-def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, door: ReleaseSession) -> NDArray[np.bool_]:
+def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, session: ReleaseSession) -> NDArray[np.bool_]:
     """Which rows count: at most k of each unit, by a rule that looks at that unit alone."""
     wanted = np.ones(n, dtype=bool) if rows is None else rows
     if schema.unit is None:
         return wanted
     kept = np.zeros(n, dtype=bool)
-    kept[keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, door.generator().bytes(32))] = True
+    kept[keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, session.generator().bytes(32))] = True
     return wanted & kept
 
 

@@ -300,14 +300,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _fixed(schema: Schema, y: Any, classifier: bool) -> Schema:
     """Return the schema with all that a plan depends on, so that it is the same for any part of the rows."""
-    facts: dict[str, Any] = {"rows": schema.rows or len(y)}
+    fixed: dict[str, Any] = {"rows": schema.rows or len(y)}
     sources = dict(schema.sources or {})
     if schema.rows is None:
         sources["rows"] = "counted, and public by convention"
     if classifier and schema.classes is None:
-        facts["classes"] = np.unique(y).tolist()
+        fixed["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"
-    return replace(schema, **facts, sources=sources)
+    return replace(schema, **fixed, sources=sources)
 
 
 def _settings(candidates: Any) -> list[dict[str, Any]]:

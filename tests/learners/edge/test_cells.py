@@ -19,13 +19,13 @@ from records import OBJECTS
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data import csv_text
 from ledgerwood.learners.data.cells import (
-    atom,
-    atoms,
-    atoms_of_text,
     category_codes,
     number,
     numbers,
     numbers_of_text,
+    scalar,
+    scalars,
+    scalars_of_text,
     texts_of,
 )
 from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header, plain_columns
@@ -69,8 +69,8 @@ def test_numbers_written_as_text_are_the_nearest_floats(texts: list[str]) -> Non
 def test_texts_of_arrow_are_read_one_by_one(cells: list[bytes]) -> None:
     binary = pa.array(cells, pa.large_binary())
     column = pa.chunked_array([pa.Array.from_buffers(pa.large_string(), len(cells), binary.buffers())])
-    assert atoms_of_text(column).tolist() == [atom(cell) for cell in cells]
-    assert atoms(texts_of(column)).tolist() == [atom(cell) for cell in cells]
+    assert scalars_of_text(column).tolist() == [scalar(cell) for cell in cells]
+    assert scalars(texts_of(column)).tolist() == [scalar(cell) for cell in cells]
     np.testing.assert_array_equal(numbers_of_text(column), [number(cell) for cell in cells])
 
 
@@ -79,15 +79,15 @@ def test_texts_of_arrow_are_read_one_by_one(cells: list[bytes]) -> None:
 )
 def test_a_code_does_not_depend_on_how_a_cell_is_stored(categories: list[Any]) -> None:
     cells = [0, 1, 2, 0.5, 2**60 + 1, 2**60, -1, 19]
-    one_by_one = [int(category_codes(atoms([cell]), categories)[0]) for cell in cells]
-    assert category_codes(atoms(cells), categories).tolist() == one_by_one
+    one_by_one = [int(category_codes(scalars([cell]), categories)[0]) for cell in cells]
+    assert category_codes(scalars(cells), categories).tolist() == one_by_one
     for dtype in (np.int64, np.float64, np.float32, np.uint8, np.longdouble):
         typed = np.array([c for c in cells if 0 <= c < 200 and (c == int(c) or dtype is not np.int64)]).astype(dtype)
-        expected = [int(category_codes(atoms([cell]), categories)[0]) for cell in typed.tolist()]
+        expected = [int(category_codes(scalars([cell]), categories)[0]) for cell in typed.tolist()]
         assert category_codes(typed, categories).tolist() == expected
     large = np.array([2**60 + 1, 2**60], dtype=np.int64)
     assert category_codes(large, categories).tolist() == [
-        int(category_codes(atoms([cell]), categories)[0]) for cell in large.tolist()
+        int(category_codes(scalars([cell]), categories)[0]) for cell in large.tolist()
     ]
 
 
@@ -97,7 +97,7 @@ def test_no_object_raises_and_each_is_read_alike_alone_and_among_others(cell: An
     alone = raw_columns([[cell]])[0]
     among = raw_columns([[1], [cell], ["x"]])[0]
     np.testing.assert_array_equal(alone.numbers(), among.numbers()[1:2])
-    assert alone.cells().tolist() == among.cells().tolist()[1:2]
+    assert alone.values().tolist() == among.values().tolist()[1:2]
 
 
 # ---- CSV

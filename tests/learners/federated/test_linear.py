@@ -42,7 +42,7 @@ class Exact:
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         return np.asarray(value, dtype=np.int64)
 
-    def settled(self) -> None:
+    def require_answers(self) -> None:
         pass
 
 

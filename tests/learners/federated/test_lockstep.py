@@ -86,7 +86,7 @@ def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
     table, labels = read_table(X, SCHEMA), read_labels(y, SCHEMA.classes)
     job = task.job
     assert isinstance(job, TreeJob)
-    aggregator = LocalAggregator(table.cells, integer_labels(labels, job.settings))
+    aggregator = LocalAggregator(table.values, integer_labels(labels, job.settings))
     rng = np.random.default_rng(int(task.seed, 16))
     plan = job.plan(task.ratios)
     local = boost(job.settings, job.domain, aggregator, Exact(), plan, rng=rng, balanced=False)
@@ -127,7 +127,7 @@ def test_a_batched_training_takes_one_round_per_batch_and_learns() -> None:
     done, rounds = train(task, parties)
     assert rounds == 4
     table = read_table(X, SCHEMA)
-    p = done.model.probabilities(table.cells)[:, 1]
+    p = done.model.probabilities(table.values)[:, 1]
     assert ((p > 0.5) == y).mean() > 0.75
     for party in parties.values():
         assert party.ledger.spent().fraction == pytest.approx(1.0, abs=1e-6)

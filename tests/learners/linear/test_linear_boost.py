@@ -79,12 +79,12 @@ def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
     design, labels = problem()
     rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
     wanted = LinearSettings(loss_named("squared"), rounds=20, clip=16.0)
-    plan, door = calibrated(wanted, epsilon=1e6), ExactDoor()
-    weights = boost(rows, bound_of(rows.rows), wanted, plan, door)
+    plan, session = calibrated(wanted, epsilon=1e6), ExactDoor()
+    weights = boost(rows, bound_of(rows.rows), wanted, plan, session)
     assert rows.passes == 1
     X, y = with_intercept(design), 2.0 * labels - 1
     assert np.allclose(weights[0], np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-4)
-    sizes = [mechanism.sensitivity / CELL_ONE / GRADIENT_ONE for _, mechanism, _ in door.seen[1:]]
+    sizes = [mechanism.sensitivity / CELL_ONE / GRADIENT_ONE for _, mechanism, _ in session.seen[1:]]
     assert sizes[0] == pytest.approx(2.0)  # norm 2, residuals of at most 1
     before = np.linalg.solve(X.T @ X, X.T @ y)  # the weights after the first round, but for the ridge
     assert sizes[1] == pytest.approx(2 * (1 + 2 * np.linalg.norm(before)), rel=0.01)
@@ -153,13 +153,13 @@ def test_what_is_released_costs_exactly_what_the_plan_says(neighbours: str, pape
     rows = rows_of(design, labels, intercept=CELL_ONE)
     wanted = LinearSettings(loss_named("logistic"), rounds=7, shares=(0.5, 1.0, 0.7), clip_decay=0.9, paper=paper)
     plan = calibrated(wanted, neighbours)
-    door = LedgerDoor(plan, SeededSource(np.random.default_rng(0)))
-    boost(rows, bound_of(rows, neighbours), wanted, plan, door)
-    labels_seen = [entry.label for entry in door.ledger.journal()]
+    session = LedgerDoor(plan, SeededSource(np.random.default_rng(0)))
+    boost(rows, bound_of(rows, neighbours), wanted, plan, session)
+    labels_seen = [entry.label for entry in session.ledger.journal()]
     assert labels_seen == [CROSS_PRODUCTS, *([EIGENVALUE] if paper else []), *[GRADIENTS] * 7]
-    assert door.ledger.spent().epsilon <= 1.0
+    assert session.ledger.spent().epsilon <= 1.0
     if paper:  # nothing of the plan is left over
-        assert door.ledger.spent().epsilon > 0.999
+        assert session.ledger.spent().epsilon > 0.999
 
 
 def test_shares_are_ratios_of_gaussian_parameters() -> None:
@@ -173,12 +173,12 @@ def test_noise_has_the_stated_size() -> None:
     design, labels = problem(rows=50)
     rows = rows_of(design, labels, intercept=CELL_ONE)
     wanted = LinearSettings(loss_named("logistic"), rounds=3)
-    plan, door = calibrated(wanted), ExactDoor()
-    boost(rows, bound_of(rows), wanted, plan, door)
-    for label, mechanism, _ in door.seen:
+    plan, session = calibrated(wanted), ExactDoor()
+    boost(rows, bound_of(rows), wanted, plan, session)
+    for label, mechanism, _ in session.seen:
         assert mechanism.sigma / mechanism.sensitivity == pytest.approx(plan[label].scale, rel=1e-12)
-    assert door.seen[0][1].sensitivity == pytest.approx(DIAGONAL * 4 * CELL_ONE**2, rel=1e-12)
-    first, second = door.seen[1][1], door.seen[2][1]
+    assert session.seen[0][1].sensitivity == pytest.approx(DIAGONAL * 4 * CELL_ONE**2, rel=1e-12)
+    first, second = session.seen[1][1], session.seen[2][1]
     assert first.sensitivity == pytest.approx(CELL_ONE * GRADIENT_ONE, rel=0.01)  # norm 2, gradients 1/2
     assert second.sensitivity > first.sensitivity
 
@@ -198,11 +198,11 @@ def test_degenerate_designs_take_the_same_path(design: np.ndarray, loss: str, pa
     rows = rows_of(design, np.arange(len(design)) % 2, intercept=CELL_ONE)
     wanted = LinearSettings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
     plan = PLANS[loss, paper]
-    door = LedgerDoor(plan, SeededSource(np.random.default_rng(seed)))
-    weights = boost(rows, bound_of(rows), wanted, plan, door)
+    session = LedgerDoor(plan, SeededSource(np.random.default_rng(seed)))
+    weights = boost(rows, bound_of(rows), wanted, plan, session)
     assert weights.shape == (1, design.shape[1] + 1)
     assert np.isfinite(weights).all()
-    assert len(door.ledger.journal()) == (5 if paper else 4)
+    assert len(session.ledger.journal()) == (5 if paper else 4)
 
 
 PLANS = {
@@ -235,9 +235,9 @@ def test_without_its_release_the_smallest_eigenvalue_is_read_off_the_noisy_matri
     design, labels = problem(rows=3000)
     rows = rows_of(design, labels, intercept=CELL_ONE)
     wanted = LinearSettings(loss_named("squared"), rounds=2, shares=(1.0, 1.0, 0.0), paper=True)
-    door = ExactDoor()
-    weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), door)
-    assert [label for label, _, _ in door.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
+    session = ExactDoor()
+    weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), session)
+    assert [label for label, _, _ in session.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
     # 3000 rows have a smallest eigenvalue far above the noise: no ridge is needed, so two exact rounds are two steps
     X, y = with_intercept(design), 2.0 * labels - 1
     first = np.linalg.solve(X.T @ X, X.T @ y)
@@ -252,11 +252,11 @@ def test_the_questions_say_what_is_asked(paper: bool, outputs: int) -> None:
     rows = rows_of(design, labels, intercept=CELL_ONE)
     shares = (1.0, 1.0, 0.5 if paper else 0.0)
     wanted = LinearSettings(loss_named("squared"), rounds=4, shares=shares, clip=1.5, clip_decay=0.9, paper=paper)
-    door = ExactDoor()
-    boost(rows, bound_of(rows), wanted, calibrated(wanted), door, outputs)
+    session = ExactDoor()
+    boost(rows, bound_of(rows), wanted, calibrated(wanted), session, outputs)
     asked = questions(wanted, bound_of(rows), rows.columns, outputs)
-    assert [label for label, _, _ in door.seen] == [q.label for q in asked for _ in range(q.times)]
-    for label, mechanism, value in door.seen:
+    assert [label for label, _, _ in session.seen] == [q.label for q in asked for _ in range(q.times)]
+    for label, mechanism, value in session.seen:
         question = next(q for q in asked if q.label == label)
         assert np.size(value) == question.length
         assert mechanism.sensitivity <= question.sensitivity * (1 + 1e-12)

@@ -246,9 +246,9 @@ def test_the_plan_depends_on_public_facts_alone() -> None:
 def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
     wanted = LinearSettings(loss_named("squared"), rounds=4, clip=1.0, clip_decay=0.5)
     plan = plan_linear(wanted).calibrate(epsilon=1.0, delta=1e-6)
-    door = ExactDoor()
-    boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, door)
-    sizes = [mechanism.sensitivity for label, mechanism, _ in door.seen if label == "gradients"]
+    session = ExactDoor()
+    boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, session)
+    sizes = [mechanism.sensitivity for label, mechanism, _ in session.seen if label == "gradients"]
     assert np.allclose(np.array(sizes[1:]) / sizes[:-1], 0.5, rtol=1e-4)
 
 

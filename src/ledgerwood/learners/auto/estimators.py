@@ -72,7 +72,7 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         if X is None:
             check_is_fitted(self, "choice_")
             return self.choice_
-        return choice_of_learner(self.public_facts(X, y))
+        return choice_of_learner(self.public_metadata(X, y))
 
     def _learner(self, choice: AutoChoice) -> Any:
         common: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
@@ -86,14 +86,14 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         trees.set_params(gradient_clip=own.gradient_clip, ridge=own.ridge, max_depth=own.max_depth)
         return LinearStart(linear, trees, choice.linear_share)
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        return plan_of_choice(choice_of_learner(facts), facts)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        return plan_of_choice(choice_of_learner(metadata), metadata)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        assert door.facts is not None
-        choice = choice_of_learner(door.facts)
-        door.always["choice_"] = choice
-        return {**self._learner(choice)._train(table, labels, plan, door), "choice_": choice}
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        assert session.facts is not None
+        choice = choice_of_learner(session.facts)
+        session.always["choice_"] = choice
+        return {**self._learner(choice)._train(table, labels, plan, session), "choice_": choice}
 
     def fitted_learner(self) -> Any:
         """Return the learner inside with what it learned: for exports, explanations and all else that it can do."""

@@ -59,20 +59,20 @@ class LinearStart:
         """The two learners."""
         return self.linear, self.trees
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        assert door.facts is not None
-        first = self.linear._train(table, labels, plan, door)
-        door.always.update(first)  # an interrupted training keeps the linear part too
-        scores = start_scores(first["encoder_"], table, first["weights_"], door.facts.task)
-        bound = LARGEST_START[door.facts.task] << SCORE_BITS
-        return {**first, **self.trees._train(table, labels, plan, door, scores, bound)}
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        assert session.facts is not None
+        first = self.linear._train(table, labels, plan, session)
+        session.always.update(first)  # an interrupted training keeps the linear part too
+        scores = start_scores(first["encoder_"], table, first["weights_"], session.facts.task)
+        bound = LARGEST_START[session.facts.task] << SCORE_BITS
+        return {**first, **self.trees._train(table, labels, plan, session, scores, bound)}
 
     def _scores(self, table: Table) -> NDArray[np.float64]:
         """Return raw scores; a training that was stopped before the first tree leaves the linear ones."""
         first = start_scores(self.linear.encoder_, table, self.linear.weights_, self.linear._task)[0]
         scores = first / float(1 << SCORE_BITS)
         forest = getattr(self.trees, "forest_", None)
-        return np.asarray(scores if forest is None else scores + forest.scores(table.cells)[:, 0])
+        return np.asarray(scores if forest is None else scores + forest.scores(table.values)[:, 0])
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         low, high = self.linear.target_bounds_

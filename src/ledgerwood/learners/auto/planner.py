@@ -36,25 +36,25 @@ def _shared(plan: Plan, share: float) -> list[Release]:
     ]  # fmt: skip
 
 
-def plan_of_choice(choice: AutoChoice, facts: PublicMetadata) -> Plan:
+def plan_of_choice(choice: AutoChoice, metadata: PublicMetadata) -> Plan:
     """Return what the front door releases: a linear model's plan, that of trees, or one after the other."""
     if choice.linear is None:
         assert choice.settings is not None
-        return plan_of_trees(choice.settings, facts)
-    linear = _plan_of_linear(facts, dict(choice.linear).get("n_rounds"))
+        return plan_of_trees(choice.settings, metadata)
+    linear = _plan_of_linear(metadata, dict(choice.linear).get("n_rounds"))
     if choice.settings is None:
         return linear
-    trees = outline(choice.settings, facts.n_features)
+    trees = outline(choice.settings, metadata.n_features)
     releases = [*_shared(linear, choice.linear_share), *_shared(trees, 1 - choice.linear_share)]
     return Plan(releases, neighbours=trees.neighbours)
 
 
-def _plan_of_linear(facts: PublicMetadata, rounds: int | None = None) -> Plan:
+def _plan_of_linear(metadata: PublicMetadata, rounds: int | None = None) -> Plan:
     """Return the plan of a boosted linear model; its default number of rounds if none is given."""
-    check_rows(facts.rows, MAX_ROWS)
-    rounds = automatic_rounds(facts) if rounds is None else rounds
-    loss = loss_named(automatic_loss(facts.task))
-    return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), facts.neighbours)
+    check_rows(metadata.rows, MAX_ROWS)
+    rounds = automatic_rounds(metadata) if rounds is None else rounds
+    loss = loss_named(automatic_loss(metadata.task))
+    return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), metadata.neighbours)
 
 
 # ---- a training that has not happened yet
@@ -64,21 +64,21 @@ def _plan_of_linear(facts: PublicMetadata, rounds: int | None = None) -> Plan:
 class PlannedTraining:
     """What a training would be: its public facts; the rule's choice, if it is asked; the trees' settings, if any."""
 
-    facts: PublicMetadata
+    metadata: PublicMetadata
     choice: AutoChoice | None
     settings: TreeSettings | None
 
     def plan(self, method: str | None = None) -> Plan:
         """Return the calibrated plan, by the tightest certified accountant or by one method."""
         if self.choice is not None:
-            return whole_plan(plan_of_choice(self.choice, self.facts), self.facts, method)
+            return whole_plan(plan_of_choice(self.choice, self.metadata), self.metadata, method)
         if self.settings is None:
-            return whole_plan(_plan_of_linear(self.facts), self.facts, method)
+            return whole_plan(_plan_of_linear(self.metadata), self.metadata, method)
         method = method or accounting_method(self.settings)
-        return whole_plan(plan_of_trees(self.settings, self.facts, method), self.facts, method)
+        return whole_plan(plan_of_trees(self.settings, self.metadata, method), self.metadata, method)
 
 
-def training_of(recipe: str, facts: PublicMetadata, **options: Any) -> PlannedTraining:
+def training_of(recipe: str, metadata: PublicMetadata, **options: Any) -> PlannedTraining:
     """Return the training that a recipe stands for.
 
     ``"auto"`` without options is the front door: :class:`~ledgerwood.learners.PrivateClassifier` or
@@ -88,11 +88,11 @@ def training_of(recipe: str, facts: PublicMetadata, **options: Any) -> PlannedTr
     if recipe == LINEAR:
         for name, value in options.items():
             raise ParameterError(name, "be left out: a linear model has no trees", value)
-        return PlannedTraining(facts, None, None)
+        return PlannedTraining(metadata, None, None)
     if recipe == AUTO and not options:
-        choice = choice_of_learner(facts)
-        return PlannedTraining(facts, choice, choice.settings)
-    return PlannedTraining(facts, None, tree_settings(recipe, facts, **options))
+        choice = choice_of_learner(metadata)
+        return PlannedTraining(metadata, choice, choice.settings)
+    return PlannedTraining(metadata, None, tree_settings(recipe, metadata, **options))
 
 
 def declared_metadata(
@@ -167,8 +167,8 @@ def plan_training(
     >>> [(release.label, release.times) for release in plan.releases()]
     [('split', 60), ('leaf', 20)]
     """
-    facts = declared_metadata(
+    metadata = declared_metadata(
         n_rows=n_rows, n_features=n_features, epsilon=epsilon, delta=delta, n_categories=n_categories,
         n_classes=n_classes, n_learned=n_learned, neighbours=neighbours, rows_per_unit=rows_per_unit,
     )  # fmt: skip
-    return training_of(recipe, facts, **options).plan(method)
+    return training_of(recipe, metadata, **options).plan(method)

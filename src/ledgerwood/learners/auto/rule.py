@@ -32,21 +32,21 @@ START_SIGNAL_TO_NOISE = 1500.0
 """Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 
 
-def choice_of_learner(facts: PublicMetadata) -> AutoChoice:
+def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
     """Return the choice of the front door: trees, a linear model, or trees that start from a linear model."""
-    trees = choice_for(facts)
-    strength = dict(trees.facts)["strength n mu"]
-    if facts.task == "regression":
-        return _regression(trees, strength)
-    two = len(facts.classes or ()) == 2
-    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) < 2:
+    trees = choice_for(metadata)
+    snr = dict(trees.metadata)["signal-to-noise ratio n mu"]
+    if metadata.task == "regression":
+        return _regression(trees, snr)
+    two = len(metadata.classes or ()) == 2
+    if metadata.n_features <= FEW_FEATURES or len(metadata.classes or ()) < 2:
         return trees
-    if strength < (TREES_FROM if two else SEVERAL_FROM) * facts.n_features:
-        return _linear(trees, strength / facts.n_features, automatic_rounds(facts), two=two)
+    if snr < (TREES_FROM if two else SEVERAL_FROM) * metadata.n_features:
+        return _linear(trees, snr / metadata.n_features, automatic_rounds(metadata), two=two)
     if not two:
         return trees
-    if all(column.kind == "number" for column in facts.columns):
-        return _linear_start(trees, facts.n_features)
+    if all(column.kind == "number" for column in metadata.columns):
+        return _linear_start(trees, metadata.n_features)
     return trees
 
 
@@ -58,9 +58,9 @@ def _encoding(n_features: int, few: int) -> Reason:
     return Reason("bins", None, "for the linear part: numbers as they are, one column each")
 
 
-def _linear(trees: AutoChoice, strength: float, rounds: int, *, two: bool) -> AutoChoice:
-    why = f"strength per feature is {strength:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
-    bins = _encoding(dict(trees.facts)["features"], FEW_FEATURES)
+def _linear(trees: AutoChoice, snr: float, rounds: int, *, two: bool) -> AutoChoice:
+    why = f"strength per feature is {snr:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    bins = _encoding(dict(trees.metadata)["features"], FEW_FEATURES)
     clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
     reasons = (
         bins if two else replace(bins, value=None, why="for the linear part: numbers as they are, one column each"),
@@ -68,7 +68,7 @@ def _linear(trees: AutoChoice, strength: float, rounds: int, *, two: bool) -> Au
         *([clip] if two else []),
     )
     linear = tuple((reason.name, reason.value) for reason in reasons)
-    return AutoChoice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
+    return AutoChoice("boosted AdaSSP, a linear model", None, trees.metadata, reasons, linear, 1.0)
 
 
 def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
@@ -87,10 +87,10 @@ def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
     )  # fmt: skip
 
 
-def _regression(trees: AutoChoice, strength: float) -> AutoChoice:
+def _regression(trees: AutoChoice, snr: float) -> AutoChoice:
     """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
     assert trees.settings is not None
-    share = 0.5 if strength < START_SIGNAL_TO_NOISE else 0.3
+    share = 0.5 if snr < START_SIGNAL_TO_NOISE else 0.3
     less = "below" if share == 0.5 else "at least"
     changed = {
         "gradient_clip": Reason("gradient_clip", 0.2, "of half the target's range: residuals of the linear part"),
@@ -105,4 +105,4 @@ def _regression(trees: AutoChoice, strength: float) -> AutoChoice:
         *(changed.get(reason.name, reason) for reason in trees.reasons),
     )
     settings = trees.settings.with_options(**{name: reason.value for name, reason in changed.items()})
-    return AutoChoice(f"boosted AdaSSP, then {trees.model}", settings, trees.facts, reasons, (), share)
+    return AutoChoice(f"boosted AdaSSP, then {trees.model}", settings, trees.metadata, reasons, (), share)

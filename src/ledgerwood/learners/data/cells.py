@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Values",
-    "atom",
-    "atoms",
-    "atoms_of_text",
     "category_codes",
     "number",
     "numbers",
     "numbers_of_text",
     "objects",
+    "scalar",
+    "scalars",
+    "scalars_of_text",
     "texts_of",
     "write_numbers",
 ]
@@ -75,12 +75,12 @@ def number(value: Any) -> float:
         return math.inf if found > 0 else -math.inf  # type: ignore[operator]
 
 
-def atom(value: Any) -> str | int | float | None:
+def scalar(value: Any) -> str | int | float | None:
     r"""Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
 
     Equal numbers are one, and text that is not valid Unicode is none: it could not be printed.
 
-    >>> atom(True), atom(1.0), atom(b"red"), atom("\ud800"), atom(float("nan")), atom({})
+    >>> scalar(True), scalar(1.0), scalar(b"red"), scalar("\ud800"), scalar(float("nan")), scalar({})
     (1, 1, 'red', None, None, None)
     """
     text = _text(value)
@@ -172,11 +172,11 @@ def numbers(values: Values | Sequence[Any]) -> Values:
     return np.fromiter(map(number, values), dtype=np.float64, count=len(values))
 
 
-def atoms(values: Values | Sequence[Any]) -> Values:
+def scalars(values: Values | Sequence[Any]) -> Values:
     """Return cells as texts, finite numbers and None, in an array of objects."""
     if isinstance(values, np.ndarray):
         values = values.tolist() if values.dtype.kind in "biufOUST" else [None] * len(values)
-    return objects(list(map(atom, values)))
+    return objects(list(map(scalar, values)))
 
 
 def objects(values: Sequence[Any]) -> Values:
@@ -187,11 +187,11 @@ def objects(values: Sequence[Any]) -> Values:
     return found
 
 
-def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
-    """Return what :func:`atoms` gives for an Arrow column of text; each distinct text is looked at once.
+def scalars_of_text(column: pyarrow.ChunkedArray) -> Values:
+    """Return what :func:`scalars` gives for an Arrow column of text; each distinct text is looked at once.
 
     >>> import pyarrow
-    >>> atoms_of_text(pyarrow.chunked_array([["b", None, "b"]])).tolist()
+    >>> scalars_of_text(pyarrow.chunked_array([["b", None, "b"]])).tolist()
     ['b', None, 'b']
     """
     import pyarrow
@@ -199,7 +199,7 @@ def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
     coded = column.dictionary_encode().combine_chunks()
     if isinstance(coded, pyarrow.ChunkedArray):
         coded = coded.chunk(0)
-    known = objects([*atoms(texts_of(pyarrow.chunked_array([coded.dictionary]))), None])
+    known = objects([*scalars(texts_of(pyarrow.chunked_array([coded.dictionary]))), None])
     found: Values = known[coded.indices.fill_null(len(known) - 1).to_numpy()]
     return found
 
@@ -268,17 +268,17 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
 def category_codes(values: Values, categories: Sequence[Scalar]) -> NDArray[np.int32]:
     """Return the place of every cell among the categories; their number for what is missing or unknown.
 
-    ``values`` are of a numeric type, or what :func:`atoms` returns.
+    ``values`` are of a numeric type, or what :func:`scalars` returns.
 
-    >>> category_codes(atoms(["1", 1, "one", None]), [0, 1]).tolist()
+    >>> category_codes(scalars(["1", 1, "one", None]), [0, 1]).tolist()
     [1, 1, 2, 2]
-    >>> category_codes(atoms(["1", 1, "01"]), ["0", "1"]).tolist()
+    >>> category_codes(scalars(["1", 1, "01"]), ["0", "1"]).tolist()
     [1, 1, 2]
     """
     places = _Places(categories)
     if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and all(-_EXACT < v < _EXACT for v in places.numbers):
         return _codes_of_floats(values.astype(np.float64), places.numbers, len(categories))
-    plain = values if values.dtype == object else atoms(values)
+    plain = values if values.dtype == object else scalars(values)
     return np.fromiter(map(places.__getitem__, plain.tolist()), dtype=np.int32, count=len(values))
 
 

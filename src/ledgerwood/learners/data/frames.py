@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, objects, texts_of
+from ledgerwood.learners.data.cells import Values, numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
 from ledgerwood.learners.data.columns import Key
-from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
+from ledgerwood.learners.data.series import Exact, arrow_text, exact_values
 
 __all__ = [
     "RawColumn",
@@ -41,7 +41,7 @@ class RawColumn:
     """A column as it came: its name, its public type, and its cells.
 
     >>> [column] = raw_columns([["7"], [None]])
-    >>> column.type, column.numbers().tolist(), column.cells().tolist()
+    >>> column.type, column.numbers().tolist(), column.values().tolist()
     ('mixed', [7.0, nan], ['7', None])
     """
 
@@ -60,12 +60,12 @@ class RawColumn:
         found = numbers(values)
         return found if missing is None or not missing.any() else np.where(missing, np.nan, found.astype(np.float64))
 
-    def cells(self) -> Values:
+    def values(self) -> Values:
         """Return an array of a numeric type, or of objects that are text, finite numbers or None."""
         if (arrow := self._arrow_text()) is not None:
-            return atoms_of_text(arrow)
+            return scalars_of_text(arrow)
         found = self.ids()
-        return found if found.dtype.kind in "biuf" else atoms(found)
+        return found if found.dtype.kind in "biuf" else scalars(found)
 
     def ids(self) -> Values:
         """Return the cells without any rounding: an array of a numeric type, or of objects, None where missing.
@@ -89,7 +89,7 @@ class RawColumn:
             return self.source, None
         if isinstance(self.source, tuple):
             return objects(self.source), None
-        return exact_cells(self.source)
+        return exact_values(self.source)
 
     def _arrow_text(self) -> Any:
         """The Arrow column behind a column of texts if there is one: it may hold bytes that are no UTF-8."""
@@ -117,7 +117,7 @@ def raw_vector(y: Any) -> RawColumn:
     """Return labels, in an array, a list, a series or a frame of one column, as a column; of a type that can hold none
     (dates, lists) all cells are missing.
 
-    >>> raw_vector(["yes", 1]).cells().tolist()
+    >>> raw_vector(["yes", 1]).values().tolist()
     ['yes', 1]
     """
     import narwhals.stable.v2 as nw

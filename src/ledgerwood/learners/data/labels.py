@@ -104,7 +104,7 @@ def label_codes(y: Any, classes: Sequence[Scalar]) -> NDArray[np.int64]:
     >>> label_codes(["1", " 01 ", 1.0, True, 0, "x", None, [1]], [0, 1]).tolist()
     [1, 1, 1, 1, 0, -1, -1, -1]
     """
-    codes = category_codes(raw_vector(y).cells(), classes).astype(np.int64)
+    codes = category_codes(raw_vector(y).values(), classes).astype(np.int64)
     return np.where(codes < len(classes), codes, -1)
 
 

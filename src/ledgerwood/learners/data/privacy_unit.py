@@ -24,14 +24,14 @@ _MOST_DIGITS, _MOST_BITS = 4_000, 14_000
 """Python refuses to write integers of more than 4300 digits in decimal."""
 
 
-def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
+def keep_rows(units: NDArray[Any], max_rows: int, key: bytes) -> NDArray[np.int64]:
     """Return the rows that stay, in order.
 
     >>> units = np.array(["ann", "bob", "ann", "ann"])
     >>> len(keep_rows(units, 2, key=b"public")), 1 in keep_rows(units, 2, key=b"public")
     (3, True)
     """
-    return np.flatnonzero(kept(identities(units, key), k, key))
+    return np.flatnonzero(kept(identities(units, key), max_rows, key))
 
 
 def identities(units: NDArray[Any], key: bytes) -> Identities:
@@ -47,18 +47,18 @@ def identities(units: NDArray[Any], key: bytes) -> Identities:
     return _digests(unit_names(units), key)
 
 
-def kept(units: Identities, k: int, key: bytes) -> NDArray[np.bool_]:
+def kept(units: Identities, max_rows: int, key: bytes) -> NDArray[np.bool_]:
     """Return which rows stay: at most k of each unit."""
     order = np.lexsort((units[:, 1], units[:, 0]))  # rows of a unit side by side, in their order
     ranked = units[order]
     starts = np.flatnonzero(np.r_[len(units) > 0, np.any(ranked[1:] != ranked[:-1], axis=1)][: len(units)])
     sizes = np.diff(np.r_[starts, len(order)])
     keep = np.ones(len(units), dtype=bool)
-    for start, size in zip(starts[sizes > k].tolist(), sizes[sizes > k].tolist(), strict=True):
+    for start, size in zip(starts[sizes > max_rows].tolist(), sizes[sizes > max_rows].tolist(), strict=True):
         rows = order[start : start + size]
         name = units[rows[0]].tobytes()
         digests = [_digest(key, name + rank.to_bytes(8, "little")) for rank in range(size)]
-        chosen = sorted(range(size), key=digests.__getitem__)[:k]
+        chosen = sorted(range(size), key=digests.__getitem__)[:max_rows]
         keep[rows] = False
         keep[rows[chosen]] = True
     return keep

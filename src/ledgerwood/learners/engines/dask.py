@@ -34,7 +34,7 @@ from ledgerwood.learners.engines.interface import (
 
 __all__ = ["DaskEngine", "DaskSums"]
 
-_CACHE: dict[tuple[str, int], Told] = {}
+_CACHE: dict[tuple[str, int], PartState] = {}
 _LOCK = threading.Lock()
 """Guards the cache itself; each part has a lock of its own."""
 _RETRIES = 8
@@ -86,7 +86,7 @@ class DaskEngine:
     def sums(self, records: Sequence[Records]) -> DaskSums:
         """Return who answers for some parts on this cluster; what is wrong with a part shows here."""
         found = DaskSums(self._checked(), records, self.threads_per_task)
-        found.ask(_OPEN)
+        found.query(_OPEN)
         return found
 
     def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
@@ -125,14 +125,14 @@ class DaskSums:
         self._known: dict[str, int] = {}  # worker -> entries of the log it has seen
         self._homes: dict[str, list[int]] = {}
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Add something public to the log."""
         if name == "start" and self._log.ops:
             self._run = uuid.uuid4().hex
             self._known.clear()
-        self._log.tell(name, argument)
+        self._log.broadcast(name, argument)
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
+    def query(self, name: str, *arguments: Any) -> Ints:
         """Ask every worker about its parts; ask again, on workers that are there, for what was lost."""
         total: Ints | None = None
         waiting = list(range(len(self._records)))
@@ -221,7 +221,7 @@ class DaskSums:
         self._known.pop(worker, None)
 
 
-class Told:
+class PartState:
     """A part in a worker's memory, and how far in the log it is.
 
     Parameters
@@ -231,14 +231,14 @@ class Told:
 
     Examples
     --------
-    >>> told = Told([])
-    >>> told.answer(0, [("append", 5)], ("count", (5,)))
+    >>> state = PartState([])
+    >>> state.answer(0, [("append", 5)], ("count", (5,)))
     1
-    >>> told.answer(0, [("append", 5)], ("count", (5,)))  # the same task again
+    >>> state.answer(0, [("append", 5)], ("count", (5,)))  # the same task again
     1
-    >>> told.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
+    >>> state.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
     2
-    >>> told.answer(0, [("append", 5)], ("count", (5,))) is None  # a question about the past
+    >>> state.answer(0, [("append", 5)], ("count", (5,))) is None  # a question about the past
     True
     """
 
@@ -274,18 +274,18 @@ def answer(
     if any(records is None for records in new.values()):
         return None
     # Outside the locks: a part that is itself a Dask computation needs the worker to go on.
-    opened = {number: Told(records.open(threads)) for number, records in new.items() if records is not None}
+    opened = {number: PartState(records.open(threads)) for number, records in new.items() if records is not None}
     with _LOCK:
         for number, fresh in opened.items():
             _CACHE.setdefault((run, number), fresh)
         held = {number: _CACHE.get((run, number)) for number in parts}
     total: Ints | None = None
-    for number, told in held.items():
+    for number, state in held.items():
         try:
-            found = None if told is None else told.answer(known, ops, question)
+            found = None if state is None else state.answer(known, ops, question)
         except BaseException:
             with _LOCK:
-                if _CACHE.get((run, number)) is told:
+                if _CACHE.get((run, number)) is state:
                     del _CACHE[run, number]
             raise
         if found is None:
@@ -308,9 +308,9 @@ def _check_workers(client: Any) -> None:
     try:
         found = client.run(_version)
     except Exception as error:
-        told = repr(error)  # a scheduler hands a worker's error on as text
-        if "ModuleNotFoundError" in told or "ImportError" in told:
-            raise ParameterError("workers", "have ledgerwood installed", told) from None
+        state = repr(error)  # a scheduler hands a worker's error on as text
+        if "ModuleNotFoundError" in state or "ImportError" in state:
+            raise ParameterError("workers", "have ledgerwood installed", state) from None
         raise EngineLost(_GONE) from error
     other = {worker: v for worker, v in found.items() if v != __version__}
     if other:

@@ -2,8 +2,8 @@
 
 The state of a part is a function of its rows and of the log of what it was told (start, bin, sample, add), all of it
 public facts or released numbers. So whoever lost that state, or never had it, loads the rows and is told the log;
-answers are exact integers, the same bits whoever gives them. An engine therefore offers two things, ``tell`` and
-``ask``, and the seams of the learners are thin views of it.
+answers are exact integers, the same bits whoever gives them. An engine therefore offers two things, ``broadcast`` and
+``query``, and the seams of the learners are thin views of it.
 
 Reading one part of a table: on this machine or on a worker, now or again after a crash, always the same.
 """
@@ -59,10 +59,10 @@ class Records(Protocol):
 class Sums(Protocol):
     """An engine's answer to a set of parts."""
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Tell every part something public."""
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
+    def query(self, name: str, *arguments: Any) -> Ints:
         """Return the sum of the parts' answers."""
 
 
@@ -72,17 +72,17 @@ class Log:
 
     ops: list[Op] = field(default_factory=list)
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Add an entry; ``start`` begins a new log."""
         if name == "start":
             self.ops.clear()
         self.ops.append((name, argument))
 
 
-def apply(told: Any, ops: Sequence[Op]) -> None:
+def apply(state: Any, ops: Sequence[Op]) -> None:
     """Tell the entries of a log."""
     for name, argument in ops:
-        getattr(told, name)(argument)
+        getattr(state, name)(argument)
 
 
 def read_part(
@@ -102,8 +102,8 @@ def read_part(
     if rows.keep is not None:
         keep &= rows.keep
     numbers = None if rows.numbers is None else rows.numbers[keep]
-    cells = table.cells if keep.all() else tuple(cells[keep] for cells in table.cells)
-    kept = Table(table.columns, cells, int(keep.sum()), numbers)
+    features = table.values if keep.all() else tuple(column[keep] for column in table.values)
+    kept = Table(table.columns, features, int(keep.sum()), numbers)
     return kept, labels_of(values[keep], classes, bounds)
 
 

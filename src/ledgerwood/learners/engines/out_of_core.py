@@ -52,7 +52,7 @@ class SpillFiles:
         self._maps.append(mapped)
         return np.frombuffer(mapped, dtype, count).reshape(shape)
 
-    def rest(self) -> None:
+    def evict(self) -> None:
         """Give the pages back; their content stays in the files."""
         for mapped in self._maps:
             mapped.madvise(mmap.MADV_DONTNEED)
@@ -65,7 +65,7 @@ _MOST_BUCKETS = 256
 _ROW = np.dtype([("unit", np.uint64, 2), ("row", np.uint64)])
 
 
-def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: bytes) -> tuple[GroupedRows, ...]:
+def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, key: bytes) -> tuple[GroupedRows, ...]:
     """Return the rows that count of each part: at most k of each unit, numbered if that is one row for each unit.
 
     Parameters
@@ -80,7 +80,7 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: byte
     total = sum(sizes)
     bits = min(max(total // _BUCKET_ROWS, 1), _MOST_BUCKETS).bit_length() - 1
     files = SpillFiles(None)
-    keep, numbers = files.empty(total, bool), files.empty(total if k == 1 else 0, np.uint64)
+    keep, numbers = files.empty(total, bool), files.empty(total if max_rows == 1 else 0, np.uint64)
     with ExitStack() as open_files:
         buckets = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
         first = 0
@@ -91,16 +91,16 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: byte
         for bucket in buckets:
             bucket.seek(0)
             rows = np.frombuffer(bucket.read(), dtype=_ROW)
-            stay = kept(rows["unit"], k, key)
+            stay = kept(rows["unit"], max_rows, key)
             keep[rows["row"]] = stay
-            if k == 1:
+            if max_rows == 1:
                 numbers[rows["row"][stay]] = record_numbers(rows["unit"][stay]) + np.uint64(before)
                 before += int(stay.sum())
-    files.rest()
+    files.evict()
     found_rows = []
     for a, b in pairwise(accumulate(sizes, initial=0)):
         whole = bool(keep[a:b].all())
-        found_rows.append(GroupedRows(None if whole else keep[a:b], numbers[a:b] if k == 1 else None))
+        found_rows.append(GroupedRows(None if whole else keep[a:b], numbers[a:b] if max_rows == 1 else None))
     return tuple(found_rows)
 
 
@@ -110,8 +110,8 @@ def _distribute(units: Identities, first: int, bits: int, buckets: Sequence[IO[b
     order = np.argsort(place, kind="stable")
     rows = np.empty(len(units), dtype=_ROW)
     rows["unit"], rows["row"] = units[order], order + first
-    cuts = np.searchsorted(place[order], np.arange(len(buckets) + 1))
-    for file, (a, b) in zip(buckets, pairwise(cuts), strict=True):
+    ends = np.searchsorted(place[order], np.arange(len(buckets) + 1))
+    for file, (a, b) in zip(buckets, pairwise(ends), strict=True):
         file.write(rows[a:b].tobytes())
 
 
@@ -154,20 +154,20 @@ class OutOfCoreSums:
             if self._parts and hasattr(part, "threads"):  # one pool for all: each thread keeps memory of its own
                 part.threads = self._parts[0][0].threads
             self._parts.append((part, files))
-            files.rest()
+            files.evict()
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Tell every part something public."""
         for part, files in self._parts:
             getattr(part, name)(argument)
-            files.rest()
+            files.evict()
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
+    def query(self, name: str, *arguments: Any) -> Ints:
         """Return the sum of the parts' answers."""
         total: Ints | None = None
         for part, files in self._parts:
             answer: Ints = getattr(part, name)(*arguments)
             total = answer if total is None else total + answer
-            files.rest()
+            files.evict()
         assert total is not None
         return total

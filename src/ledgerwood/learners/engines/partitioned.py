@@ -153,8 +153,8 @@ class PartitionedEstimator(PrivateEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
         target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
+        metadata, shown = self._metadata(given, target, schema)
+        return given, target, metadata, shown
 
     def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
         if isinstance(given, PartitionedColumns):
@@ -162,8 +162,8 @@ class PartitionedEstimator(PrivateEstimator):
         return super()._digest(given, target, key)
 
     def _within_units(
-        self, given: Columns, target: NDArray[Any], schema: Schema, door: ReleaseSession
+        self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
         if isinstance(given, PartitionedColumns) and schema.unit is not None:
-            return given.within_units(self._engine, schema, door.generator().bytes(32)), target
-        return super()._within_units(given, target, schema, door)
+            return given.within_units(self._engine, schema, session.generator().bytes(32)), target
+        return super()._within_units(given, target, schema, session)

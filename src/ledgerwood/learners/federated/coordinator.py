@@ -238,22 +238,22 @@ class Coordinator:
             "version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length,
             "asked": facts.subject,
         }  # fmt: skip
-        found = self._ask("advertise", dict.fromkeys(nodes, common))
+        found = self._query("advertise", dict.fromkeys(nodes, common))
         read = self._read(unpacked_ads, found)
         ads = server.keys([ad for node, own in read.items() for ad in own if ad.node == node])
         everyone = packed_ads(ads)
-        found = self._ask("share", {ad.node: {**common, **everyone} for ad in ads})
+        found = self._query("share", {ad.node: {**common, **everyone} for ad in ads})
         envelopes = server.envelopes(self._read(unpacked_map, found))
         bits = self.task.bits
         so_far = [masking.packed(masking.reduced(answer, bits), bits) for answer in answers]
-        found = self._ask(
+        found = self._query(
             "mask",
             {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()},
         )
         survivors = server.survivors(self._read(lambda reply: raw(reply["vector"]), found))
-        found = self._ask("confirm", {node: {**common, "survivors": survivors} for node in survivors})
+        found = self._query("confirm", {node: {**common, "survivors": survivors} for node in survivors})
         signed = server.confirmed(self._read(lambda reply: raw(reply["signature"]), found))
-        found = self._ask("unmask", {node: {**common, **packed_map(signed)} for node in signed})
+        found = self._query("unmask", {node: {**common, **packed_map(signed)} for node in signed})
         opened = self._read(unpacked_unmasking, found)
         return server.total([Unmasking(node, *maps) for node, maps in opened.items()]), survivors
 
@@ -265,7 +265,7 @@ class Coordinator:
                 found[node] = read(reply)
         return found
 
-    def _ask(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
+    def _query(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
         replies = self.exchange(kind, messages)
         self.received += sum(_size(reply) for reply in replies.values())
         self.refusals += [f"party {node}: {reply[REFUSED]}" for node, reply in replies.items() if REFUSED in reply]

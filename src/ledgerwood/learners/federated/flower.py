@@ -54,24 +54,24 @@ _log = logging.getLogger("ledgerwood.federated")
 def node_from(path: str | Path) -> Node:
     """Return the node that a party's TOML file describes; paths in it are relative to the file."""
     here = Path(path).parent
-    facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    missing = {"number", "task", "identity", "data", "target", "ledger"} - facts.keys()
+    config = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    missing = {"number", "task", "identity", "data", "target", "ledger"} - config.keys()
     if missing:
         raise ParameterError("party", f"have {', '.join(sorted(missing))}", str(path))
-    task = FederatedTask.from_json((here / facts["task"]).read_text(encoding="utf-8"))
-    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / facts["identity"]).read_text().strip()))
+    task = FederatedTask.from_json((here / config["task"]).read_text(encoding="utf-8"))
+    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / config["identity"]).read_text().strip()))
 
     def party() -> Party:
         from ledgerwood.learners.data.files import open_files, read_training
         from ledgerwood.learners.federated.party import Party
 
-        files = open_files(here / facts["data"])
-        X, y = read_training(files, facts["target"], task.schema, columns=[str(name) for name in task.columns])
-        ledger = here / facts["ledger"]
+        files = open_files(here / config["data"])
+        X, y = read_training(files, config["target"], task.schema, columns=[str(name) for name in task.columns])
+        ledger = here / config["ledger"]
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
         return Party(task, X, y, ledger=opened)
 
-    return Node(task, int(facts["number"]), identity, party, Once(here / "rounds"))
+    return Node(task, int(config["number"]), identity, party, Once(here / "rounds"))
 
 
 def client_app() -> ClientApp:

@@ -165,12 +165,12 @@ class LinearJob:
         return empty
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> NDArray[np.float64]:
         """Run :func:`~ledgerwood.learners.linear.boosting.boost`."""
         own = plan_linear(self.settings, self.neighbours)
         plan = Plan([r.with_scale(ratios[r.label]) for r in own.releases()], neighbours=self.neighbours)
-        return boost(rows, self._bound, self.settings, plan, _Turns(door), self.outputs, after_round=keep)
+        return boost(rows, self._bound, self.settings, plan, _Turns(session), self.outputs, after_round=keep)
 
     def untrained(self) -> NDArray[np.float64]:
         """Return weights of zero."""
@@ -193,12 +193,12 @@ class LinearJob:
 class _Turns:
     """The door, closed to questions that depend on answers not yet known: all gradients but the first."""
 
-    door: FinalizingSession
+    session: FinalizingSession
     pulled: int = 0
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         if label == GRADIENTS:
             if self.pulled:
-                self.door.settled()
+                self.session.require_answers()
             self.pulled += 1
-        return self.door.release(mechanism, value, label)
+        return self.session.release(mechanism, value, label)

@@ -60,8 +60,8 @@ class Step:
     @property
     def digest(self) -> bytes:
         """A hash of what is asked and of all that led there: sides that would add different things differ in it."""
-        facts = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.questions]
-        return hashlib.sha256(self.history + repr(facts).encode()).digest()
+        asked = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.questions]
+        return hashlib.sha256(self.history + repr(asked).encode()).digest()
 
 
 class _Waiting(Exception):
@@ -89,7 +89,7 @@ class _AnswerSession:
         self.waiting.append(SumQuery(label, grid, grid.coarse(exact)))
         return np.zeros(exact.shape, dtype=np.int64)
 
-    def settled(self) -> None:
+    def require_answers(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
         if self.waiting:
             raise _Waiting
@@ -107,13 +107,13 @@ def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
     answers
         The opened totals of all earlier questions, in order and in coarse steps.
     """
-    door = _AnswerSession(task, answers)
+    session = _AnswerSession(task, answers)
     kept: list[Any] = [task.job.untrained()]
     try:
-        model = task.job.train(rows, door, task.ratios, kept.append)
-        door.settled()  # a loop may end with its last answers unread
+        model = task.job.train(rows, session, task.ratios, kept.append)
+        session.require_answers()  # a loop may end with its last answers unread
     except _Waiting:
-        return Step(tuple(door.waiting), kept[-1], _history(task, answers))
+        return Step(tuple(session.waiting), kept[-1], _history(task, answers))
     return Step((), model, _history(task, answers))
 
 

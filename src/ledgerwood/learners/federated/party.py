@@ -244,12 +244,12 @@ class Node:
                 raise FormatError(f"a message of kind {kind!r}, version {message.get('version')!r}; expected {VERSION}")
             if message["task"] != self.task.to_json():
                 raise AggregationFailed(f"client {self.number}: the server has another task than this party agreed to")
-            facts = round_of(self.task, message["session"], int(message["length"]), message["asked"])
+            round_ = round_of(self.task, message["session"], int(message["length"]), message["asked"])
             if kind == "advertise":
-                client = ClientRound(facts, self.number, self.identity)
+                client = ClientRound(round_, self.number, self.identity)
                 reply = packed_ads([client.advertise()])
                 return reply, client.dump()
-            client = ClientRound.load(facts, self.number, self.identity, state)
+            client = ClientRound.load(round_, self.number, self.identity, state)
             if kind in _ONCE and not self.once.first(message["session"], kind):
                 raise AggregationFailed(
                     f"client {self.number}: {kind} of this round was answered before; nothing was sent"

@@ -20,7 +20,16 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
-from ledgerwood.learners.trees.aggregator import Aggregator, Channel, Edges, PartialTree, Sample, Structure, Task, Tree
+from ledgerwood.learners.trees.aggregator import (
+    Aggregator,
+    BinEdges,
+    Channel,
+    PartialTree,
+    Sample,
+    Structure,
+    Task,
+    Tree,
+)
 from ledgerwood.learners.trees.binning import FeatureDomain
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
@@ -66,7 +75,7 @@ class FinalizingSession(Protocol):
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Return the answer, or zeros if it is not known yet."""
 
-    def settled(self) -> None:
+    def require_answers(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
 
 
@@ -95,7 +104,7 @@ class Job(Protocol):
         """Return no rows, for the server."""
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Any:
         """Run the loop with noise of ``ratios`` times the sensitivity; ``keep`` is told the model after each round."""
 
@@ -159,13 +168,13 @@ class TreeJob:
         settings, loss = self.settings, self.settings.make_loss()
         loops = settings.loops(len(self.columns))
         layout = layout_of(settings, loss, 0, balanced=False)
-        cells = 2 * loss.n_outputs if layout.channel == "curvature" else loss.n_outputs + 1
+        cells = 2 * loss.n_outputs if layout.channel == "hessian" else loss.n_outputs + 1
         pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one cell and enters another
         per_round = {"sketch": 1, "leaf": loops.batch, "split": loops.splits // max(loops.rounds, 1)}
         found = []
         for release in outline(settings, len(self.columns)).releases():
             if release.label == "sketch":
-                size = 1.0 if settings.candidates == "quantiles" else float(loss.curvature_sum(0))
+                size = 1.0 if settings.candidates == "quantiles" else float(loss.hessian_sum(0))
                 least, touched = size * math.sqrt(pairs * loops.sketch_width), pairs * loops.sketch_width
             else:
                 width = loops.split_width if release.label == "split" else 1
@@ -186,7 +195,7 @@ class TreeJob:
         """Return a party's rows."""
         from ledgerwood.learners.trees.binning import integer_labels  # brings scikit-learn: only where rows are read
 
-        return LocalAggregator(table.cells, integer_labels(labels, self.settings))
+        return LocalAggregator(table.values, integer_labels(labels, self.settings))
 
     def nobody(self) -> LocalAggregator:
         """Return no rows."""
@@ -194,12 +203,14 @@ class TreeJob:
         return LocalAggregator(cells, np.empty(0, dtype=np.int32))
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Forest:
         """Run :func:`~ledgerwood.learners.trees.boosting.boost`."""
         plan = self.plan(ratios)
         rng = np.random.default_rng(self.seed)
-        return boost(self.settings, self.domain, _QueryGate(rows, door), door, plan, rng=rng, keep=keep, balanced=False)
+        return boost(
+            self.settings, self.domain, _QueryGate(rows, session), session, plan, rng=rng, keep=keep, balanced=False
+        )
 
     def plan(self, ratios: Mapping[str, float]) -> Plan:
         """Return the plan of the loop: Gaussian sums whose noise is ``ratios`` times their sensitivity."""
@@ -214,7 +225,7 @@ class TreeJob:
 
     def probabilities(self, model: Forest, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""
-        return model.probabilities(read_table(X, self.schema).cells)
+        return model.probabilities(read_table(X, self.schema).values)
 
 
 def _not_sums(settings: TreeSettings) -> str | None:
@@ -233,7 +244,7 @@ class _QueryGate:
     """The aggregator, closed to questions that depend on answers not yet known."""
 
     inner: Aggregator
-    door: FinalizingSession
+    session: FinalizingSession
 
     @property
     def n_features(self) -> int:
@@ -242,8 +253,8 @@ class _QueryGate:
     def start(self, task: Task) -> None:
         self.inner.start(task)
 
-    def bin(self, edges: Edges) -> None:
-        self.door.settled()
+    def bin(self, edges: BinEdges) -> None:
+        self.session.require_answers()
         self.inner.bin(edges)
 
     def sample(self, sample: Sample | None) -> None:
@@ -251,13 +262,13 @@ class _QueryGate:
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
         if tree.depth:  # its splits came from answers
-            self.door.settled()
+            self.session.require_answers()
         return self.inner.histogram(tree, features, channel)
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        self.door.settled()
+        self.session.require_answers()
         return self.inner.leaf_sums(trees, channel)
 
     def add(self, trees: Sequence[Tree]) -> None:
-        self.door.settled()
+        self.session.require_answers()
         self.inner.add(trees)

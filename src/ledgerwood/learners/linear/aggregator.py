@@ -139,32 +139,32 @@ class LinearParts:
         self._sums, self.columns = sums, columns
 
     def gram(self) -> Ints:
-        return self._sums.ask("gram")
+        return self._sums.query("gram")
 
     def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        return self._sums.ask("pull", loss, weights, clip)
+        return self._sums.query("pull", loss, weights, clip)
 
 
 class ReplayingLinearSums:
-    """The same for linear models, which are told nothing: answers zeros while ``resting()``.
+    """The same for linear models, which are told nothing: answers zeros while ``replaying()``.
 
     But X'X, and the pull of weights 0, may serve later rounds that need no pass: they are never zeros. A zero in their
     place would be released under the noise that the true sum had, or has elsewhere.
     """
 
-    def __init__(self, make: Callable[[], LinearSums], columns: int, resting: Callable[[], bool]) -> None:
-        self._make, self.columns, self._resting = make, columns, resting
-        self._inner = None if resting() else make()
+    def __init__(self, make: Callable[[], LinearSums], columns: int, replaying: Callable[[], bool]) -> None:
+        self._make, self.columns, self._replaying = make, columns, replaying
+        self._inner = None if replaying() else make()
 
     def gram(self) -> Ints:
-        return self._awake().gram()
+        return self._opened().gram()
 
     def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        if self._resting() and weights.any():
+        if self._replaying() and weights.any():
             return np.zeros(weights.shape, dtype=np.int64)
-        return self._awake().pull(loss, weights, clip)
+        return self._opened().pull(loss, weights, clip)
 
-    def _awake(self) -> LinearSums:
+    def _opened(self) -> LinearSums:
         if self._inner is None:
             self._inner = self._make()
         return self._inner

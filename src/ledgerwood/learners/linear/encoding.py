@@ -146,7 +146,7 @@ class RowEncoder:
         count, offset, listed = len(table), 1, []
         sizes = np.zeros(count, dtype=np.int64)
         one = np.broadcast_to(np.int16(CELL_ONE), count)
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             codes, own = self._codes(column, values), one
             if self._is_plain(column):
                 own = np.rint(_unit(values, column) * CELL_ONE).astype(np.int16)
@@ -165,7 +165,7 @@ class RowEncoder:
         """Return the scores, one column for each row of ``weights``; nothing is rounded or shortened."""
         out = np.tile(weights[:, 0] * bool(self.intercept), (len(table), 1))
         offset = 1
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             own = weights[:, offset : offset + width].T
             if self._is_plain(column):
                 out += _unit(values, column)[:, None] * own
@@ -180,7 +180,7 @@ class RowEncoder:
         A missing number stands at the middle of its bounds.
         """
         blocks = []
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             if self._is_plain(column):
                 assert column.bounds is not None
                 middle = (column.bounds[0] + column.bounds[1]) / 2

@@ -79,11 +79,11 @@ class LinearModel(PartitionedEstimator):
 
     # ---- what PrivateEstimator asks
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        rounds = automatic_rounds(facts) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
-        return plan_linear(self._settings(rounds, facts.n_outputs), facts.neighbours)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        rounds = automatic_rounds(metadata) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
+        return plan_linear(self._settings(rounds, metadata.n_outputs), metadata.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         encoder = RowEncoder(table.columns, self.bins, self.fit_intercept, self.row_norm)
         bound = RowBound(encoder.square_bound, str(plan.neighbours))
         classes = len(labels.classes or ())
@@ -95,10 +95,10 @@ class LinearModel(PartitionedEstimator):
         def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
             return {"weights_": weights, **known}
 
-        sums = ReplayingLinearSums(lambda: self._sums(encoder, table, labels), encoder.width, lambda: door.recalling)
+        sums = ReplayingLinearSums(lambda: self._sums(encoder, table, labels), encoder.width, lambda: session.recalling)
         weights = boost(
-            sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, door, outputs,
-            after_round=lambda so_far: door.keep(fitted(so_far)),
+            sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, session, outputs,
+            after_round=lambda so_far: session.keep(fitted(so_far)),
         )  # fmt: skip
         return fitted(weights)
 

@@ -29,15 +29,15 @@ __all__ = [
 _STEPS = ((60.0, 5), (300.0, 10), (3000.0, 20), (math.inf, 40))
 
 
-def automatic_rounds(facts: PublicMetadata) -> int:
+def automatic_rounds(metadata: PublicMetadata) -> int:
     """Return T from n rows, m columns and epsilon.
 
     A column of unit norm has a signal of about n beside noise of about (m + 1) / epsilon; where there is little of it
     every round costs more than it brings. Regression converges sooner: its curvature is that of X'X itself.
     """
-    strength = facts.rows * facts.epsilon / (1 + facts.n_features)
-    rounds = next(count for limit, count in _STEPS if strength < limit)
-    return rounds if facts.task == "classification" else min(rounds, 10)
+    snr = metadata.rows * metadata.epsilon / (1 + metadata.n_features)
+    rounds = next(count for limit, count in _STEPS if snr < limit)
+    return rounds if metadata.task == "classification" else min(rounds, 10)
 
 
 def automatic_loss(task: Task) -> str:

@@ -60,18 +60,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- what a learner says
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
+    def _plan(self, metadata: PublicMetadata) -> Plan:
         """Return what will be released, from public facts alone; calibrated or with shares."""
         raise NotImplementedError
 
-    def _accounting(self, facts: PublicMetadata) -> str | None:
+    def _accounting(self, metadata: PublicMetadata) -> str | None:
         """Return the accounting method that calibrates the plan; None is the tightest certified one."""
         return None
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
 
-        ``door.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
+        ``session.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
         """
         raise NotImplementedError
 
@@ -115,13 +115,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
-        return self._planned(self.public_facts(X, y))
+        return self._planned(self.public_metadata(X, y))
 
-    def public_facts(self, X: Any, y: Any = None) -> PublicMetadata:
+    def public_metadata(self, X: Any, y: Any = None) -> PublicMetadata:
         """Return the public facts of ``X`` and ``y``: all that a plan may depend on."""
         fresh = clone(self)  # reading sets attributes, and a fitted model must keep its own
-        facts: PublicMetadata = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
-        return facts
+        metadata: PublicMetadata = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
+        return metadata
 
     def _fit(
         self,
@@ -138,36 +138,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         schema, leaks = self._resolved_schema(X, y)
         leaks += sklearn_guard.leaks()
-        given, target, facts, shown = self._read(X, y, schema)
+        given, target, metadata, shown = self._read(X, y, schema)
         if rows is not None:
             given, target = given.take(np.flatnonzero(rows)), target[rows]
-        plan = self._planned(facts)
+        plan = self._planned(metadata)
         if not sklearn_guard.in_private_search():
-            warn_if_weak(facts.epsilon, facts.delta, facts.rows)
+            warn_if_weak(metadata.epsilon, metadata.delta, metadata.rows)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
         with (
             opened(
                 checkpoint,
-                lambda: fingerprint(self, facts, plan, ledger),
+                lambda: fingerprint(self, metadata, plan, ledger),
                 lambda key: self._digest(given, target, key),
             ) as saved,
             with_progress_bar(self.verbose, self.callbacks) as callbacks,
         ):
             journal, charge = self._ledgers(plan, ledger, saved)
-            door = ReleaseSession(
-                journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__, facts=facts, checkpoint=saved,
+            session = ReleaseSession(
+                journal, rng, charge=charge, rows_per_unit=metadata.rows_per_unit, callbacks=callbacks,
+                name=type(self).__name__, facts=metadata, checkpoint=saved,
             )  # fmt: skip
             plan = journal.plan or plan
             stopped = False
-            columns, target_bounds = facts.columns, facts.target_bounds
+            columns, target_bounds = metadata.columns, metadata.target_bounds
 
             def settle(fitted: Mapping[str, Any]) -> None:
                 receipt = Receipt.of(journal)
                 statement = statement_for(
-                    self, schema, facts, columns, shown, plan, receipt, leaks,
+                    self, schema, metadata, columns, shown, plan, receipt, leaks,
                     charged=ledger, stopped=stopped, keyed=saved is not None,
                     drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
                 )  # fmt: skip
@@ -179,21 +179,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 self.receipt_ = receipt
 
             try:
-                given, target = self._within_units(given, target, schema, door)
-                columns, target_bounds = discovery.learn(given, target, facts, plan, door)
-                labels = self._labels(target, facts, target_bounds)
+                given, target = self._within_units(given, target, schema, session)
+                columns, target_bounds = discovery.learn(given, target, metadata, plan, session)
+                labels = self._labels(target, metadata, target_bounds)
                 fitted = self._train(
-                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, door
+                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, session
                 )
             except (Stopped, KeyboardInterrupt) as stop:
                 stopped = True
-                if door.fitted is not None:
-                    settle(door.fitted)
+                if session.fitted is not None:
+                    settle(session.fitted)
                 if isinstance(stop, KeyboardInterrupt):
                     raise
-                if door.fitted is None:
+                if session.fitted is None:
                     raise FitStopped(
-                        f"a callback stopped the fit after {door.done} of {door.total} releases, before there was a "
+                        f"a callback stopped the fit after {session.done} of {session.total} releases, before there was a "
                         "model; what was released is spent"
                     ) from None
             else:
@@ -251,27 +251,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
                 "X and y must have one row for each record"
             )
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
+        metadata, shown = self._metadata(given, target, schema)
+        return given, target, metadata, shown
 
-    def _facts(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
+    def _metadata(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
         """Return the public facts, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         check_rows(max(rows, given.rows), self._most_rows)
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
-        facts = PublicMetadata(
+        metadata = PublicMetadata(
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
-        return facts, shown
+        return metadata, shown
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         return None, ()
 
-    def _labels(self, target: NDArray[Any], facts: PublicMetadata, target_bounds: tuple[float, float] | None) -> Labels:
-        if facts.classes is not None:
-            return labels.read_labels(target, facts.classes)
+    def _labels(
+        self, target: NDArray[Any], metadata: PublicMetadata, target_bounds: tuple[float, float] | None
+    ) -> Labels:
+        if metadata.classes is not None:
+            return labels.read_labels(target, metadata.classes)
         assert target_bounds is not None
         return labels.read_target(target, target_bounds)
 
@@ -279,8 +281,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return a keyed digest of the data, by which a checkpoint knows them again."""
         return digest_of([*given.values, given.units, target], key)
 
-    def _planned(self, facts: PublicMetadata) -> Plan:
-        return whole_plan(self._plan(facts), facts, self._accounting(facts))
+    def _planned(self, metadata: PublicMetadata) -> Plan:
+        return whole_plan(self._plan(metadata), metadata, self._accounting(metadata))
 
     def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
@@ -311,11 +313,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Ledger(plan=plan), ledger
 
     def _within_units(
-        self, given: Columns, target: NDArray[Any], schema: Schema, door: ReleaseSession
+        self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
         if given.units is None:
             return given, target
-        key, k = door.generator().bytes(32), schema.max_rows_per_unit
+        key, k = session.generator().bytes(32), schema.max_rows_per_unit
         units = identities(given.units, key)
         rows = np.flatnonzero(kept(units, k, key))
         return given.take(rows, record_numbers(units[rows]) if k == 1 else None), target[rows]

@@ -10,7 +10,7 @@ import numpy as np
 from ledgerwood.accounting import Plan
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column
-from ledgerwood.learners.data.schema import is_atom
+from ledgerwood.learners.data.schema import is_scalar
 from ledgerwood.learners.training.codec import check_values, require
 from ledgerwood.learners.training.statement import PrivacyStatement, Receipt, search_plan
 
@@ -59,7 +59,7 @@ def _check_column(column: Column) -> None:
         require(column.categories is None, "a column of numbers has categories")
     else:
         require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
-        require(all(map(is_atom, column.categories or ())), "a category is no string or number")
+        require(all(map(is_scalar, column.categories or ())), "a category is no string or number")
         require(column.bounds is None, "a column of categories has bounds")
 
 

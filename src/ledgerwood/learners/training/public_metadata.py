@@ -102,7 +102,7 @@ class GroupedCost:
 
 @lru_cache(maxsize=64)
 def complete_plan(
-    plan: Plan, facts: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
+    plan: Plan, metadata: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
 ) -> Plan:
     """Return a learner's plan, with the releases that come before it, priced for the unit and calibrated.
 
@@ -118,13 +118,13 @@ def complete_plan(
     method
         The accounting method for calibrating; by default the tightest certified one.
     """
-    if plan.neighbours != facts.neighbours:
-        raise ParameterError("plan", f"speak of the schema's neighbours, {facts.neighbours!r}", str(plan.neighbours))
-    if facts.rows_per_unit == 1 and not extra:
-        return plan if plan.is_calibrated else plan.calibrate(facts.epsilon, facts.delta, method=method)
-    items = tuple(_grouped_item(item, facts) for item in (*extra, *plan.items))
+    if plan.neighbours != metadata.neighbours:
+        raise ParameterError("plan", f"speak of the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours))
+    if metadata.rows_per_unit == 1 and not extra:
+        return plan if plan.is_calibrated else plan.calibrate(metadata.epsilon, metadata.delta, method=method)
+    items = tuple(_grouped_item(item, metadata) for item in (*extra, *plan.items))
     return replace(plan, items=items, epsilon=None, delta=None, reserve_mu=None).calibrate(
-        facts.epsilon, facts.delta, method=method
+        metadata.epsilon, metadata.delta, method=method
     )
 
 
@@ -133,14 +133,14 @@ def total_share(plan: Plan) -> float:
     return plan._shares()
 
 
-def _grouped_item(item: Item, facts: PublicMetadata) -> Item:
-    if facts.rows_per_unit == 1:
+def _grouped_item(item: Item, metadata: PublicMetadata) -> Item:
+    if metadata.rows_per_unit == 1:
         return item
     match item:
         case Release():
-            return _grouped(item, facts)
+            return _grouped(item, metadata)
         case InSequence():
-            return replace(item, releases=tuple(_grouped(release, facts) for release in item.members))
+            return replace(item, releases=tuple(_grouped(release, metadata) for release in item.members))
         case InParallel():
             raise ParameterError(
                 "plan",
@@ -149,15 +149,15 @@ def _grouped_item(item: Item, facts: PublicMetadata) -> Item:
             )
 
 
-def _grouped(release: Release, facts: PublicMetadata) -> Release:
-    k = facts.rows_per_unit
+def _grouped(release: Release, metadata: PublicMetadata) -> Release:
+    k = metadata.rows_per_unit
     if isinstance(release.cost, UnitCost):
         return release
     if isinstance(release.cost, Cost):
         return Release(release.label, release.cost.group(k), release.times, None, release.scale)
     template: Callable[[float], Cost] = cast("Callable[[float], Cost]", release.cost)
     if release.kind is not None:
-        template = _OfKind(release, facts.neighbours)
+        template = _OfKind(release, metadata.neighbours)
     return Release(release.label, GroupedCost(template, k), release.times, release.share)
 
 

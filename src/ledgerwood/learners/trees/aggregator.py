@@ -19,7 +19,7 @@ its scores alone, in integer arithmetic:
 * ``table``: one output, labels 0 and 1: ``pairs[label, place]``, ``place = clip(((F + 128) >> 8) + 2048, 0, 4096)``;
   the table steps by ``2**-8`` from -8 to 8.
 * ``squared``: one output, labels in steps of ``2**-16``: ``g = clip((F - label + 8) >> 4, -clip, clip)``; curvature
-  ``unit``.
+  ``constant_hessian``.
 * ``softmax``: K >= 3 outputs, labels 0 .. K - 1: with ``d_k = min((max F - F_k + 128) >> 8, 4096)``, ``e_k = EXP[d_k]``
   and ``p_k = 4096 * e_k // sum(e)``: ``g_k = p_k - 4096 * (label == k)``, curvature ``kappa_p[p_k]``, a table. If a
   ``norm`` is given and the squares of a record's 2 K numbers sum to more, S > norm**2, every number x becomes
@@ -43,15 +43,15 @@ from ledgerwood.learners.training.codec import stored
 __all__ = [
     "EXP_ONE_BITS",
     "GRADIENT_BITS",
-    "MAX_CODES",
+    "MAX_BIN_CODES",
     "ONE",
     "SCORE_BITS",
     "TABLE_HALF",
     "TABLE_SHIFT",
     "TABLE_SIZE",
     "Aggregator",
+    "BinEdges",
     "Channel",
-    "Edges",
     "Kind",
     "PartialTree",
     "Sample",
@@ -75,10 +75,10 @@ TABLE_HALF = 2048
 TABLE_SIZE = 2 * TABLE_HALF + 1
 EXP_ONE_BITS = 24
 """The table of exponentials holds multiples of 2**-24."""
-MAX_CODES = 255
+MAX_BIN_CODES = 255
 
 Kind: TypeAlias = Literal["table", "squared", "softmax"]
-Channel: TypeAlias = Literal["count", "curvature"]
+Channel: TypeAlias = Literal["count", "hessian"]
 
 
 @lru_cache(maxsize=1)
@@ -94,9 +94,9 @@ def exp_table() -> NDArray[np.int64]:
     return table
 
 
-@stored("Edges")
+@stored("Edges", keys={"thresholds": "cuts"})
 @dataclass(frozen=True, slots=True, eq=False)
-class Edges:
+class BinEdges:
     """How cells become codes, from public facts or released numbers.
 
     Parameters
@@ -114,22 +114,24 @@ class Edges:
         For each feature whether it has categories.
     """
 
-    cuts: tuple[NDArray[np.float32], ...]
+    thresholds: tuple[NDArray[np.float32], ...]
     categories: tuple[int, ...]
     counts: NDArray[np.int64] = field(init=False, repr=False)
     is_set: NDArray[np.bool_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        codes = [(declared or len(cuts) + 1) + 1 for cuts, declared in zip(self.cuts, self.categories)]
-        object.__setattr__(self, "counts", np.array(codes, dtype=np.int64))
+        n_codes = [
+            (declared or len(thresholds) + 1) + 1 for thresholds, declared in zip(self.thresholds, self.categories)
+        ]
+        object.__setattr__(self, "counts", np.array(n_codes, dtype=np.int64))
         object.__setattr__(self, "is_set", np.array(self.categories, dtype=np.int64) > 0)
 
     @property
     def n_features(self) -> int:
         """How many features there are."""
-        return len(self.cuts)
+        return len(self.thresholds)
 
-    def codes(self, feature: int) -> int:
+    def n_codes(self, feature: int) -> int:
         """Return how many codes the feature has, the one of missing cells included."""
         return int(self.counts[feature])
 
@@ -163,8 +165,8 @@ class Task:
     n_outputs: int = 1
     pairs: NDArray[np.int32] = field(default_factory=lambda: np.zeros((2, TABLE_SIZE, 2), dtype=np.int32))
     clip: int = ONE
-    unit: int = ONE
-    curvature: NDArray[np.int32] = field(default_factory=lambda: np.zeros(ONE + 1, dtype=np.int32))
+    constant_hessian: int = ONE
+    hessian: NDArray[np.int32] = field(default_factory=lambda: np.zeros(ONE + 1, dtype=np.int32))
     norm: int = 0
 
 
@@ -205,18 +207,18 @@ PartialTree: TypeAlias = Structure
 """A tree whose first ``depth`` levels are decided; a histogram is asked at its ``2**depth`` open nodes."""
 
 
-@stored("Tree")
+@stored("Tree", keys={"cover": "mass"})
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
     """A structure and its leaf weights, ``int32[n_outputs, 2**depth]`` in steps of 2**-16.
 
-    ``mass`` is the released noisy curvature (or count) of every leaf and ``noise`` the standard deviation of the noise
+    ``cover`` is the released noisy curvature (or count) of every leaf and ``noise`` the standard deviation of the noise
     in its weight, both ``float32[n_outputs, 2**depth]``; None where the recipe releases no such sums.
     """
 
     structure: Structure
     weights: NDArray[np.int32]
-    mass: NDArray[np.float32] | None = None
+    cover: NDArray[np.float32] | None = None
     noise: NDArray[np.float32] | None = None
 
 
@@ -230,14 +232,14 @@ class Aggregator(Protocol):
     def start(self, task: Task) -> None:
         """Begin a training: scores are 0, no sample, the model is empty."""
 
-    def bin(self, edges: Edges) -> None:
+    def bin(self, bin_edges: BinEdges) -> None:
         """Compute every cell's code, for trees from now on; trees added before keep the codes that they saw."""
 
     def sample(self, sample: Sample | None) -> None:
         """Answer from this sample of the records from now on (None: from all). Scores are kept for all records."""
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
-        """Return ``[n_outputs, 2**tree.depth, len(features), edges.width, 2]``: (sum of g, second channel).
+        """Return ``[n_outputs, 2**tree.depth, len(features), bin_edges.width, 2]``: (sum of g, second channel).
 
         Places beyond the last code of a feature are 0. Asked level by level of one tree, with the same features,
         an implementation may keep node numbers and obtain siblings by subtraction.

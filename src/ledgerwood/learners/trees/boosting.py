@@ -27,7 +27,7 @@ def boost(
     settings: TreeSettings,
     domain: FeatureDomain,
     aggregator: Aggregator,
-    door: SupportsTreeRelease,
+    session: SupportsTreeRelease,
     plan: Plan,
     *,
     rng: np.random.Generator | None = None,
@@ -61,7 +61,7 @@ def boost(
     check_plan(plan, settings, domain.n_features, rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    public = settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops
+    public = settings, domain, aggregator, session, plan, rng, settings.make_loss(), loops
     training = BoostingState(*public, bound=start_bound, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
@@ -100,10 +100,10 @@ def _round(training: BoostingState, first: int, size: int) -> None:
             trees.append(Tree(grown.structure, training._quantised(grown.weights, factor)))
         else:
             structures.append(grown.structure)
-        if grown.curvature is not None:
-            refined = grown.curvature, features
+        if grown.hessian is not None:
+            refined = grown.hessian, features
     if structures:
         trees += training.weigh(structures, factor)
     training.add(trees)
     if refined is not None and settings.candidates == "hessian":
-        training.use(training._merged(training.edges[-1], *refined))
+        training.use(training._merged(training.bin_edges[-1], *refined))

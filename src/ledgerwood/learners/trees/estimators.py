@@ -187,12 +187,12 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
 
     # ---- plan
 
-    def _settings_for(self, facts: PublicMetadata) -> TreeSettings:
+    def _settings_for(self, metadata: PublicMetadata) -> TreeSettings:
         """Return the settings of a training: the recipe's, those given, and what the task implies."""
         given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
         if isinstance(given.get("shares"), list):
             given["shares"] = tuple(given["shares"])
-        return tree_settings(self.recipe, facts, **given)
+        return tree_settings(self.recipe, metadata, **given)
 
     def explain_choice(self, X: Any = None, y: Any = None) -> AutoChoice:
         """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
@@ -206,17 +206,17 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
             check_is_fitted(self, "choice_")
             found: AutoChoice = self.choice_
             return found
-        return choice_for(self.public_facts(X, y))
+        return choice_for(self.public_metadata(X, y))
 
-    def _accounting(self, facts: PublicMetadata) -> str | None:
-        method = accounting_method(self._settings_for(facts))
-        if method == "pure" and Unknown.of(facts):
+    def _accounting(self, metadata: PublicMetadata) -> str | None:
+        method = accounting_method(self._settings_for(metadata))
+        if method == "pure" and Unknown.of(metadata):
             rule = "be 'tight' where bounds or categories are learned: the paper adds pure epsilons, they have none"
             raise ParameterError("accounting", rule, "paper", "Declare them in the schema")
         return method
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        return plan_of_trees(self._settings_for(facts), facts)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        return plan_of_trees(self._settings_for(metadata), metadata)
 
     # ---- train
 
@@ -234,7 +234,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
         return LocalAggregator(
-            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
+            table.values, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
             start_scores=start_scores,
         )  # fmt: skip
 
@@ -243,33 +243,35 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         table: Table,
         labels: Labels,
         plan: Plan,
-        door: ReleaseSession,
+        session: ReleaseSession,
         start_scores: NDArray[np.int32] | None = None,
         start_bound: int = 0,
     ) -> Mapping[str, Any]:
-        assert door.facts is not None
-        settings = self._settings_for(door.facts)
+        assert session.facts is not None
+        settings = self._settings_for(session.facts)
         fixed: dict[str, Any] = {"settings_": settings}
         if self.recipe == "auto":
-            fixed["choice_"] = choice_for(door.facts)
+            fixed["choice_"] = choice_for(session.facts)
         if labels.bounds is not None:
             fixed["target_bounds_"] = labels.bounds
 
         def keep(forest: Forest) -> None:
-            door.keep({**fixed, "forest_": forest})
+            session.keep({**fixed, "forest_": forest})
 
         aggregator = ReplayingAggregator(
-            lambda: self._aggregator(table, labels, settings, start_scores), len(table.columns), lambda: door.recalling
+            lambda: self._aggregator(table, labels, settings, start_scores),
+            len(table.columns),
+            lambda: session.recalling,
         )
         forest = boost(
             settings,
             domain_of(table),
             aggregator,
-            door,
+            session,
             plan,
-            rng=door.generator(),
+            rng=session.generator(),
             keep=keep,
-            rows_per_unit=door.rows_per_unit,
+            rows_per_unit=session.rows_per_unit,
             start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
@@ -328,13 +330,13 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     forest_: Forest
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        return self.forest_.probabilities(table.cells)
+        return self.forest_.probabilities(table.values)
 
     @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
         table = self._table(X)  # says so if the model is not fitted
-        raw = self.forest_.scores(table.cells)
+        raw = self.forest_.scores(table.values)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
@@ -361,5 +363,5 @@ class PrivateBoostingRegressor(_PrivateBoosting, PrivateRegressorBase):
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         low, high = self.target_bounds_
-        raw = self.forest_.scores(table.cells)[:, 0]
+        raw = self.forest_.scores(table.values)[:, 0]
         return np.asarray(np.clip((low + high) / 2 + raw * ((high - low) / 2), low, high))

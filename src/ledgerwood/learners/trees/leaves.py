@@ -72,9 +72,9 @@ def layout_of(
     Parties that add their shares of the noise before they know the round's sensitivity need one scale for all rounds.
     """
     newton = settings.leaf == "newton"
-    channel: Channel = "curvature" if newton else "count"
+    channel: Channel = "hessian" if newton else "count"
     g = math.isqrt(loss.gradient_square(bound))
-    factors = loss.curvature_factor(bound) if newton and settings.tight and balanced else (1, 1)
+    factors = loss.hessian_factor(bound) if newton and settings.tight and balanced else (1, 1)
     if newton:
         unit = factors[1]
     elif not settings.tight:
@@ -102,12 +102,12 @@ def _nominal(settings: TreeSettings, newton: bool) -> float:
 
 
 def weights_of(
-    settings: TreeSettings, gradients: Any, curvature: Any, sigma: NDArray[np.float64] | float
+    settings: TreeSettings, gradients: Any, hessian: Any, sigma: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
     """Return leaf weights before the learning rate; ``sigma`` is the noise of a gradient sum."""
-    denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
+    denominator = np.maximum(hessian, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
     raw = np.divide(-gradients, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
-    kept = np.where(curvature >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
+    kept = np.where(hessian >= settings.min_child_weight, raw, 0.0) if settings.min_child_weight else raw
     if settings.shrink:
         kept = kept * _signal_share(settings.shrink, gradients, sigma)
     return np.minimum(np.maximum(kept, -settings.leaf_clip), settings.leaf_clip)
@@ -120,9 +120,9 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
     return max(0.0, 1.0 - shrink * noise / whole) if whole > 0 else 0.0
 
 
-def noise_of(settings: TreeSettings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
+def noise_of(settings: TreeSettings, gradients: Any, hessian: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
-    denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
+    denominator = np.maximum(hessian, 0.0) + settings.l2 + settings.ridge * sigma
     spread: NDArray[np.float64] = np.divide(
         sigma, denominator, out=np.full(denominator.shape, settings.leaf_clip), where=denominator > 0
     )

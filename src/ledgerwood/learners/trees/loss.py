@@ -83,7 +83,7 @@ class TreeLoss:
                 return self._residual(bound) ** 2
         return int(self._reach[0][self._place(bound)])
 
-    def curvature_sum(self, bound: int) -> int:
+    def hessian_sum(self, bound: int) -> int:
         """Return the largest sum of a record's curvatures over the outputs."""
         match self.name:
             case "softmax":
@@ -91,14 +91,14 @@ class TreeLoss:
                 norm = self.task.norm * (math.isqrt(self.n_outputs - 1) + 1)  # L1 is at most sqrt(K) times L2
                 return max(1, min(most, norm or most))
             case "squared":
-                return self.task.unit
+                return self.task.constant_hessian
         return max(1, int(self._reach[1][self._place(bound)]))
 
     def pair_square(
         self,
         bound: int,
         neighbours: str,
-        channel: Channel = "curvature",
+        channel: Channel = "hessian",
         count_unit: int = 0,
         factors: tuple[int, int] = (1, 1),
     ) -> int:
@@ -112,7 +112,7 @@ class TreeLoss:
         a, b = factors
         g2 = self.gradient_square(bound)
         if channel == "count" or self.name == "squared":
-            unit = count_unit if channel == "count" else b * self.task.unit
+            unit = count_unit if channel == "count" else b * self.task.constant_hessian
             g2 *= 1 if channel == "count" else a * a
             one = g2 + unit * unit  # the count of a vector loss is kept once
             return max(4 * g2, 2 * one) if replace else one
@@ -126,7 +126,7 @@ class TreeLoss:
         one = int(_pair_reach(self, a, b)[place])
         return max(2 * one, _diameter_square(self, -(-place // 32) * 32, a, b)) if replace else one
 
-    def curvature_factor(self, bound: int) -> tuple[int, int]:
+    def hessian_factor(self, bound: int) -> tuple[int, int]:
         """Return the factors of (gradient, curvature) in what is released at scores within ``bound``.
 
         While scores are small so are gradients, and the curvature would set the sensitivity. The noise of the weight
@@ -256,8 +256,8 @@ def make_loss(
             return _hinge(kappa or (Fraction(1) if replace else KAPPA_COUNT), clip)
         case "squared":
             factor = kappa or (Fraction(clip, ONE) if replace else KAPPA_COUNT * Fraction(clip, ONE))
-            task = Task("squared", clip=clip, unit=math.floor(factor * ONE))
-            return TreeLoss(name, 1, Fraction(task.unit, ONE), task)
+            task = Task("squared", clip=clip, constant_hessian=math.floor(factor * ONE))
+            return TreeLoss(name, 1, Fraction(task.constant_hessian, ONE), task)
         case "softmax":
             if n_classes < 3:
                 raise ParameterError("n_classes", "be at least 3 for the softmax loss", n_classes)
@@ -301,7 +301,7 @@ def _hinge(kappa: Fraction, clip: int) -> TreeLoss:
 def _softmax(n_classes: int, kappa: Fraction, norm: int) -> TreeLoss:
     p = np.arange(ONE + 1, dtype=np.int64)
     h = (kappa.numerator * p * (ONE - p)) // (kappa.denominator * ONE)
-    task = Task("softmax", n_outputs=n_classes, curvature=h.astype(np.int32), norm=norm)
+    task = Task("softmax", n_outputs=n_classes, hessian=h.astype(np.int32), norm=norm)
     return TreeLoss("softmax", n_classes, kappa, task)
 
 

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from ledgerwood.learners.data.columns import Column, Scalar
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.interface import Empty, GroupedRows, Ints, Log, Sums, apply, read_part
-from ledgerwood.learners.trees.aggregator import Aggregator, Channel, Edges, PartialTree, Sample, Structure, Task, Tree
+from ledgerwood.learners.trees.aggregator import (
+    Aggregator,
+    BinEdges,
+    Channel,
+    PartialTree,
+    Sample,
+    Structure,
+    Task,
+    Tree,
+)
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.settings import TreeSettings
 
@@ -50,7 +59,7 @@ class TreeRecords:
             return _SpilledPart(self, n_threads, empty)
         table, labels = self.read()
         return LocalAggregator(
-            table.cells, labels, n_threads=n_threads, first_record=self.first_record, numbers=table.numbers
+            table.values, labels, n_threads=n_threads, first_record=self.first_record, numbers=table.numbers
         )
 
 
@@ -63,7 +72,7 @@ class _SpilledPart(LocalAggregator):
         kept = empty(labels.shape, dtype=np.int32)
         kept[:] = labels
         super().__init__(
-            table.cells,
+            table.values,
             kept,
             n_threads=n_threads,
             empty=empty,
@@ -75,9 +84,9 @@ class _SpilledPart(LocalAggregator):
     def _forget_columns(self) -> None:
         self._columns = [np.empty(0, dtype=column.dtype) for column in self._columns]
 
-    def bin(self, edges: Edges) -> None:
-        self.use_columns(self._source.read()[0].cells)
-        super().bin(edges)
+    def bin(self, bin_edges: BinEdges) -> None:
+        self.use_columns(self._source.read()[0].values)
+        super().bin(bin_edges)
         self._forget_columns()
 
 
@@ -88,26 +97,26 @@ class TreeParts:
         self._sums, self.n_features = sums, n_features
 
     def start(self, task: Task) -> None:
-        self._sums.tell("start", task)
+        self._sums.broadcast("start", task)
 
-    def bin(self, edges: Edges) -> None:
-        self._sums.tell("bin", edges)
+    def bin(self, bin_edges: BinEdges) -> None:
+        self._sums.broadcast("bin", bin_edges)
 
     def sample(self, sample: Sample | None) -> None:
-        self._sums.tell("sample", sample)
+        self._sums.broadcast("sample", sample)
 
     def add(self, trees: Sequence[Tree]) -> None:
-        self._sums.tell("add", list(trees))
+        self._sums.broadcast("add", list(trees))
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
-        return self._sums.ask("histogram", tree, features, channel)
+        return self._sums.query("histogram", tree, features, channel)
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        return self._sums.ask("leaf_sums", list(trees), channel)
+        return self._sums.query("leaf_sums", list(trees), channel)
 
 
 class ReplayingAggregator:
-    """Answers zeros while ``resting()``; wakes the inner aggregator for the first answer after it.
+    """Answers zeros while ``replaying()``; wakes the inner aggregator for the first answer after it.
 
     Parameters
     ----------
@@ -119,8 +128,8 @@ class ReplayingAggregator:
         Whether the door still answers from the store.
     """
 
-    def __init__(self, make: Callable[[], Aggregator], n_features: int, resting: Callable[[], bool]) -> None:
-        self._make, self.n_features, self._resting = make, n_features, resting
+    def __init__(self, make: Callable[[], Aggregator], n_features: int, replaying: Callable[[], bool]) -> None:
+        self._make, self.n_features, self._replaying = make, n_features, replaying
         self._inner: Aggregator | None = None
         self._log = Log()
 
@@ -131,37 +140,37 @@ class ReplayingAggregator:
 
     def start(self, task: Task) -> None:
         self._outputs = task.n_outputs
-        if not self._resting():  # what is wrong with the records must show before anything is spent
+        if not self._replaying():  # what is wrong with the records must show before anything is spent
             self._inner = self._make()
-        self._tell("start", task)
+        self._broadcast("start", task)
 
-    def bin(self, edges: Edges) -> None:
-        self._width = edges.width
-        self._tell("bin", edges)
+    def bin(self, bin_edges: BinEdges) -> None:
+        self._width = bin_edges.width
+        self._broadcast("bin", bin_edges)
 
     def sample(self, sample: Sample | None) -> None:
-        self._tell("sample", sample)
+        self._broadcast("sample", sample)
 
     def add(self, trees: Sequence[Tree]) -> None:
-        self._tell("add", trees)
+        self._broadcast("add", trees)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
-        if self._resting():
+        if self._replaying():
             return np.zeros((self._outputs, 1 << tree.depth, len(features), self._width, 2), dtype=np.int64)
-        return self._awake().histogram(tree, features, channel)
+        return self._opened().histogram(tree, features, channel)
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        if self._resting():
+        if self._replaying():
             return np.zeros((len(trees), self._outputs, 1 << trees[0].depth, 2), dtype=np.int64)
-        return self._awake().leaf_sums(trees, channel)
+        return self._opened().leaf_sums(trees, channel)
 
-    def _tell(self, name: str, argument: Any) -> None:
+    def _broadcast(self, name: str, argument: Any) -> None:
         if self._inner is None:
-            self._log.tell(name, argument)
+            self._log.broadcast(name, argument)
         else:
             apply(self._inner, [(name, argument)])
 
-    def _awake(self) -> Aggregator:
+    def _opened(self) -> Aggregator:
         if self._inner is None:
             self._inner = self._make()
             apply(self._inner, self._log.ops)

@@ -49,7 +49,7 @@ _ADAPTIVE = {"candidates": "hessian"}
 
 _CYCLIC = {"features": "cyclic", "features_per_tree": 1}
 
-_P2_HISTOGRAM = {"n_trees": 25, "learning_rate": 0.3}
+_HISTOGRAM = {"n_trees": 25, "learning_rate": 0.3}
 
 _ALL = (
     Recipe("xgb", "P0", "greedy trees by the exponential mechanism", {**_GREEDY}),
@@ -67,10 +67,10 @@ _ALL = (
     Recipe("dp_ebm_newton", "P2", "additive model, Newton leaves, n_trees in all", {**_CYCLIC}),
     Recipe("dp_rf", "P2", "random forest: random trees, averaged class shares", {"leaf": "average", "batch": 1.0}),
     Recipe("feverless", "P2", "the best split of noisy histograms, leaves from them", {
-        **_P2_HISTOGRAM, "split": "histogram",
+        **_HISTOGRAM, "split": "histogram",
     }),
     Recipe("pr", "P2", "the best of one random candidate per feature, by noisy sums", {
-        **_P2_HISTOGRAM, "split": "partial",
+        **_HISTOGRAM, "split": "partial",
     }),
     Recipe("tr_ih_ebm", "P2", "tr_cyc with iterative Hessian candidates", {**_ADAPTIVE, **_CYCLIC}),
     Recipe("tr_ih_ebm_batched", "P2", "the same in four batches", {**_ADAPTIVE, **_CYCLIC, "batch": 0.25}),
@@ -146,7 +146,7 @@ class Reason:
     why: str
 
 
-@stored("Choice")
+@stored("Choice", keys={"metadata": "facts"})
 @dataclass(frozen=True, slots=True)
 class AutoChoice:
     """Settings and the reasons for them; prints as a text.
@@ -169,7 +169,7 @@ class AutoChoice:
 
     model: str
     settings: TreeSettings | None
-    facts: tuple[tuple[str, Any], ...]
+    metadata: tuple[tuple[str, Any], ...]
     reasons: tuple[Reason, ...]
     linear: tuple[tuple[str, Any], ...] | None = None
     linear_share: float = 0.0
@@ -180,7 +180,7 @@ class AutoChoice:
         return tuple((reason.name, reason.value) for reason in self.reasons)
 
     def __str__(self) -> str:
-        known = ", ".join(f"{name} = {_short(value)}" for name, value in self.facts)
+        known = ", ".join(f"{name} = {_short(value)}" for name, value in self.metadata)
         names = [f"{reason.name} = {_short(reason.value)}" for reason in self.reasons]
         width = max(map(len, names))
         lines = [f"  {name.ljust(width)}  {reason.why}" for name, reason in zip(names, self.reasons)]
@@ -209,16 +209,16 @@ def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: in
     return n_rows * math.exp(log_mu) / rows_per_unit
 
 
-def choice_for(facts: PublicMetadata) -> AutoChoice:
+def choice_for(metadata: PublicMetadata) -> AutoChoice:
     """Return the choice of ``recipe="auto"`` for the public facts of a fit."""
     return choose_trees(
-        n_rows=facts.rows,
-        n_features=facts.n_features,
-        epsilon=facts.epsilon,
-        delta=facts.delta,
-        n_classes=None if facts.task == "regression" else len(facts.classes or ()),
-        neighbours=str(facts.neighbours),
-        rows_per_unit=facts.rows_per_unit,
+        n_rows=metadata.rows,
+        n_features=metadata.n_features,
+        epsilon=metadata.epsilon,
+        delta=metadata.delta,
+        n_classes=None if metadata.task == "regression" else len(metadata.classes or ()),
+        neighbours=str(metadata.neighbours),
+        rows_per_unit=metadata.rows_per_unit,
     )
 
 
@@ -256,13 +256,11 @@ def choose_trees(
     for name, value in (("n_rows", n_rows), ("n_features", n_features)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
-    strength = signal_to_noise(n_rows, float(epsilon), float(delta), rows_per_unit)
+    snr = signal_to_noise(n_rows, float(epsilon), float(delta), rows_per_unit)
     regression = n_classes is None
     several = (n_classes or 0) > 2 and n_features > FEW_FEATURES
     of_features = (
-        _several_classes(strength, n_features)
-        if several
-        else _features_part(strength, n_features, regression=regression)
+        _several_classes(snr, n_features) if several else _features_part(snr, n_features, regression=regression)
     )
     interactions = next((reason.value for reason in of_features if reason.name == "interactions"), 0.0)
     reasons = [
@@ -273,9 +271,9 @@ def choose_trees(
         Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
         Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
-        _trees_by_strength(strength, n_features, regression=regression)
+        _trees_by_snr(snr, n_features, regression=regression)
         if regression or several
-        else _trees_by_turns(strength, n_features, interactions),
+        else _trees_by_turns(snr, n_features, interactions),
         *of_features,
     ]
     task = "regression" if regression else f"{n_classes} classes"
@@ -284,11 +282,11 @@ def choose_trees(
     settings = TreeSettings(
         loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
     )  # fmt: skip
-    facts = (
+    metadata = (
         ("rows", n_rows), ("features", n_features), ("task", task), ("epsilon", float(epsilon)),
-        ("delta", float(delta)), ("strength n mu", strength),
+        ("delta", float(delta)), ("signal-to-noise ratio n mu", snr),
     )  # fmt: skip
-    return AutoChoice("boosted random grids", settings, facts, tuple(reasons))
+    return AutoChoice("boosted random grids", settings, metadata, tuple(reasons))
 
 
 def _loss_part(n_classes: int | None) -> list[Reason]:
@@ -310,20 +308,20 @@ def _loss_part(n_classes: int | None) -> list[Reason]:
     ]
 
 
-def _trees_by_strength(strength: float, n_features: int, *, regression: bool) -> Reason:
+def _trees_by_snr(snr: float, n_features: int, *, regression: bool) -> Reason:
     if regression:
-        by_strength, why = min(max(0.4 * strength, 40), 300), "0.4 times the strength, between 40 and 300"
+        by_snr, why = min(max(0.4 * snr, 40), 300), "0.4 times the strength, between 40 and 300"
     else:
-        by_strength, why = min(max(strength / 8, 60), 300), "an eighth of the strength, between 60 and 300"
+        by_snr, why = min(max(snr / 8, 60), 300), "an eighth of the strength, between 60 and 300"
     turns = min(4 * n_features, 500)
-    if turns > by_strength:
+    if turns > by_snr:
         return Reason("n_trees", turns, "four turns of each feature, at most 500 trees")
-    return Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")
+    return Reason("n_trees", round(by_snr), f"{why}: more trees, more noise in each")
 
 
-def _trees_by_turns(strength: float, n_features: int, interactions: float) -> Reason:
+def _trees_by_turns(snr: float, n_features: int, interactions: float) -> Reason:
     """An additive model is done when each feature had its turns; interactions beside it, in numbers, want theirs."""
-    turns = 3 * (strength / n_features) ** (1 / 3)
+    turns = 3 * (snr / n_features) ** (1 / 3)
     times, more = (1, "") if interactions < 0.5 else (2, ", twice") if interactions < 1 else (3, ", three times")
     most = 1000 if times == 1 else 400  # grids of three features would fit the rows, whatever the noise
     why = (
@@ -332,26 +330,26 @@ def _trees_by_turns(strength: float, n_features: int, interactions: float) -> Re
     return Reason("n_trees", round(min(max(times * turns * n_features, 60), most)), why)
 
 
-def _several_classes(strength: float, n_features: int) -> list[Reason]:
+def _several_classes(snr: float, n_features: int) -> list[Reason]:
     """More than two classes are told apart by several features at once: no tree is of one feature."""
-    order = 4 if strength < 50 * n_features else min(6, n_features)
+    order = 4 if snr < 50 * n_features else min(6, n_features)
     return [
         Reason("features", "shuffled", "several features per tree, drawn at random"),
         Reason("max_depth", 3, "of a tree of one feature; there are none"),
         Reason("interactions", 1.0, "more than two classes: every tree looks at several features"),
-        Reason("interaction_order", order, f"features of a tree; strength per feature is {strength / n_features:.0f}"),
+        Reason("interaction_order", order, f"features of a tree; strength per feature is {snr / n_features:.0f}"),
         Reason("interaction_depth", order, "one cut of each"),
     ]
 
 
-def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
+def _features_part(snr: float, n_features: int, *, regression: bool) -> list[Reason]:
     found = [
         Reason("features", "shuffled", "one feature per tree, in turns: an additive model, which noise spoils least"),
         Reason("max_depth", 3, "eight intervals of that feature"),
     ]
     if n_features < 2:
         return found
-    per_pair = strength / (n_features * (n_features - 1) / 2)
+    per_pair = snr / (n_features * (n_features - 1) / 2)
     order = 2
     if n_features <= FEW_FEATURES:
         share, order, why = 1.0, 3, "few features: every tree may cover their interactions"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.data.threads import RowThreads
-from ledgerwood.learners.trees.aggregator import Edges, Structure
+from ledgerwood.learners.trees.aggregator import BinEdges, Structure
 
 __all__ = [
     "PENALTY_STEPS",
@@ -37,7 +37,7 @@ _I64: TypeAlias = NDArray[np.int64]
 
 _Bool: TypeAlias = NDArray[np.bool_]
 
-_EVERY_CODE = np.arange(256, dtype=np.uint8)
+_EVERY_BIN_CODE = np.arange(256, dtype=np.uint8)
 
 _LAMBDA_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
@@ -77,7 +77,9 @@ class Candidates:
     def left_tables(self, chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return which of 256 codes go left, in a row for each of the chosen."""
         code, last = self.code[chosen, None], self.last[chosen, None]
-        left = np.where(self.single[chosen, None], code == _EVERY_CODE, code > _EVERY_CODE) & (last > _EVERY_CODE)
+        left = np.where(self.single[chosen, None], code == _EVERY_BIN_CODE, code > _EVERY_BIN_CODE) & (
+            last > _EVERY_BIN_CODE
+        )
         left[np.arange(len(chosen)), self.last[chosen]] = self.missing_left[chosen]
         return left.view(np.uint8)
 
@@ -91,13 +93,15 @@ class Candidates:
         return np.asarray(left + np.where(extra[:, None], histogram[..., self.place, self.last, :], 0))
 
 
-def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: np.random.Generator) -> Candidates:
+def candidates_of(
+    bin_edges: BinEdges, features: NDArray[np.int32], missing: str, rng: np.random.Generator
+) -> Candidates:
     """Return all candidates of some features: every threshold, every single category; missing cells on both or a side.
 
     The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
     that sends missing cells to the left, so that the list is never empty.
     """
-    place, code, single, last = _thresholds(edges, np.asarray(features, dtype=np.int32).tobytes())
+    place, code, single, last = _thresholds(bin_edges, np.asarray(features, dtype=np.int32).tobytes())
     if missing == "private":
         side = np.arange(2 * len(place)) >= len(place)
         place, code, single, last = np.tile(place, 2), np.tile(code, 2), np.tile(single, 2), np.tile(last, 2)
@@ -107,11 +111,11 @@ def candidates_of(edges: Edges, features: NDArray[np.int32], missing: str, rng: 
 
 
 @lru_cache(maxsize=64)
-def _thresholds(edges: Edges, features: bytes) -> tuple[_I64, _I64, _Bool, _I64]:
+def _thresholds(bin_edges: BinEdges, features: bytes) -> tuple[_I64, _I64, _Bool, _I64]:
     """Return place, code, single and last of all candidates: the same at every level, for edges that never change."""
     asked = np.frombuffer(features, dtype=np.int32)
-    last_of = edges.counts[asked] - 1
-    is_set = edges.is_set[asked]
+    last_of = bin_edges.counts[asked] - 1
+    is_set = bin_edges.is_set[asked]
     is_number = ~is_set & (last_of > 1)  # codes 1 .. last - 1 are its thresholds
     first = np.where(is_number, 1, np.where(is_set, 0, last_of))
     offered = np.where(is_number, last_of - 1, last_of + 1 - first)
@@ -153,27 +157,27 @@ def _floors(sums: NDArray[np.int64], penalty: int) -> NDArray[np.int64]:
 
 
 def random_candidates(
-    edges: Edges, features: NDArray[np.int32], nodes: int, rng: np.random.Generator
+    bin_edges: BinEdges, features: NDArray[np.int32], nodes: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return for each node a random feature and a random split of it: a threshold, or a set of categories."""
     if len(features) == 1:
         feature = np.full(nodes, features[0], dtype=np.int32)
     else:
         feature = features[rng.integers(0, len(features), size=nodes)].astype(np.int32)
-    return feature, random_sides(edges, feature, rng)
+    return feature, random_sides(bin_edges, feature, rng)
 
 
-def random_sides(edges: Edges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
+def random_sides(bin_edges: BinEdges, feature: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Return for each of the features a random table of the codes that go left."""
-    codes = edges.counts[feature]
-    is_set = edges.is_set[feature]
-    cut, side = rng.random((2, len(feature)))  # rng.integers with an array of ends takes ten times longer
-    left: _Bool = (1 + cut * np.maximum(codes - 2, 1)).astype(np.uint8)[:, None] > _EVERY_CODE
+    n_codes = bin_edges.counts[feature]
+    is_set = bin_edges.is_set[feature]
+    place, side = rng.random((2, len(feature)))  # rng.integers with an array of ends takes ten times longer
+    left: _Bool = (1 + place * np.maximum(n_codes - 2, 1)).astype(np.uint8)[:, None] > _EVERY_BIN_CODE
     if is_set.any():
         coins = rng.integers(0, 2, size=(int(is_set.sum()), 256)).astype(np.bool_)
         left[is_set] = coins
-    left &= (codes - 1).astype(np.uint8)[:, None] > _EVERY_CODE
-    left[np.arange(len(feature)), codes - 1] = side < 0.5
+    left &= (n_codes - 1).astype(np.uint8)[:, None] > _EVERY_BIN_CODE
+    left[np.arange(len(feature)), n_codes - 1] = side < 0.5
     return left.view(np.uint8)
 
 

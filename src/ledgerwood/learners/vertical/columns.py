@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import atoms, category_codes, numbers
+from ledgerwood.learners.data.cells import category_codes, numbers, scalars
 from ledgerwood.learners.data.columns import Scalar
 from ledgerwood.learners.data.frames import RawColumn
 from ledgerwood.mechanisms.local import (
@@ -215,7 +215,7 @@ class NominalColumn:
 
     def encode(self, cells: Any) -> Codes:
         """The number of each cell's category; the reserved one is the last."""
-        values = cells.cells() if isinstance(cells, RawColumn) else atoms(cells)
+        values = cells.values() if isinstance(cells, RawColumn) else scalars(cells)
         return category_codes(values, self.categories).astype(np.int64)
 
     def snap(self, cells: Any) -> Floats:

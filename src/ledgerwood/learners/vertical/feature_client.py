@@ -246,18 +246,18 @@ class FeatureClient:
                     row = _take(batch, columns, file.fileno(), row, self.rows)
                     waiting += batch.nbytes
                     if waiting >= _SYNC_BYTES:
-                        self._settle(file, row)
+                        self._flush(file, row)
                         waiting = 0
                 _expect_end(reader, self.rows)
             except (flight.FlightError, pa.ArrowException) as error:
-                self._settle(file, row)
+                self._flush(file, row)
                 _translate(error, self.location)
             except _Dropped:
-                self._settle(file, row)
+                self._flush(file, row)
                 raise
-            self._settle(file, row)
+            self._flush(file, row)
 
-    def _settle(self, file: Any, row: int) -> None:
+    def _flush(self, file: Any, row: int) -> None:
         sync(file)
         write_json(self.state / "progress.json", {"rows": row})
 

@@ -135,7 +135,7 @@ class FeatureParty:
                     f"party {self.name!r} has refused {self.refusals} offers with other ids and compares no more, "
                     "whatever the ids; ask its operator to allow it again"
                 )
-            known = existing_release(self.state / "release") if self._stored is None else _facts(self._stored)
+            known = existing_release(self.state / "release") if self._stored is None else _rows_and_ids(self._stored)
             table: Any = None
             if known is None:
                 table, own_ids = self._table()
@@ -205,7 +205,7 @@ class FeatureParty:
         return [column.encode(own) for column, own in zip(columns, cells, strict=True)]
 
 
-def _facts(stored: Stored) -> tuple[int, str]:
+def _rows_and_ids(stored: Stored) -> tuple[int, str]:
     return stored.rows, stored.ids
 
 

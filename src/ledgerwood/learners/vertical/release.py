@@ -150,7 +150,7 @@ class ReleaseStatement:
             "mixed": self.mixed,
             "refused_offers": self.refusals,
             "record_epsilon": _finite(_record_epsilon(self.release)),
-            "columns": [column_facts(column) for column in self.release.columns],
+            "columns": [column_summary(column) for column in self.release.columns],
         }
 
     def __str__(self) -> str:
@@ -196,7 +196,7 @@ class ReleaseStatement:
         )
 
 
-def column_facts(column: Column) -> dict[str, Any]:
+def column_summary(column: Column) -> dict[str, Any]:
     """The public facts and exact guarantees of one column; what is infinite is None."""
     if isinstance(column, NominalColumn):
         return {

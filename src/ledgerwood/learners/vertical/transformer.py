@@ -293,7 +293,7 @@ def describe(transformer: OrderPreservingTransformer) -> dict[str, Any]:
     return {**plain, "epsilon": dict(epsilon) if not isinstance(epsilon, int | float) else epsilon, "columns": columns}
 
 
-def rebuild(facts: Any) -> OrderPreservingTransformer:
+def rebuild(described: Any) -> OrderPreservingTransformer:
     """The transformer that was described: it can put clean records on the same levels, and state the guarantee.
 
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -303,9 +303,9 @@ def rebuild(facts: Any) -> OrderPreservingTransformer:
     """
     try:
         domain = {
-            name: tuple(what["bounds"]) if isinstance(what, dict) else list(what) for name, what in facts["columns"]
+            name: tuple(what["bounds"]) if isinstance(what, dict) else list(what) for name, what in described["columns"]
         }
-        plain = {name: facts[name] for name in _PLAIN}
-        return OrderPreservingTransformer(**plain, epsilon=facts["epsilon"], domain=domain).declare(list(domain))
+        plain = {name: described[name] for name in _PLAIN}
+        return OrderPreservingTransformer(**plain, epsilon=described["epsilon"], domain=domain).declare(list(domain))
     except (TypeError, KeyError, ValueError) as error:
         raise ProtocolError(f"the other party's description of its columns is not understood: {error}") from None
