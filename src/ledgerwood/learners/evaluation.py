@@ -7,8 +7,8 @@ epsilon. The mean absolute error is read off a noisy sum of errors, clipped to t
 A record is counted in one bin, so with integer Laplace noise of scale :math:`c/\varepsilon`, c the records that a unit
 changes (k, or 2 under replace-one), a histogram is :math:`\varepsilon`-DP.
 
-No label raises, and each is read by itself (:mod:`.data.labels`). One that is no class counts as wrong in
-the accuracy, and has no place on the curve: it is left out of its histograms. One that is no finite number counts as
+No label raises, and each is read by itself (:mod:`.data.labels`). One that is not a class counts as wrong in
+the accuracy, and has no place on the curve: it is left out of its histograms. One that is not a finite number counts as
 the largest error. So a record adds at most what is said above, whatever its label.
 
 The error bar is one standard error: the noise's, by simulating it around the released counts, and the sampling error of
@@ -45,7 +45,7 @@ Metric = Literal["accuracy", "auc", "mae"]
 BINS = 20
 """Every bin adds noise, too few tie rows of different scores."""
 _FINE, _RANGE = 1024, 8.0
-"""The fine grid has so many cells of log odds from -8 to 8."""
+"""The fine histogram has this many bins of log odds from -8 to 8."""
 _FIRST = 0.25
 _STEPS = 1024
 """Steps of the error's range in which absolute errors are counted."""
@@ -111,10 +111,10 @@ def private_score(
     Parameters
     ----------
     model
-        A fitted private estimator; its schema says the neighbours and the unit.
+        A fitted private estimator; its schema gives the neighbouring relation and the privacy unit.
     X, y
-        The test rows. A label that is none of the classes counts as wrong (``"auc"`` leaves it out), one that is no
-        finite number as the largest error; none raises.
+        The test rows. A label that is none of the classes counts as wrong (``"auc"`` leaves it out), one that is not
+        a finite number as the largest error; none raises.
     metric
         ``"accuracy"`` (default of classifiers), ``"auc"`` (two classes) or ``"mae"`` (default of regressors).
     epsilon
@@ -186,7 +186,7 @@ def score_of_rows(
 
 
 def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar]) -> Metric:
-    """Return the metric, the model's own by default, or raise if it is none for such a model."""
+    """Return the metric, the model's own by default, or raise if it does not apply to such a model."""
     metric = metric or ("accuracy" if is_classifier(model) else "mae")
     if metric not in ("accuracy", "auc", "mae") or (metric == "mae") == is_classifier(model):
         raise ParameterError("metric", "be 'accuracy' or 'auc' for a classifier, 'mae' for a regressor", metric)
@@ -196,7 +196,7 @@ def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar])
 
 
 def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, session: ReleaseSession) -> NDArray[np.bool_]:
-    """Which rows count: at most k of each unit, by a rule that looks at that unit alone."""
+    """Which rows count: at most ``max_rows_per_unit`` of each privacy unit, by a rule that looks at that unit alone."""
     wanted = np.ones(n, dtype=bool) if rows is None else rows
     if schema.unit is None:
         return wanted
@@ -229,17 +229,17 @@ def _contributions(model: Any, X: Any, y: Any, metric: str) -> tuple[NDArray[np.
 
 
 def _fine_scores(model: Any, X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """The cell of every row's score, 1 for rows of the second class, and which rows are of a class at all."""
+    """The fine bin of every row's score, 1 for rows of the second class, and which rows are of a class at all."""
     truth = label_codes(y, model.classes_.tolist())
     scores = _same_rows(model.predict_proba(X), truth)[:, 1]
     p = np.clip(np.nan_to_num(scores, nan=0.5), 1e-9, 1 - 1e-9)
     odds = np.clip(np.log(p / (1 - p)), -_RANGE, _RANGE)
-    cells = np.minimum(((odds + _RANGE) / (2 * _RANGE) * _FINE).astype(np.int64), _FINE - 1)
-    return cells, (truth == 1).astype(np.int64), truth >= 0
+    bins = np.minimum(((odds + _RANGE) / (2 * _RANGE) * _FINE).astype(np.int64), _FINE - 1)
+    return bins, (truth == 1).astype(np.int64), truth >= 0
 
 
 def _equal_bins(counts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin of each fine cell, so that bins are about equally full: post-processing of the first histogram."""
+    """The bin of each fine bin, so that bins are about equally full: post-processing of the first histogram."""
     total = np.maximum.accumulate(np.cumsum(counts))
     if total[-1] <= 0:
         return np.arange(len(counts)) * BINS // len(counts)

@@ -24,7 +24,7 @@ from ledgerwood.learners.trees.aggregator import SCORE_BITS
 __all__ = ["LARGEST_START", "LinearStart", "start_scores"]
 
 LARGEST_START = {"regression": 1, "classification": 4}
-"""Start scores are forced into so many halves of the target's range, or log-odds."""
+"""Start scores are forced into this many halves of the target's range, or log-odds."""
 
 
 def start_scores(encoder: RowEncoder, table: Table, weights: NDArray[np.float64], task: str) -> NDArray[np.int32]:
@@ -40,7 +40,7 @@ def start_scores(encoder: RowEncoder, table: Table, weights: NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearStart:
-    """A learner made of two: it trains like an estimator of this library, by the plan of the front door.
+    """A learner made of two: it trains like an estimator of this library, by the plan of the auto estimators.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From public facts to the plan of a training: the estimators and the calculator ask here, so they cannot differ.
+"""From public metadata to the plan of a training: the estimators and the calculator use this, so they cannot differ.
 
 >>> plan = plan_training(n_rows=32561, n_features=14, epsilon=1.0, delta=3e-5)
 >>> [(release.label, release.times) for release in plan.releases()]
@@ -37,7 +37,7 @@ def _shared(plan: Plan, share: float) -> list[Release]:
 
 
 def plan_of_choice(choice: AutoChoice, metadata: PublicMetadata) -> Plan:
-    """Return what the front door releases: a linear model's plan, that of trees, or one after the other."""
+    """Return what the auto estimators release: a linear model's plan, that of trees, or one after the other."""
     if choice.linear is None:
         assert choice.settings is not None
         return plan_of_trees(choice.settings, metadata)
@@ -62,7 +62,7 @@ def _plan_of_linear(metadata: PublicMetadata, rounds: int | None = None) -> Plan
 
 @dataclass(frozen=True, slots=True)
 class PlannedTraining:
-    """What a training would be: its public facts; the rule's choice, if it is asked; the trees' settings, if any."""
+    """What a training would be: its public metadata; the rule's choice and the trees' settings, if there are any."""
 
     metadata: PublicMetadata
     choice: AutoChoice | None
@@ -81,7 +81,7 @@ class PlannedTraining:
 def training_of(recipe: str, metadata: PublicMetadata, **options: Any) -> PlannedTraining:
     """Return the training that a recipe stands for.
 
-    ``"auto"`` without options is the front door: :class:`~ledgerwood.learners.PrivateClassifier` or
+    ``"auto"`` without options is an auto estimator: :class:`~ledgerwood.learners.PrivateClassifier` or
     :class:`~ledgerwood.learners.PrivateRegressor`. ``"linear"`` is the boosted linear model with its defaults.
     Everything else is :class:`~ledgerwood.learners.PrivateBoostingClassifier` or its regressor.
     """
@@ -107,7 +107,7 @@ def declared_metadata(
     neighbours: str = "add_remove",
     rows_per_unit: int = 1,
 ) -> PublicMetadata:
-    """Return the facts of a table that is known by its size only; parameters as in :func:`plan_training`."""
+    """Return the metadata of a table that is known by its size only; parameters as in :func:`plan_training`."""
     regression = n_classes is None
     numbers = n_features - n_categories
     if not 0 <= n_categories <= n_features:
@@ -145,7 +145,7 @@ def plan_training(
     Parameters
     ----------
     recipe
-        ``"auto"`` (the front door; boosted trees if options are given), ``"linear"``, or a recipe for trees.
+        ``"auto"`` (the auto estimators; boosted trees if options are given), ``"linear"``, or a recipe for trees.
     n_rows, n_features, epsilon, delta
         The public size of the table and the target.
     n_categories
@@ -155,7 +155,7 @@ def plan_training(
     n_learned
         How many columns of numbers, the target of a regression among them, have no public bounds: they are learned.
     neighbours, rows_per_unit
-        The relation, and how many rows a unit of privacy may have.
+        The relation, and how many rows a privacy unit may have.
     method
         The accounting method that calibrates; by default the tightest certified one.
     **options

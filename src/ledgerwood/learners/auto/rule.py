@@ -1,8 +1,8 @@
-"""``recipe="auto"``: the settings of boosted trees from public facts alone.
+"""Which learner the auto estimators train: trees, a linear model, or both, from public metadata alone.
 
-The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
-*strength* n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the whole budget
-would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
+The settings of the trees are those of ``recipe="auto"`` (:mod:`ledgerwood.learners.trees.recipes`), whose derived
+number, the signal-to-noise ratio n mu, decides here too. What each line is worth is measured in
+``docs/explanation/auto.md``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ __all__ = ["choice_of_learner"]
 
 
 TREES_FROM = 25.0
-"""Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+"""Below this signal-to-noise ratio per feature a linear model is better than additive trees: ``benchmarks/auto``."""
 
 SEVERAL_FROM = 15.0
 """The same for more than two classes, where a linear model takes the numbers as they are: ``benchmarks/auto``."""
 
 START_FEATURES = 16
-"""Up to so many numbers a linear start takes them as they are: bins would not pay before trees: ``benchmarks/auto``."""
+"""Up to this many numbers a linear start takes them as they are: bins do not help before trees: ``benchmarks/auto``."""
 
 MANY_FEATURES = 40
 """From more features than this bins make a linear model too wide for its noise: ``benchmarks/auto``."""
 
 START_SIGNAL_TO_NOISE = 1500.0
-"""Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
+"""Below this ratio the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 
 
 def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
-    """Return the choice of the front door: trees, a linear model, or trees that start from a linear model."""
+    """Return the choice of the auto estimators: trees, a linear model, or trees that start from a linear model."""
     trees = choice_for(metadata)
     snr = dict(trees.metadata)["signal-to-noise ratio n mu"]
     if metadata.task == "regression":
@@ -59,7 +59,7 @@ def _encoding(n_features: int, few: int) -> Reason:
 
 
 def _linear(trees: AutoChoice, snr: float, rounds: int, *, two: bool) -> AutoChoice:
-    why = f"strength per feature is {snr:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    why = f"the signal-to-noise ratio per feature is {snr:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
     bins = _encoding(dict(trees.metadata)["features"], FEW_FEATURES)
     clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
     reasons = (
@@ -100,7 +100,7 @@ def _regression(trees: AutoChoice, snr: float) -> AutoChoice:
         Reason(
             "linear_share",
             share,
-            f"of mu^2 for a linear model to start from; strength is {less} {START_SIGNAL_TO_NOISE:.0f}",
+            f"of mu^2 for a linear model to start from; signal-to-noise ratio {less} {START_SIGNAL_TO_NOISE:.0f}",
         ),
         *(changed.get(reason.name, reason) for reason in trees.reasons),
     )

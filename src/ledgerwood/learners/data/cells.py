@@ -59,7 +59,7 @@ _LONGEST = 4000
 _EXACT = 2.0**52
 """No integer beyond a category below this is rounded to it in float64."""
 _FEW = 8
-"""So many categories are found by a comparison with each, quicker than by a search."""
+"""Up to this many categories are found by a comparison with each, quicker than by a search."""
 
 
 def number(value: Any) -> float:
@@ -76,9 +76,9 @@ def number(value: Any) -> float:
 
 
 def scalar(value: Any) -> str | int | float | None:
-    r"""Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
+    r"""Return a cell as a text or a finite number, the form in which categories are compared; None if it is neither.
 
-    Equal numbers are one, and text that is not valid Unicode is none: it could not be printed.
+    Equal numbers are one scalar, and text that is not valid Unicode is not one: it could not be printed.
 
     >>> scalar(True), scalar(1.0), scalar(b"red"), scalar("\ud800"), scalar(float("nan")), scalar({})
     (1, 1, 'red', None, None, None)
@@ -260,7 +260,8 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
         if values.dtype != np.float32:
             clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
             values = clipped.astype(np.float32)
-        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
+        # Rounding to float32 may step over a bound that is not a float32: float32 numbers are clipped to rounded
+        # bounds.
         np.maximum(values, np.float32(low), out=out)
         np.minimum(out, np.float32(high), out=out)
 

@@ -13,7 +13,7 @@ Scalar: TypeAlias = str | int | float | bool
 Kind: TypeAlias = Literal["number", "category"]
 
 MOST_CATEGORIES = 254
-"""A cell is one byte: 254 categories, and a code for what is missing or unknown."""
+"""A bin code is one byte: 254 categories, and a code for what is missing or unknown."""
 
 Task = Literal["classification", "regression"]
 

@@ -1,9 +1,7 @@
-"""What came in: the columns of anything that is a table in memory.
+"""The columns of anything that is a table in memory: arrays, lists of rows, and the data frames of any library.
 
-Only names, types and shapes are looked at here, and only they raise: they are public facts. Values are converted cell
-by cell (:mod:`.cells`) once the schema has told what each column is.
-
-Columns by name out of anything that is a table; only types and shapes are looked at.
+Only names, types and shapes are looked at here, and only they raise: they are public. Values are converted cell by cell
+(:mod:`.cells`) once the schema has said what each column is.
 """
 
 from __future__ import annotations
@@ -92,7 +90,7 @@ class RawColumn:
         return exact_values(self.source)
 
     def _arrow_text(self) -> Any:
-        """The Arrow column behind a column of texts if there is one: it may hold bytes that are no UTF-8."""
+        """The Arrow column behind a column of texts if there is one: it may hold bytes that are not UTF-8."""
         return None if self.type != "text" or isinstance(self.source, np.ndarray) else arrow_text(self.source)
 
 
@@ -105,7 +103,7 @@ def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
     from narwhals.exceptions import DuplicateError
 
     try:
-        _refuse_what_is_no_table(X)
+        _refuse_non_tables(X)
         if isinstance(X, list | tuple):
             return _from_rows(X)
         return _from_frame(X, any_type) if is_frame(X) else _from_array(X, any_type)
@@ -158,7 +156,7 @@ def unit_column(X: Any, unit: Key) -> Values:
 
 
 def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any:
-    """Return X without the column that names the unit: it is no feature. At predict it may be there or not."""
+    """Return X without the column that names the unit: it is not a feature. At predict it may be there or not."""
     if unit is None:
         return X
     if is_frame(X):
@@ -192,10 +190,10 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
 
 
-# ---- what is no table
+# ---- what is not a table
 
 
-def _refuse_what_is_no_table(X: Any) -> None:
+def _refuse_non_tables(X: Any) -> None:
     from scipy.sparse import issparse
 
     if issparse(X):

@@ -42,7 +42,7 @@ def as_vector(y: Any) -> Any:
 
 
 def trainable(y: Any) -> Any:
-    """Return y as an array to learn from, or raise: what is no label here has no value shown in its error."""
+    """Return y as an array to learn from, or raise; the error never shows a label."""
     if isinstance(y, str):
         raise ParameterError("y", "be the labels", y, f"A table in memory has them in a column: y=X[{y!r}]")
     if y is None:
@@ -62,7 +62,7 @@ def trainable(y: Any) -> Any:
 
 
 def as_numbers(y: Any) -> Any:
-    """Return a regression target with its objects or texts as floats; the error for what is no number does not show it.
+    """Return a regression target with its objects or texts as floats; an error never shows a value.
 
     >>> as_numbers(["1", 2.5]).tolist()
     [1.0, 2.5]
@@ -109,7 +109,7 @@ def label_codes(y: Any, classes: Sequence[Scalar]) -> NDArray[np.int64]:
 
 
 def label_numbers(y: Any) -> NDArray[np.float64]:
-    """Return each label as a float64, nan for what is no number or not finite in float64. Never raises on a value.
+    """Return each label as a float64, nan for what is not a number or not finite in float64. Never raises on a value.
 
     >>> label_numbers(["1", 2.5, "1_0", "inf", 10**400, None]).tolist()
     [1.0, 2.5, nan, nan, nan, nan]

@@ -1,9 +1,9 @@
-"""Public facts in one object: what may be known about the data without looking at it.
+"""Public metadata in one object: what may be known about the data without looking at it.
 
-Whatever a :class:`Schema` says is taken as public and shown in the privacy statement with its source. What it does
-not say about a feature is learned privately, out of a stated slice of the budget (:mod:`.discovery`).
-
-Schemas from public tables and column types, and a report to the data holder. None of this is private.
+Whatever a :class:`Schema` says is taken as public and shown in the privacy statement with its source. What it does not
+say about a feature is learned privately and charged to the budget (:mod:`ledgerwood.learners.training.discovery`).
+A schema can be drafted from a table that is public or from column types, and a data holder can count where data break
+it; neither is private.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Schema:
-    """Public facts about a table.
+    """Public metadata about a table.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class Schema:
     neighbours
         ``"add_remove"`` or ``"replace_one"``: what two datasets differ in by one unit.
     unit
-        The column that names the unit of privacy (a person); without one every row is a unit. It is no feature. It may
-        name single records (an id): where rows are sampled, which ones are in then goes by it and not by their order.
+        The column that names the privacy unit (a person); without one every row is a unit. It is not a feature. It may
+        name single records (an id): where rows are sampled, the id and not the row's place decides which are in.
     max_rows_per_unit
         Rows of a unit beyond this many are dropped by a keyed rule; costs are priced for groups of this size.
     sources
-        Where a fact comes from, by column, or by the names ``"classes"``, ``"target_bounds"``, ``"rows"``.
+        Where each piece comes from, by column, or by the names ``"classes"``, ``"target_bounds"``, ``"rows"``.
     kinds
         Column to ``"number"`` or ``"category"``, where neither bounds nor categories are declared and the type of the
         column does not tell: a CSV file has no types. Bounds or categories are then learned privately.
@@ -114,7 +114,9 @@ class Schema:
             return
         _key(self.unit)
         if self.unit in self.bounds or self.unit in self.categories or self.unit in self.kinds:
-            raise ParameterError("unit", "be a column without bounds, categories or kind: it is no feature", self.unit)
+            raise ParameterError(
+                "unit", "be a column without bounds, categories or kind: it is not a feature", self.unit
+            )
         if self.neighbours == "replace_one" and self.max_rows_per_unit > 1:
             raise ParameterError(
                 "max_rows_per_unit",
@@ -125,7 +127,7 @@ class Schema:
             )
 
     def source(self, item: Key) -> str:
-        """Return where a fact comes from."""
+        """Return where a declaration comes from."""
         assert self.sources is not None
         return self.sources.get(item, "declared in the schema")
 
@@ -133,7 +135,7 @@ class Schema:
 
     @classmethod
     def draft(cls, public: Any, target: Key | None = None, **declared: Any) -> Schema:
-        """Return a schema with the bounds and categories of a table that is public anyway.
+        """Return a schema with the bounds and categories of a public table.
 
         >>> import pandas as pd
         >>> Schema.draft(pd.DataFrame({"age": [20, 60], "sex": ["f", "m"]})).categories
@@ -235,7 +237,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def _values(name: str, values: Any) -> tuple[Scalar, ...]:
-    """Distinct plain values, sorted where they can be."""
+    """Return distinct plain values, or raise."""
     rule = "be distinct strings, numbers or booleans, numbers within the range of floats"
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ParameterError(name, rule, values)
@@ -327,7 +329,7 @@ def _some(name: str, what: str, wrong: Any) -> list[str]:
 
 
 def draft(public: Any, target: Key | None, declared: Mapping[str, Any]) -> Schema:
-    """Return the facts of a public table."""
+    """Return the metadata of a public table."""
     columns = raw_columns(public)
     if target is not None and target not in [column.name for column in columns]:
         raise ParameterError("target", "be a column of the table", target)

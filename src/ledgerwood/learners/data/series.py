@@ -1,7 +1,7 @@
 """One column of pandas, polars, Arrow or another library, its cells as they are.
 
 A whole column is never converted at once where its values would decide how: numpy makes floats of integers beside one
-that is missing, and strings of all beside one string. What a column is converted by is its type, a public fact.
+that is missing, and strings of all beside one string. Its type, which is public, decides how a column is converted.
 """
 
 from __future__ import annotations

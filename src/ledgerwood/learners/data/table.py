@@ -1,8 +1,8 @@
 """Tables as the learners see them: float32 numbers clipped to bounds, or integer codes of categories.
 
-Reading has two steps. :func:`read_columns` looks at public facts only (names, types, shapes) and raises on
+Reading has two steps. :func:`read_columns` looks at public metadata only (names, types, shapes) and raises on
 them; :meth:`Columns.table` looks at values and never raises: out of bounds is clipped, infinities too, nan and masked
-values are missing, a value that is no declared category gets the reserved code.
+values are missing, a value that is not a declared category gets the reserved code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Table:
     rows
         The number of rows.
     numbers
-        A number for each record that does not depend on its place, if they have an id: samples of rows go by it.
+        A number for each record that does not depend on its place, if they have an id: samples of rows are drawn by it.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"hours": [3.0], "colour": ["red"]})
@@ -113,7 +113,7 @@ def read_table(X: Any, schema: DeclaredColumns) -> Table:
 
 
 def read_columns(X: Any, schema: DeclaredColumns) -> Columns:
-    """Read names, types and shapes, and each cell by what its column is declared to be. Raises on public facts only."""
+    """Read names, types and shapes, and each cell as its column is declared. Raises on public metadata only."""
     raw = raw_columns(X)
     refuse_empty(len(raw[0]), len(raw))
     _check_names([column.name for column in raw], schema)
@@ -189,7 +189,7 @@ def _kind(given: RawColumn, schema: DeclaredColumns) -> Kind:
         return "number"
     if isinstance(name, int) and given.type == "text":
         raise ParameterError(
-            f"column {name!r}", "be declared: an array of texts does not tell what they stand for", "text",
+            f"column {name!r}", "be declared: an array of texts does not say what they stand for", "text",
             f'Declare Schema(kinds={{{name!r}: "number"}}), its bounds, or its categories',
         )  # fmt: skip
     return "number" if isinstance(name, int) else "category"

@@ -1,7 +1,7 @@
 """Partitions on a Dask cluster: workers sum, the driver adds noise.
 
-Each question is one task per worker about the parts assigned to it. A task is a function of its arguments: the parts,
-the log so far, the question. What a worker remembers (codes, scores) is soft state in a cache of this module, with the
+Each query is one task per worker about the parts assigned to it. A task is a function of its arguments: the parts,
+the log so far, the query. What a worker remembers (bin codes, scores) is soft state in a cache of this module, with the
 position in the log that it has reached. Entries are applied from exactly there, once, in order; a worker whose memory
 is elsewhere refuses, and is sent its parts and the whole log. So tasks may run twice, late, or at the same time, and a
 killed worker costs time and changes no bit. No task draws noise, and nothing that depends on data is logged. Exact sums
@@ -39,7 +39,7 @@ _LOCK = threading.Lock()
 """Guards the cache itself; each part has a lock of its own."""
 _RETRIES = 8
 _OPEN = "open"
-"""The question that needs no answer: load your parts."""
+"""The first query: the worker loads its parts and returns nothing."""
 _WINDOW = 16
 """Parts whose identities are gathered together."""
 _POLL = 1.0
@@ -84,7 +84,10 @@ class DaskEngine:
         return self
 
     def sums(self, records: Sequence[Records]) -> DaskSums:
-        """Return who answers for some parts on this cluster; what is wrong with a part shows here."""
+        """Open parts on the workers and return the object that sums over them.
+
+        A part that cannot be read raises here, before anything is charged.
+        """
         found = DaskSums(self._checked(), records, self.threads_per_task)
         found.query(_OPEN)
         return found
@@ -94,7 +97,7 @@ class DaskEngine:
         return self.each(part_digest, parts, key)
 
     def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
-        """Yield whom the rows of each part are about; the driver holds those of a few parts at a time."""
+        """Yield the identities of the rows of each part; the driver holds those of a few parts at a time."""
         for at in range(0, len(parts), _WINDOW):
             yield from self.each(unit_identities, parts[at : at + _WINDOW], unit, key)
 
@@ -133,7 +136,7 @@ class DaskSums:
         self._log.broadcast(name, argument)
 
     def query(self, name: str, *arguments: Any) -> Ints:
-        """Ask every worker about its parts; ask again, on workers that are there, for what was lost."""
+        """Query every worker about its parts, and again, on workers that are there, for what was lost."""
         total: Ints | None = None
         waiting = list(range(len(self._records)))
         for _ in range(_RETRIES):
@@ -227,7 +230,7 @@ class PartState:
     Parameters
     ----------
     part
-        The part as it was opened: told nothing yet.
+        The part as it was opened, before anything was broadcast.
 
     Examples
     --------
@@ -238,7 +241,7 @@ class PartState:
     1
     >>> state.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
     2
-    >>> state.answer(0, [("append", 5)], ("count", (5,))) is None  # a question about the past
+    >>> state.answer(0, [("append", 5)], ("count", (5,))) is None  # a query about the past
     True
     """
 
@@ -266,7 +269,7 @@ class PartState:
 def answer(
     run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: EngineQuery, threads: int
 ) -> Ints | None:
-    """Sum a question over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
+    """Sum a query over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
     with _LOCK:
         for old in [key for key in _CACHE if key[0] != run]:
             del _CACHE[old]

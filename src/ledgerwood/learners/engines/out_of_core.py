@@ -1,16 +1,12 @@
-"""Arrays in unlinked files: as private as the process, gone with it, and not in memory while they rest.
+"""Partitions streamed through one machine: what has a row for each record lives in files, one part is read at a time.
 
-Which rows of a table in parts are kept of each unit, and their numbers, in bounded memory.
+The arrays of each part are mapped from unlinked files in a private folder, and their pages are given back after every
+query, so memory holds about one part whatever the number of parts. The files hold values of the private table: they
+are as sensitive as the table, mode 0600, and gone with the process.
 
-A unit's rows may lie in any parts, so somebody has to see all identities. They are distributed over files by their
-first bits, then each file is looked at alone: memory holds one part and one file, whatever the number of rows. What is
-found (a byte for each row, and a number of 8 bytes for each record if rows are sampled) lives in files as well.
-
-Partitions streamed through one machine: what has a row for each record lives in files, one part is looked at a time.
-
-The arrays of each part are mapped from unlinked files in a private folder; after a question their pages are given back,
-so memory holds about one part whatever the number of parts. The files hold cells of the private table: they are as
-sensitive as the table, mode 0600, and gone with the process.
+A privacy unit may have rows in any part, so all identities have to be compared. They are distributed over files by
+their first bits, then each file is looked at alone: memory holds one part and one file, whatever the number of rows.
+What is found (a byte for each row, and a number of 8 bytes for each record if rows are sampled) lives in files as well.
 """
 
 from __future__ import annotations
@@ -66,7 +62,7 @@ _ROW = np.dtype([("unit", np.uint64, 2), ("row", np.uint64)])
 
 
 def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, key: bytes) -> tuple[GroupedRows, ...]:
-    """Return the rows that count of each part: at most k of each unit, numbered if that is one row for each unit.
+    """Return the rows that count of each part: at most ``max_rows`` of each privacy unit, numbered if that is one.
 
     Parameters
     ----------
@@ -74,7 +70,7 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, ke
         The identities of the rows of each part, in the order of the parts; taken once.
     sizes
         How many rows each part has.
-    k, key
+    max_rows, key
         As in :func:`ledgerwood.learners.data.privacy_unit.keep_rows`.
     """
     total = sum(sizes)
@@ -131,7 +127,7 @@ class OutOfCoreEngine:
     folder: str | None = None
 
     def sums(self, records: Sequence[Records]) -> OutOfCoreSums:
-        """Return who answers for some parts."""
+        """Return the object that sums over some parts."""
         return OutOfCoreSums(records, self.n_threads, self.folder)
 
     def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
@@ -139,7 +135,7 @@ class OutOfCoreEngine:
         return [part_digest(part, key) for part in parts]
 
     def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
-        """Yield whom the rows of each part are about."""
+        """Yield the identities of the rows of each part."""
         return (unit_identities(part, unit, key) for part in parts)
 
 
@@ -157,7 +153,7 @@ class OutOfCoreSums:
             files.evict()
 
     def broadcast(self, name: str, argument: Any) -> None:
-        """Tell every part something public."""
+        """Send every part something public."""
         for part, files in self._parts:
             getattr(part, name)(argument)
             files.evict()

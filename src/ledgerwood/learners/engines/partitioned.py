@@ -1,7 +1,4 @@
-"""A table in parts, as the base of the estimators sees it: columns and row count now, values later and elsewhere.
-
-What an estimator does with a table in parts, beside what it does with one in memory.
-"""
+"""Estimators of tables in parts: columns and row count are known at once, values are read later and elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ __all__ = ["PartitionedColumns", "PartitionedEstimator", "PartitionedTable", "en
 
 @dataclass(frozen=True)
 class PartitionedTable(Table):
-    """Columns known by now; the cells stay in their parts."""
+    """Columns known by now; the values stay in their parts."""
 
     source: Partitions | None = None
     about: tuple[GroupedRows, ...] = ()

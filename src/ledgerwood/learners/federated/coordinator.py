@@ -1,4 +1,4 @@
-"""The server's side of a federated training, over any transport that can ask many nodes at once."""
+"""The server's side of a federated training, over any transport that can send to many nodes at once."""
 
 from __future__ import annotations
 
@@ -70,10 +70,12 @@ class Federation:
 
     def save(self, path: str | Path) -> None:
         """Write the task and the opened totals as JSON: the model is a function of them."""
-        facts = {name: getattr(self, name) for name in ("rounds", "failed", "survivors", "refusals", "bytes_received")}
+        summary = {
+            name: getattr(self, name) for name in ("rounds", "failed", "survivors", "refusals", "bytes_received")
+        }
         answers = [answer.tolist() for answer in self.answers]
         body = {"format": "ledgerwood.federation", "version": VERSION, "task": self.task.to_json(), "answers": answers}
-        Path(path).write_text(json.dumps({**body, **facts}), encoding="utf-8")
+        Path(path).write_text(json.dumps({**body, **summary}), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Federation:
@@ -148,7 +150,7 @@ class Coordinator:
     Parameters
     ----------
     task
-        The public facts.
+        The public metadata.
     exchange
         The transport.
     progress
@@ -232,11 +234,11 @@ class Coordinator:
     def _round(
         self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]
     ) -> tuple[NDArray[np.int64], list[int]]:
-        facts = round_of(self.task, secrets.token_bytes(32), now.length, now.digest)
-        server = ServerRound(facts)
+        round_ = round_of(self.task, secrets.token_bytes(32), now.length, now.digest)
+        server = ServerRound(round_)
         common = {
-            "version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length,
-            "asked": facts.subject,
+            "version": VERSION, "task": self.task.to_json(), "session": round_.session, "length": round_.length,
+            "asked": round_.subject,
         }  # fmt: skip
         found = self._query("advertise", dict.fromkeys(nodes, common))
         read = self._read(unpacked_ads, found)

@@ -5,10 +5,9 @@ The server is configured by its run configuration (``task``, ``output``, optiona
 seconds), a party by its node configuration (``party``: the path of a TOML file with ``number``, ``task``,
 ``identity``, ``data``, ``target``, ``ledger``).
 
-A federation of real processes on loopback: one SuperLink, a SuperNode for each party, one run.
-
-For demonstrations and tests. A real deployment starts the same commands on different machines, with TLS and Flower's
-node authentication (``docs/howto/federate.md``).
+:class:`Loopback` runs a federation of real processes on one machine, for demonstrations and tests: one SuperLink, a
+SuperNode for each party, one run. A real deployment starts the same commands on different machines, with TLS and
+Flower's node authentication (``docs/howto/federate.md``).
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def client_app() -> ClientApp:
 
 
 def _public_reason(error: Exception) -> str:
-    """Return what the server may know of an error: our own texts hold public facts, those of others may quote data."""
+    """Return what the server may see of an error: our own texts hold public metadata, others may quote data."""
     return str(error) if isinstance(error, LedgerwoodError) else f"{type(error).__name__}; see the party's own log"
 
 
@@ -330,7 +329,7 @@ class Loopback:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Flower finds its own helpers, looks for work often, and tells no one else."""
+    """Return an environment in which Flower finds its own helpers, looks for work often, and sends no telemetry."""
     here = str(Path(sys.executable).parent)
     return {
         **os.environ,

@@ -1,7 +1,7 @@
 """Boosted AdaSSP of many parties: X'X and the sums of gradient times row, by the loop of the linear learners.
 
-The ridge takes what it knows of the smallest eigenvalue from the noisy X'X: an eigenvalue of the exact one is no sum.
-X'X and the first gradients depend on no answer, so T rounds of boosting take T rounds of messages.
+The ridge takes what it knows of the smallest eigenvalue from the noisy X'X: an eigenvalue of the exact one is not a
+sum. X'X and the first gradients depend on no answer, so T rounds of boosting take T rounds of messages.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LinearJob:
             clip = math.sqrt(self.outputs) if paper else clip
         step = given["step_size"]
         if step is None:
-            step = 1.0 if paper else 1 / loss.curvature
+            step = 1.0 if paper else 1 / loss.hessian_bound
         shares = (1.0, 1.0, 0.0) if paper else automatic_shares(rounds)
         sizes = {"step_size": step, "gradient_clip": clip, "clip_decay": given["clip_decay"], "ridge": given["ridge"]}
         for name, value in sizes.items():
@@ -133,12 +133,12 @@ class LinearJob:
         """Return what will be released: X'X once, gradients in every round."""
         settings, bound, outputs = self.settings, self._bound, self.outputs
         pairs = 2 if self.neighbours == "replace_one" else 1
-        cells = len(self.columns) + 1  # a row has one cell for every column of the table, and the intercept
+        entries = len(self.columns) + 1  # a row has one entry for every column of the table, and the intercept
         clip = settings.clip * min(1.0, settings.clip_decay) ** (settings.rounds - 1)
         least = max(1, math.ceil(clip * GRADIENT_ONE))
         if not settings.paper:
             least = min(least, settings.loss.gradient_bound(bound.norm / CELL_ONE, 0.0, outputs))
-        touched = {CROSS_PRODUCTS: pairs * cells * (cells + 1) // 2, GRADIENTS: pairs * cells * outputs}
+        touched = {CROSS_PRODUCTS: pairs * entries * (entries + 1) // 2, GRADIENTS: pairs * entries * outputs}
         sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.pull(least)}
         return tuple(
             Planned(r.label, r.times, float(r.share or 0.0), 1, touched[r.label], sizes[r.label])
@@ -191,7 +191,7 @@ class LinearJob:
 
 @dataclass
 class _Turns:
-    """The door, closed to questions that depend on answers not yet known: all gradients but the first."""
+    """The session, closed to queries that depend on answers not yet known: all gradients but the first."""
 
     session: FinalizingSession
     pulled: int = 0

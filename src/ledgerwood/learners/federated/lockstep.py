@@ -1,6 +1,6 @@
 """Every party and the server run the same training loop; only sums cross.
 
-The loop of a job is a function of public facts, public randomness and the answers so far. So each side runs it from
+The loop of a job is a function of public metadata, public randomness and the answers so far. So each side runs it from
 the start with the answers that it has, until it needs more: the questions that wait then are the next round. A
 party's side holds its rows, the server's holds none. No state is kept between rounds but the answers, which are
 released numbers; a party that lost its process goes on from them.
@@ -101,7 +101,7 @@ def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
     Parameters
     ----------
     task
-        The public facts.
+        The public metadata.
     rows
         This side's rows, as ``task.job`` reads them.
     answers

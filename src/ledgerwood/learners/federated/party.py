@@ -1,15 +1,13 @@
-"""Steps that may be taken once: a memory that does not depend on anyone else's.
+"""A holder of rows: it answers queries about them, each charged to its own ledger before its noise is drawn.
+
+A :class:`Party` has the rows, the ledger and the noise. A :class:`Node` puts it behind a transport: it answers five
+kinds of message, dictionaries of bytes, numbers and lists of them that any transport can carry. It has the task from
+its own configuration; a server with another task is refused before anything is read.
 
 Between two messages a client's state lives with its transport. If that loses a step (a process killed after its reply
 left, a store rolled back), the same masks would cover a second vector, and the difference of the two would be seen
-without them. So a party notes each step of a round in its own folder before it takes it, and never takes one twice.
-
-A holder of rows: it answers questions about them, each charged to its own ledger before its noise is drawn.
-
-A party behind a transport: it answers five kinds of message, with its state in between.
-
-Messages are dictionaries of bytes, numbers and lists of them: any transport can carry them. What a party was told to
-agree on (the task) it has from its own configuration; a server with another task is refused before anything is read.
+without them. So a party notes each step of a round in its own folder before it takes it (:class:`Once`), and never
+takes one twice.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ class Party:
     Parameters
     ----------
     task
-        The public facts that all agreed on.
+        The public metadata that all agreed on.
     X, y
         This party's rows. Values never raise: they are clipped or binned by the schema, and a record whose label is no
         declared class, or no finite number, counts as absent.
@@ -150,7 +148,7 @@ VERSION = 3
 
 
 def round_of(task: FederatedTask, session: bytes, length: int, asked: bytes) -> Round:
-    """Return the public facts of one aggregation."""
+    """Return the public metadata of one aggregation."""
     identities = {node: bytes.fromhex(key) for node, key in task.identities.items()}
     return Round(session, identities, length, task.bits, task.threshold, task.colluding, asked)
 

@@ -1,7 +1,7 @@
-"""What is trained: a loop that asks for sums, and the public facts that price its questions.
+"""What is trained: a loop that asks for sums, and the public metadata that price its questions.
 
 A job knows its questions before any data is seen (:meth:`Job.outline`), opens a party's rows (:meth:`Job.rows`), and
-runs its loop against any door (:meth:`Job.train`). The loops are those of the local learners.
+runs its loop against any session (:meth:`Job.train`). The loops are those of the local learners.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Planned:
 
 
 class FinalizingSession(Protocol):
-    """A door whose answers may not be known yet."""
+    """A release session whose answers may not be known yet."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Return the answer, or zeros if it is not known yet."""
@@ -106,7 +106,7 @@ class Job(Protocol):
     def train(
         self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Any:
-        """Run the loop with noise of ``ratios`` times the sensitivity; ``keep`` is told the model after each round."""
+        """Run the loop with noise of ``ratios`` times the sensitivity; call ``keep`` with the model each round."""
 
     def untrained(self) -> Any:
         """Return the model before the first round."""
@@ -168,8 +168,8 @@ class TreeJob:
         settings, loss = self.settings, self.settings.make_loss()
         loops = settings.loops(len(self.columns))
         layout = layout_of(settings, loss, 0, balanced=False)
-        cells = 2 * loss.n_outputs if layout.channel == "hessian" else loss.n_outputs + 1
-        pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one cell and enters another
+        numbers = 2 * loss.n_outputs if layout.channel == "hessian" else loss.n_outputs + 1
+        pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one bin and enters another
         per_round = {"sketch": 1, "leaf": loops.batch, "split": loops.splits // max(loops.rounds, 1)}
         found = []
         for release in outline(settings, len(self.columns)).releases():
@@ -178,7 +178,7 @@ class TreeJob:
                 least, touched = size * math.sqrt(pairs * loops.sketch_width), pairs * loops.sketch_width
             else:
                 width = loops.split_width if release.label == "split" else 1
-                least, touched = layout.sensitivity * math.sqrt(width), pairs * cells * width
+                least, touched = layout.sensitivity * math.sqrt(width), pairs * numbers * width
             share, label = float(release.share or 0.0), release.label
             found.append(Planned(label, release.times, share, per_round[label], touched, least))
         return tuple(found)
@@ -188,8 +188,8 @@ class TreeJob:
         """A bound on how many numbers the training opens."""
         loops, settings = self.settings.loops(len(self.columns)), self.settings
         outputs = settings.make_loss().n_outputs + 1
-        cells = 256 * len(self.columns) * 2 * outputs
-        return loops.trees * (1 << settings.max_depth) * 2 * outputs + (loops.sketches + loops.splits * 256) * cells
+        numbers = 256 * len(self.columns) * 2 * outputs
+        return loops.trees * (1 << settings.max_depth) * 2 * outputs + (loops.sketches + loops.splits * 256) * numbers
 
     def rows(self, table: Table, labels: Labels) -> LocalAggregator:
         """Return a party's rows."""
@@ -199,8 +199,8 @@ class TreeJob:
 
     def nobody(self) -> LocalAggregator:
         """Return no rows."""
-        cells = tuple(np.empty(0, dtype=np.int32 if n else np.float32) for n in self.domain.categories)
-        return LocalAggregator(cells, np.empty(0, dtype=np.int32))
+        columns = tuple(np.empty(0, dtype=np.int32 if n else np.float32) for n in self.domain.categories)
+        return LocalAggregator(columns, np.empty(0, dtype=np.int32))
 
     def train(
         self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]

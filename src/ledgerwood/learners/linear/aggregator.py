@@ -1,4 +1,4 @@
-"""The seam between linear learners and their data: what may be asked, and who can answer.
+"""The interface between linear learners and their data: what may be asked, and who can answer.
 
 A linear learner asks for two sums over records, ``gram`` once and ``pull`` once a round. Whoever holds the records can
 answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
@@ -133,7 +133,7 @@ def _spilled(rows: IntegerRows, empty: Empty) -> IntegerRows:
 
 
 class LinearParts:
-    """The seam of the linear models over an engine."""
+    """The sums of a linear model over an engine."""
 
     def __init__(self, sums: Sums, columns: int) -> None:
         self._sums, self.columns = sums, columns
@@ -146,10 +146,10 @@ class LinearParts:
 
 
 class ReplayingLinearSums:
-    """The same for linear models, which are told nothing: answers zeros while ``replaying()``.
+    """The sums of a linear model while a resumed training is replayed: answers zeros while ``replaying()``.
 
-    But X'X, and the pull of weights 0, may serve later rounds that need no pass: they are never zeros. A zero in their
-    place would be released under the noise that the true sum had, or has elsewhere.
+    But X'X, and the gradient sum of weights 0, may serve later rounds that need no pass: they are never zeros. A zero
+    in their place would be released under the noise that the true sum had, or has elsewhere.
     """
 
     def __init__(self, make: Callable[[], LinearSums], columns: int, replaying: Callable[[], bool]) -> None:

@@ -1,9 +1,9 @@
-r"""From a table to integer rows, by public facts alone.
+r"""From a table to integer rows, by public metadata alone.
 
 * A number with bounds lo .. hi becomes :math:`2 (v - lo) / (hi - lo) - 1`, in -1 .. 1: the bounds are the only
   standardisation that costs nothing. With ``bins`` it becomes the indicator of its bin instead.
 * A category becomes its indicator.
-* A missing cell and an unknown category contribute nothing: zero in all their columns.
+* A missing value and an unknown category contribute nothing: zero in all their columns.
 
 So every column of the table adds at most 1 to the squared norm of a row, and the intercept 1: the public bound is
 :math:`R^2 = 1 + m`, whatever the number of categories. Where it is known that rows are shorter (123 indicators of which
@@ -100,7 +100,7 @@ class RowEncoder:
 
     @property
     def square_bound(self) -> int:
-        """The largest squared norm of an encoded row, in squared cell steps: exact, an integer."""
+        """The largest squared norm of an encoded row, in squared steps of an entry: exact, an integer."""
         square = len(self.columns) * CELL_ONE**2
         if self.row_norm is not None:
             square = min(square, math.floor((self.row_norm * CELL_ONE) ** 2))
@@ -132,7 +132,7 @@ class RowEncoder:
                 assert column.bounds is not None
                 found.append({"name": str(name), "column": name, "bounds": list(column.bounds)})
             else:
-                ends = [-math.inf, *self._edges(column).tolist(), math.inf]
+                ends = [-math.inf, *self._bin_edges(column).tolist(), math.inf]
                 for low, high in pairwise(ends):
                     limits = [None if math.isinf(end) else end for end in (low, high)]
                     text = f"{name} in {'(' if limits[0] is None else '['}{low:.6g}, {high:.6g})"
@@ -175,7 +175,7 @@ class RowEncoder:
         return out
 
     def design(self, table: Table) -> NDArray[np.float64]:
-        """Return the matrix that exported coefficients speak of: numbers in their own units, indicators as 0 and 1.
+        """Return the matrix that exported coefficients refer to: numbers in their own units, indicators as 0 and 1.
 
         A missing number stands at the middle of its bounds.
         """
@@ -212,10 +212,10 @@ class RowEncoder:
         missing = np.isnan(values)
         if self.bins is None:
             return np.asarray(missing, dtype=np.int64)
-        edges = self._edges(column)
+        edges = self._bin_edges(column)
         return np.where(missing, len(edges) + 1, np.searchsorted(edges, values, side="right"))
 
-    def _edges(self, column: Column) -> NDArray[np.float32]:
+    def _bin_edges(self, column: Column) -> NDArray[np.float32]:
         assert column.bounds is not None and self.bins is not None
         return bin_edges(*column.bounds, self.bins)
 
@@ -223,7 +223,7 @@ class RowEncoder:
         return [
             len(column.categories or ()) if column.kind == "category"
             else 1 if self.bins is None
-            else len(self._edges(column)) + 1
+            else len(self._bin_edges(column)) + 1
             for column in self.columns
         ]  # fmt: skip
 

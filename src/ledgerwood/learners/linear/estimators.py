@@ -131,7 +131,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
     n_rounds : int or "auto"
         How often the residuals are released.
     step_size : float or "auto"
-        Factor on every step (P4, section 4); "auto" is 1.
+        Factor on every step (Rho et al. 2022, section 4); "auto" is 1.
     gradient_clip : float or "auto"
         Residuals are clipped to ``gradient_clip * clip_decay**t`` in round t, in units of half the target's range.
     clip_decay : float
@@ -154,7 +154,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
 
 @learner
 class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
-    """Private linear classification by boosting (P4): X'X once, then gradients times rows in every round.
+    """Private linear classification by boosting (Rho et al. 2022): X'X once, then gradients times rows in every round.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
         How often gradients are released. One logistic round is logistic regression by its quadratic approximation at
         zero: private sufficient statistics.
     step_size : float or "auto"
-        Factor on every step. "auto" is one over the bound on the loss's curvature (4 for the logistic loss), the
+        Factor on every step. "auto" is one over the bound on the loss's hessian (4 for the logistic loss), the
         longest step that never overshoots without noise; 1 for ``accounting="paper"``.
     gradient_clip : float or "auto"
         A record's gradients are scaled to norm at most ``gradient_clip * clip_decay**t`` in round t. "auto" is 1/2 for
         the logistic loss and two classes, which is where every gradient starts, and 1 otherwise.
     clip_decay : float
-        How the clip shrinks from round to round (P4, section 4).
+        How the clip shrinks from round to round (Rho et al. 2022, section 4).
     epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 

@@ -1,34 +1,32 @@
-r"""Rows as patterns: many rows agree on many columns, and a sum needs each pattern only once.
+r"""Rows as short lists of integers, and the two exact sums that a linear learner asks of them.
 
-Columns are put into groups. Within a group a row is one of at most ``MOST`` patterns of cells; patterns grow from each
-other by one cell, so they are a tree. A score is then one look-up for each group, and a sum over records one addition
-for each group: 3 instead of 14 for the 123 indicators of a9a. Columns that would make too many patterns (a number with
-thousands of values) keep their cells as they are. All of it is exact: the same integers are added, in another order.
-
-Which columns share a group depends on the records, as does the time it takes; the sums do not.
-
-Rows as short lists of integers, and the two exact sums that a linear learner asks of them.
-
-A row is an intercept and a list of (column, cell) with the zeros left out: one cell for a number, one for a category
-however many categories there are. Cells are in steps of ``1 / CELL_ONE``, weights in steps of ``2**-WEIGHT_BITS``,
+A row is an intercept and a list of (column, entry) with the zeros left out: one entry for a number, one for a category
+however many categories there are. Entries are in steps of ``1 / CELL_ONE``, weights in steps of ``2**-WEIGHT_BITS``,
 gradients and labels in steps of ``1 / GRADIENT_ONE``; all of them public constants.
 
 **No sum is rounded, wraps around or is refused**, whatever the values: mechanisms take integers of at most
-:math:`2^{61}`. Let :math:`|z| \le 2^{12}` be a cell, :math:`p < 2^{16}` the number of columns and
+:math:`2^{61}`. Let :math:`|z| \le 2^{12}` be an entry, :math:`p < 2^{16}` the number of columns and
 :math:`n \le 2^{29}` (``MAX_ROWS``, a public limit that is checked before anything is spent) that of rows.
 
-* :meth:`Rows.gram` is at most :math:`2^{29} \cdot 2^{24} = 2^{53}` in every entry; with the weights of
+* :meth:`IntegerRows.gram` is at most :math:`2^{29} \cdot 2^{24} = 2^{53}` in every entry; with the weights of
   :func:`~ledgerwood.learners.linear.sensitivity.packed` that is :math:`239 \cdot 2^{53} < 2^{61}`. Short rows are
-  added cell by cell in int64. Others are multiplied in blocks of :math:`2^{13}` rows as float64 matrices. Every partial
-  sum of products :math:`z_i z_j` of a block is an integer of at most :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`:
-  floats hold it exactly, so any order of summation, fused or not, gives the same exact number. Blocks are added in
-  int64.
-* A score is a sum of at most :math:`p` products of a cell and a weight, clipped to :math:`2^{30}`: at most
+  added entry by entry in int64. Others are multiplied in blocks of :math:`2^{13}` rows as float64 matrices. Every
+  partial sum of products :math:`z_i z_j` of a block is an integer of at most
+  :math:`2^{13} \cdot 2^{24} = 2^{37} < 2^{53}`: floats hold it exactly, so any order of summation, fused or not, gives
+  the same exact number. Blocks are added in int64.
+* A score is a sum of at most :math:`p` products of an entry and a weight, clipped to :math:`2^{30}`: at most
   :math:`2^{16+12+30} = 2^{58}`.
-* :meth:`Rows.pull` adds products of a cell and a gradient of at most :math:`2^{20}`, which is the largest clip
+* :meth:`IntegerRows.pull` adds products of an entry and a gradient of at most :math:`2^{20}`, which is the largest clip
   (``MAX_CLIP``): :math:`2^{29} \cdot 2^{32} = 2^{61}`. Residuals without a pass are the same sums where no gradient
   exceeds the clip, rounded to integers.
 * The smallest eigenvalue of a gram is at most its smallest diagonal entry, :math:`2^{53}`.
+
+**Patterns.** Many rows agree on many columns, and a sum needs each pattern only once. Columns are put into groups.
+Within a group a row is one of at most ``MOST`` patterns of entries; patterns grow from each other by one entry, so they
+are a tree. A score is then one look-up for each group, and a sum over records one addition for each group: 3 instead of
+14 for the 123 indicators of a9a. Columns that would make too many patterns (a number with thousands of values) keep
+their entries as they are. All of it is exact: the same integers are added, in another order. Which columns share a
+group depends on the records, as does the time it takes; the sums do not.
 """
 
 from __future__ import annotations
@@ -130,7 +128,7 @@ MAX_CLIP = 16.0
 _BLOCK = 2**13
 
 _SHORT = 3
-"""Rows with fewer than one cell in so many are multiplied cell by cell; a matrix product is quicker for others."""
+"""Rows with fewer than one cell in this many are multiplied cell by cell; a matrix product is quicker for others."""
 
 _WORTH_A_THREAD = 2**18
 """Look-ups below which a second thread costs more than it saves."""
@@ -269,6 +267,6 @@ def _in_threads(part: Callable[[int, int], Ints], count: int, work: int) -> Ints
         return part(0, count)
     if not _pool or _pool[0] != os.getpid():  # a forked child has none of its parent's threads
         _pool[:] = [os.getpid(), ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ledgerwood-linear")]
-    edges = [count * i // threads for i in range(threads + 1)]
-    rest = [_pool[1].submit(part, begin, end) for begin, end in pairwise(edges[1:])]
-    return _added([part(edges[0], edges[1]), *(future.result() for future in rest)])
+    ends = [count * i // threads for i in range(threads + 1)]
+    rest = [_pool[1].submit(part, begin, end) for begin, end in pairwise(ends[1:])]
+    return _added([part(ends[0], ends[1]), *(future.result() for future in rest)])

@@ -1,6 +1,6 @@
 r"""Losses of a linear score, as integer gradients.
 
-With y the label and s the score, the negative derivatives (P4, Table 1) are
+With y the label and s the score, the negative derivatives (Rho et al. 2022, Table 1) are
 
 =========  =======================  ==============  =====================
 loss       gradient                 largest         labels
@@ -30,7 +30,7 @@ __all__ = ["CELL_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "f
 
 
 CELL_ONE = 2**12
-"""The cell of a category that is present, and of a number at its upper bound."""
+"""The entry of a category that is present, and of a number at its upper bound."""
 
 GRADIENT_ONE = 2**16
 
@@ -67,15 +67,16 @@ def _sigmoid_table() -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class LinearLoss:
-    """One loss: its kernel's code, and the curvature that makes a full step safe.
+    """One loss: its kernel's code, and the bound on its hessian that makes a full step safe.
 
-    ``curvature`` bounds the second derivative, so that X'X times it majorises the Hessian (1/4 for the logistic loss:
-    Böhning and Lindsay 1988); a step of 1 / curvature then never overshoots without noise. P4 steps by 1.
+    ``hessian_bound`` bounds the second derivative, so that X'X times it majorises the Hessian (1/4 for the logistic
+    loss: Böhning and Lindsay 1988); a step of 1 / hessian_bound then never overshoots without noise. Rho et al. 2022
+    steps by 1.
     """
 
     name: str
     code: int
-    curvature: float
+    hessian_bound: float
     table: NDArray[np.int32] = field(repr=False, compare=False)
     score_shift: int = _SCORE_SHIFT
     table_shift: int = (GRADIENT_ONE.bit_length() - 1) - _TABLE_STEP_BITS
@@ -101,7 +102,7 @@ LOSSES = ("squared", "logistic", "hinge")
 def loss_named(name: str) -> LinearLoss:
     """Return the loss of that name.
 
-    >>> loss_named("logistic").curvature
+    >>> loss_named("logistic").hessian_bound
     0.25
     """
     table = _sigmoid_table()

@@ -1,7 +1,4 @@
-"""What the linear estimators share: settings from parameters, plan from settings, training on exact sums, export.
-
-A fitted linear model as plain JSON, and scikit-learn's own models rebuilt from it.
-"""
+"""What the linear estimators share: settings, plan, training on exact sums, and export to JSON or scikit-learn."""
 
 from __future__ import annotations
 
@@ -128,7 +125,7 @@ class LinearModel(PartitionedEstimator):
         return self.encoder_.design(table)
 
     def to_json(self) -> str:
-        """Return the model as plain JSON: released numbers and public facts; see :func:`to_sklearn`."""
+        """Return the model as plain JSON: released numbers and public metadata; see :func:`to_sklearn`."""
         return to_json(self)
 
     # ---- parameters
@@ -148,7 +145,7 @@ class LinearModel(PartitionedEstimator):
         paper = self.accounting == "paper"
         step: Any = self.step_size
         if step == "auto":
-            step = 1.0 if paper else 1 / loss.curvature
+            step = 1.0 if paper else 1 / loss.hessian_bound
         clip: Any = self.gradient_clip
         if clip == "auto":
             coded = self._task == "classification"
@@ -212,7 +209,7 @@ def coefficients(model: LinearModel) -> tuple[NDArray[np.float64], Any]:
 
 
 def to_json(model: LinearModel) -> str:
-    """Return released numbers and public facts, nothing else."""
+    """Return released numbers and public metadata, nothing else."""
     check_is_fitted(model, "receipt_")
     slopes, constants = coefficients(model)
     bounds, classes = getattr(model, "target_bounds_", None), getattr(model, "classes_", None)

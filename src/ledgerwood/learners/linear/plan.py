@@ -1,4 +1,4 @@
-"""Defaults from public facts: rounds, the split of the budget, the clip (``docs/benchmarks/linear.md``)."""
+"""Defaults from public metadata: rounds, the split of the budget, the clip (``docs/benchmarks/linear.md``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def automatic_rounds(metadata: PublicMetadata) -> int:
     """Return T from n rows, m columns and epsilon.
 
     A column of unit norm has a signal of about n beside noise of about (m + 1) / epsilon; where there is little of it
-    every round costs more than it brings. Regression converges sooner: its curvature is that of X'X itself.
+    every round costs more than it brings. Regression converges sooner: its hessian is that of X'X itself.
     """
     snr = metadata.rows * metadata.epsilon / (1 + metadata.n_features)
     rounds = next(count for limit, count in _STEPS if snr < limit)
@@ -88,7 +88,7 @@ class LinearSettings:
     ridge
         The ridge in units of the noise's size; not used in the paper's form.
     paper
-        P4's form: AdaSSP's ridge, the plain triangle, the same sensitivity in every round.
+        Rho et al.'s form: AdaSSP's ridge, the plain triangle, the same sensitivity in every round.
     """
 
     loss: LinearLoss

@@ -53,7 +53,7 @@ _LARGEST_TRACE = 2**42
 
 @dataclass(frozen=True, slots=True)
 class RowBound:
-    """Sensitivities of sums over rows with a squared norm of at most ``square`` (an integer, in cell steps).
+    """Sensitivities of sums over rows with a squared norm of at most ``square`` (an integer, in steps of an entry).
 
     >>> RowBound(square=2, neighbours="add_remove").gram()
     338.0
@@ -100,7 +100,7 @@ def smallest_eigenvalue(gram: NDArray[np.int64], square: int) -> int:
     """
     columns = gram.shape[0]
     limit = _LARGEST_TRACE * square // int(columns) ** 2
-    trace = sum(int(cell) for cell in np.diagonal(gram))
+    trace = sum(map(int, np.diagonal(gram)))
     exact = math.floor(float(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
     return max(0, min(exact, limit - trace))
 

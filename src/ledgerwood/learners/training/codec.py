@@ -44,7 +44,7 @@ _DTYPES = {f"<{kind}" for kind in ("i4", "i8", "f4", "f8")} | {"|u1", "|b1"}
 
 _LEFT_OUT = {"callbacks", "random_state", "verbose"}
 
-_WHERE = {"engine"}  # where a model was trained is no part of it
+_WHERE = {"engine"}  # where a model was trained is not part of it
 
 
 Kind = TypeVar("Kind", bound=type[Any])
@@ -118,7 +118,7 @@ def check_values(fitted: Mapping[str, Any]) -> None:
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model; :func:`load` reads it. Released numbers and public facts only, as in the model."""
+    """Write a fitted model; :func:`load` reads it. Released numbers and public metadata only, as in the model."""
     text = json.dumps(_document(model), allow_nan=False, separators=(",", ":"))
     Path(path).write_text(text, encoding="utf-8")
 
@@ -209,7 +209,7 @@ def model_of(document: Any) -> Any:
     model = kind(**{name: decode(value) for name, value in parameters.items()})
     for name, value in fitted.items():
         if not name.isidentifier() or name.startswith("_") or not name.endswith("_") or hasattr(kind, name):
-            raise FormatError(f"{name[:40]!r} is no fitted attribute")
+            raise FormatError(f"{name[:40]!r} is not a fitted attribute")
         setattr(model, name, decode(value))
     model._check_stored()
     return model

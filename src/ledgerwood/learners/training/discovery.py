@@ -45,7 +45,7 @@ __all__ = ["whole_plan"]
 
 
 SLICE = 0.1
-"""The part of the concentrated budget that learning public-looking facts may take, if any is learned."""
+"""The part of the concentrated budget that learning bounds and categories may take, if any are learned."""
 
 DELTA_SLICE = 0.1
 """The part of delta kept for selecting categories."""
@@ -74,7 +74,7 @@ class Unknown:
 
     @classmethod
     def of(cls, metadata: PublicMetadata) -> Unknown:
-        """Return what the facts leave open."""
+        """Return what the metadata leave open."""
         open_ = [(i, column.kind) for i, column in enumerate(metadata.columns) if not column.is_known]
         return cls(
             tuple(i for i, kind in open_ if kind == "number"),
@@ -106,7 +106,7 @@ def releases(metadata: PublicMetadata, share: float) -> tuple[Release, ...]:
 def learn(
     given: Columns, target: NDArray[Any] | None, metadata: PublicMetadata, plan: Any, session: ReleaseSession
 ) -> tuple[tuple[Column, ...], tuple[float, float] | None]:
-    """Learn what is unknown through the door; return all columns, and the target's bounds."""
+    """Learn what is unknown through the session; return all columns, and the target's bounds."""
     unknown = Unknown.of(metadata)
     columns, target_bounds = list(metadata.columns), metadata.target_bounds
     if unknown.bounds or unknown.target:
@@ -164,11 +164,11 @@ def bounds_from(counts: NDArray[Any], sigma: float) -> list[tuple[float, float]]
     found = []
     for row in counts:
         kept = np.flatnonzero(row > threshold)
-        found.append((_edges(int(kept[0]))[0], _edges(int(kept[-1]))[1]) if len(kept) else FALLBACK)
+        found.append((_bin_bounds(int(kept[0]))[0], _bin_bounds(int(kept[-1]))[1]) if len(kept) else FALLBACK)
     return found
 
 
-def _edges(index: int) -> tuple[float, float]:
+def _bin_bounds(index: int) -> tuple[float, float]:
     step = index - BINS // 2
     if step == 0:
         return -(2.0**LOWEST), 2.0**LOWEST
@@ -190,7 +190,7 @@ class SelectionCost(UnitCost):
 
     @classmethod
     def of(cls, metadata: PublicMetadata) -> SelectionCost:
-        """Return the cost for what the facts leave open."""
+        """Return the cost for what the metadata leave open."""
         count = len(Unknown.of(metadata).categories)
         return cls(count, metadata.rows_per_unit, DELTA_SLICE * metadata.delta, str(metadata.neighbours))
 
@@ -254,10 +254,10 @@ def value_counts(values: NDArray[Any]) -> Counter[Scalar]:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a number can stand in a file of ours: integers that no JSON reader takes are no categories."""
+    """Whether a number can stand in a file of ours: integers that JSON readers refuse cannot be categories."""
     return value is not None and abs(value) < _LARGEST_CATEGORY
 
 
 def whole_plan(plan: Plan, metadata: PublicMetadata, method: str | None = None) -> Plan:
-    """Return a learner's plan with what is learned before it, priced for the unit of privacy and calibrated."""
+    """Return a learner's plan with what is learned before it, priced for the privacy unit and calibrated."""
     return complete_plan(plan, metadata, releases(metadata, total_share(plan) or 1.0), method)

@@ -1,8 +1,8 @@
-"""What every private estimator shares: facts -> plan (pure) -> ledger -> door -> train -> receipt and statement.
+"""What every private estimator shares: metadata -> plan (pure) -> ledger -> session -> train -> receipt and statement.
 
 A learner subclasses :class:`PrivateClassifierBase` or :class:`PrivateRegressorBase` and says two things: ``_plan``,
-what it will release (from public facts alone), and ``_train``, how it makes a model of what comes through the door.
-Everything around that is here: reading tables, learning undeclared facts, the unit of privacy, charging a ledger,
+what it will release (from public metadata alone), and ``_train``, how it makes a model of what the session releases.
+Everything around that is here: reading tables, learning undeclared metadata, the privacy unit, charging a ledger,
 interruption, the receipt and the statement.
 """
 
@@ -61,7 +61,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     # ---- what a learner says
 
     def _plan(self, metadata: PublicMetadata) -> Plan:
-        """Return what will be released, from public facts alone; calibrated or with shares."""
+        """Return what will be released, from public metadata alone; calibrated or with shares."""
         raise NotImplementedError
 
     def _accounting(self, metadata: PublicMetadata) -> str | None:
@@ -69,7 +69,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return None
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
-        """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
+        """Return the fitted attributes (names that end in ``_``), made of public metadata and released values.
 
         ``session.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
         """
@@ -114,11 +114,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
+        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public metadata only. Spends nothing."""
         return self._planned(self.public_metadata(X, y))
 
     def public_metadata(self, X: Any, y: Any = None) -> PublicMetadata:
-        """Return the public facts of ``X`` and ``y``: all that a plan may depend on."""
+        """Return the public metadata of ``X`` and ``y``: all that a plan may depend on."""
         fresh = clone(self)  # reading sets attributes, and a fitted model must keep its own
         metadata: PublicMetadata = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
         return metadata
@@ -133,7 +133,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         drops_unlabelled: bool = False,
     ) -> None:
-        """Fit on some ``rows`` by the public facts of the whole table: those that a search draws, or those of a file
+        """Fit on some ``rows`` by the public metadata of the whole table: those that a search draws, or those of a file
         that have a label (``drops_unlabelled``). There may be none: that must not decide whether there is a model.
         """
         schema, leaks = self._resolved_schema(X, y)
@@ -193,8 +193,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     raise
                 if session.fitted is None:
                     raise FitStopped(
-                        f"a callback stopped the fit after {session.done} of {session.total} releases, before there was a "
-                        "model; what was released is spent"
+                        f"a callback stopped the fit after {session.done} of {session.total} releases, before "
+                        "there was a model; what was released is spent"
                     ) from None
             else:
                 settle(fitted)
@@ -237,7 +237,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Schema.draft(X), ("bounds", "categories")
 
     def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicMetadata, tuple[str, ...]]:
-        """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
+        """Read X and y into columns, a checked target, the public metadata, and what of them was assumed."""
         given = table.read_columns(X, schema)
         regression = self._task == "regression"
         vector = as_numbers(trainable(y)) if regression else trainable(y)
@@ -255,7 +255,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return given, target, metadata, shown
 
     def _metadata(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
-        """Return the public facts, and which of them were assumed; of the target only its values count."""
+        """Return the public metadata, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         check_rows(max(rows, given.rows), self._most_rows)
@@ -301,7 +301,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 )  # fmt: skip
             return ledger, None
         if ledger.neighbours != plan.neighbours:
-            raise ParameterError("ledger", f"speak of the schema's neighbours {plan.neighbours!r}", ledger.neighbours)
+            raise ParameterError(
+                "ledger", f"be stated for the schema's neighbours {plan.neighbours!r}", ledger.neighbours
+            )
         left = ledger.remaining()
         if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
             raise BudgetExceeded(
@@ -376,7 +378,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         with (
             warnings.catch_warnings()
-        ):  # scikit-learn's says that there are many distinct labels: an exact fact about y
+        ):  # scikit-learn's says that there are many distinct labels: that is exact about y
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(target)
         self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))

@@ -1,4 +1,4 @@
-"""The public facts of one fit, and the plan that is complete for them."""
+"""The public metadata of one fit, and the plan that is complete for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ledgerwood.learners.data.columns import Column, Scalar, Task
 MAX_ROWS = 2**36
 """The rows up to which the integer sums and scores of trees are exact, whatever the values: a public limit.
 
-A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of curvatures: 2**49 in all. Selections score
+A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of hessians: 2**49 in all. Selections score
 floor(S^2 / n) summed over outputs and sides, at most 2**25 for each record: 2**61, the most that a mechanism takes.
 """
 
@@ -111,15 +111,17 @@ def complete_plan(
     plan
         What the learner releases, calibrated or not. Its releases keep their noise parameters' meaning: that of
         *one record's* mechanism, whatever the unit.
-    facts
-        The public facts.
+    metadata
+        The public metadata.
     extra
         Releases made before training (bounds, categories), with shares on the scale of ``plan``'s shares.
     method
         The accounting method for calibrating; by default the tightest certified one.
     """
     if plan.neighbours != metadata.neighbours:
-        raise ParameterError("plan", f"speak of the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours))
+        raise ParameterError(
+            "plan", f"be stated for the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours)
+        )
     if metadata.rows_per_unit == 1 and not extra:
         return plan if plan.is_calibrated else plan.calibrate(metadata.epsilon, metadata.delta, method=method)
     items = tuple(_grouped_item(item, metadata) for item in (*extra, *plan.items))

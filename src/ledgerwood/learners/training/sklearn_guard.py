@@ -144,7 +144,7 @@ _BY_PARAMETERS: dict[str, Callable[[Any], bool]] = {
     "GaussianRandomProjection": lambda step: True,
     "MissingIndicator": lambda step: step.features == "all",
     "OneHotEncoder": _given_categories,
-    "OrderPreservingTransformer": lambda step: True,  # our own: each row is randomised by itself
+    "OrderPreservingTransformer": lambda step: True,  # our own: each row is randomized by itself
     "OrdinalEncoder": _given_categories,
     "PolynomialFeatures": lambda step: True,
     # from scikit-learn 1.8 on a column without a value is dropped unless it is asked for

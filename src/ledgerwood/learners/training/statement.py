@@ -1,8 +1,9 @@
 """What a fitted model says about itself: a full sentence, and every release in machine-readable form.
 
-From a fit to its statement.
-
-A guarantee that is true and says little: what to tell whoever relies on it. Public facts only.
+A statement names the guarantee and the privacy unit, the public metadata that it rests on with their sources, what was
+learned privately and at what price, and what was taken from the private data. Where a guarantee is true and says
+little, because epsilon or delta is very large, it says so (:func:`cautions`). It holds released numbers and public
+metadata only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
 
 
 ROWS_ASSUMED = (
-    "each row given, its label and whether it is given depend on its own record and public facts only, and no "
+    "each row given, its label and whether it is given depend on its own record and public metadata only, and no "
     "record gives more than one row"
 )
 
@@ -92,7 +93,7 @@ class Receipt:
 @stored("Fact")
 @dataclass(frozen=True)
 class MetadataItem:
-    """A fact the guarantee rests on, and where it comes from."""
+    """A piece of metadata that the guarantee rests on, and where it comes from."""
 
     name: str
     value: str
@@ -111,7 +112,7 @@ class PrivacyStatement:
     unit
         What is protected: a row, or the rows with one value of a column.
     public, learned
-        The facts assumed public with their sources, and those learned privately with what was spent on them.
+        What is assumed public, with its sources, and what was learned privately, with what was spent on it.
     leaks
         What was taken from the private data, by this fit or by what scikit-learn did to the rows before it.
 
@@ -143,12 +144,12 @@ class PrivacyStatement:
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee holds: private noise, and no fact taken from the data."""
+        """Whether the guarantee holds: private noise, and nothing taken from the data."""
         return self.receipt.private and not self.leaks
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the caller promises and no fit can see; a promise that is seen to be broken is among the leaks."""
+        """What the caller vouches for and no fit can see; a violation that is seen is among the leaks."""
         return (ROWS_ASSUMED,)
 
     @property
@@ -180,7 +181,7 @@ class PrivacyStatement:
             yield self.search
         yield (
             f"Released: {counts}, each by an exactly sampled mechanism; the model is a function of these numbers, of "
-            f"the public facts and of coin tosses that ignore the data."
+            f"the public metadata and of coin tosses that ignore the data."
         )
         if self.stopped_early:
             yield (
@@ -377,7 +378,7 @@ LARGE_EPSILON = 20.0
 """More than this hardly constrains what an attacker learns; the 2020 census of the United States spent 19.61."""
 
 _FEW_ROWS = 100
-"""A probability of one in so many is not small for anybody, however few the rows are."""
+"""A probability of one in this many is not small for anybody, however few the rows are."""
 
 
 def cautions(epsilon: float, delta: float, rows: int | None = None) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The training loop: public choices, questions to the data through the door, post-processing.
+"""The training loop: public choices, queries released through the session, post-processing.
 
-``boost`` is the whole algorithm of P2's dissection; every method of the papers is a value of its settings. Nothing that
-it keeps, returns or branches on is an exact sum: those go from the aggregator to a mechanism and nowhere else.
+``boost`` is the whole algorithm that Maddock et al. 2022 take apart; every method of the papers is a value of its
+settings. Nothing that it keeps, returns or branches on is an exact sum: those go from the aggregator to a mechanism and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def boost(
     Parameters
     ----------
     settings, domain, plan
-        Public facts: the components, what features may be, and the calibrated plan of exactly this training.
+        Public metadata: the components, what features may be, and the calibrated plan of exactly this training.
     aggregator
         Holds the records.
-    door
+    session
         Releases through a ledger.
     rng
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
@@ -53,9 +54,9 @@ def boost(
     rows_per_unit
         The group size that the plan is priced for.
     start_bound
-        The largest score that the aggregator may start from, in steps of 2**-16: a public fact.
+        The largest score that the aggregator may start from, in steps of 2**-16; public.
     balanced
-        Whether the curvature counts less in what is released while scores are small. False where noise is added
+        Whether the hessian counts less in what is released while scores are small. False where noise is added
         before the release, by parties who know one scale for all rounds.
     """
     check_plan(plan, settings, domain.n_features, rows_per_unit)

@@ -1,7 +1,4 @@
-"""What a model of trees can do besides predict: explain itself, and travel.
-
-Private boosted trees as scikit-learn estimators.
-"""
+"""Private boosted trees as scikit-learn estimators, which can also explain and export themselves."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ __all__ = ["PrivateBoostingClassifier", "PrivateBoostingRegressor"]
 class TreeModelMixin:
     """Parameters that all estimators with a ``forest_`` share, and what they can do with it.
 
-    Everything is made of released numbers and public facts.
+    Everything is made of released numbers and public metadata.
     """
 
     makes_trees = True
@@ -195,7 +192,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         return tree_settings(self.recipe, metadata, **given)
 
     def explain_choice(self, X: Any = None, y: Any = None) -> AutoChoice:
-        """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+        """Return what ``recipe="auto"`` chose and why, for the fitted model or for the metadata of ``X`` and ``y``.
 
         It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the
         budget. Settings given by hand replace the chosen ones.
@@ -284,7 +281,7 @@ class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     Parameters
     ----------
     recipe
-        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public facts, see
+        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public metadata, see
         :meth:`explain_choice`.
     n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
 missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
@@ -293,8 +290,8 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     epsilon, delta
         The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema
-        Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
-        is learned privately out of the budget.
+        Public metadata: bounds, categories, classes, the neighbouring relation, the privacy unit. What is not declared
+        is learned privately and charged to the budget.
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
     engine

@@ -1,7 +1,7 @@
 r"""What a model of trees says, from released numbers only: rules, drawings, shapes with noise bands, importances.
 
 **Importances.** The variance that a feature's splits give to the score, minus what noise alone would give, divided by
-the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none).
+the sum over features. Rows are spread as the released covers of the leaves say (evenly where a recipe releases none).
 Of the trees that use one feature it is the variance of the feature's shape; in the others a split at a node that a part
 p of the rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, :math:`\bar w` the mean weight of leaves below.
 
@@ -28,7 +28,7 @@ __all__ = ["Shape", "importances", "plot_shapes", "plot_tree", "rules", "shapes"
 
 _ONE = float(1 << SCORE_BITS)
 _LEAST = 1.0
-"""A released mass counts at least this much: it is noisy."""
+"""A released cover counts at least this much: it is noisy."""
 Floats = NDArray[np.float64]
 
 
@@ -113,7 +113,7 @@ def leaf_tests(
 
 
 def _side(tree: Tree, node: int, bin_edges: BinEdges, *, right: bool) -> tuple[int, NDArray[np.bool_]]:
-    """The feature of a node, and which of its codes go to that side; the last code is that of missing cells."""
+    """The feature of a node, and which of its codes go to that side; the last code is that of missing values."""
     feature = int(tree.structure.feature[node])
     return feature, tree.structure.left[node, : bin_edges.n_codes(feature)] == (0 if right else 1)
 
@@ -148,7 +148,7 @@ class Shape:
     ----------
     name, kind
         The column.
-    edges
+    bin_edges
         For numbers: score ``i`` holds from edge ``i`` to edge ``i + 1``; bounds at both ends.
     categories
         For categories, one for each score.
@@ -156,8 +156,8 @@ class Shape:
         ``[outputs, bins]``: the sum of weights, and the standard deviation of the noise in it (nan where unknown).
     missing
         The score of a missing or unknown value, for each output.
-    mass
-        How the rows are spread over the cells, by the released masses of the leaves.
+    cover
+        How the rows are spread over the bins, by the released covers of the leaves.
     """
 
     name: Any
@@ -217,7 +217,7 @@ def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
         leaf = _leaves(tree, codes)
         scores += tree.weights[:, leaf] / _ONE
         squares += np.nan if tree.noise is None else tree.noise[:, leaf].astype(np.float64) ** 2
-        own = np.bincount(leaf[:-1], minlength=1 << tree.structure.depth)  # cells of each leaf
+        own = np.bincount(leaf[:-1], minlength=1 << tree.structure.depth)  # bins of each leaf
         held = np.ones(tree.weights.shape) if tree.cover is None else np.maximum(tree.cover, _LEAST)
         cover += (held / np.maximum(own, 1))[:, leaf[:-1]]
     noise = np.sqrt(squares[:, :-1])
@@ -253,7 +253,7 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
             x = np.arange(len(middle))
             axes.errorbar(x, middle, yerr=band, fmt="o", color="tab:blue", ecolor="tab:blue", alpha=0.8)
             labels = [str(value) for value in (shape.categories or ("unknown",))]
-            axes.set_xticks(x, labels, rotation=60, ha="right", parse_math=False)  # dollars in names are no formula
+            axes.set_xticks(x, labels, rotation=60, ha="right", parse_math=False)  # dollars in names are not formulas
         axes.axhline(0, color="grey", linewidth=0.6)
         axes.set_title(str(shape.name), fontsize=10, parse_math=False)
         axes.tick_params(labelsize=8)

@@ -1,8 +1,7 @@
-"""Scores of new records: codes and routes of a range of rows at a time, all trees while they are in cache.
+"""A trained forest: released trees, the bin edges that they refer to, and how scores become predictions.
 
-A trained model: released trees, the edges they speak of, and how scores become predictions.
-
-Scores of new records by a forest.
+New records are scored a range of rows at a time, by all trees while the range is in cache. What was read from a file is
+checked first, because compiled kernels trust it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Predictor:
     Parameters
     ----------
     phases
-        Edges, and the trees that speak of them. There is at least one.
+        Bin edges, and the trees that refer to them. There is at least one.
     n_outputs
         How many scores a record has.
 
@@ -80,7 +79,7 @@ class Predictor:
 
 
 class _Phase:
-    """The trees that speak of the same edges."""
+    """The trees that refer to the same bin edges."""
 
     def __init__(self, bin_edges: BinEdges, trees: Sequence[Tree], n_outputs: int) -> None:
         self.bin_edges = bin_edges
@@ -108,8 +107,8 @@ def _check_forest(forest: Forest, fitted: Mapping[str, Any]) -> None:
     columns, classes = fitted["columns_"], len(fitted.get("classes_", ()))
     outputs = classes if classes > 2 else 1
     require(forest.n_outputs == outputs, "the trees have another number of outputs")
-    require(len(forest.phase) == len(forest.trees), "trees and their edges do not match")
-    require(all(0 <= phase < len(forest.bin_edges) for phase in forest.phase), "a tree has no edges")
+    require(len(forest.phase) == len(forest.trees), "trees and their bin edges do not match")
+    require(all(0 <= phase < len(forest.bin_edges) for phase in forest.phase), "a tree has no bin edges")
     for bin_edges in forest.bin_edges:
         _check_bin_edges(bin_edges, columns)
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
@@ -123,12 +122,12 @@ class Forest:
 
     Parameters
     ----------
-    edges
-        The edges that trees speak of, in the order of their use.
+    bin_edges
+        The bin edges that trees refer to, in the order of their use.
     trees
         The trees.
     phase
-        For each tree, which of ``bin_edges`` it speaks of.
+        For each tree, which of ``bin_edges`` it refers to.
     n_outputs, loss, averages
         What the scores are: ``averages`` if they are means of labels (a forest) and not log-odds.
     """
@@ -218,19 +217,19 @@ def forest_of(model: Any) -> Forest:
     if not isinstance(forest, Forest) or hasattr(model, "encoder_"):
         raise ParameterError(
             "model", "be a fitted model of trees alone", type(model).__name__,
-            "The front door may choose a linear model, or trees that start from one; PrivateBoostingClassifier and "
+            "The auto estimator may choose a linear model, or trees that start from one; PrivateBoostingClassifier and "
             "PrivateBoostingRegressor are always trees",
         )  # fmt: skip
     return forest
 
 
 def _check_bin_edges(bin_edges: BinEdges, columns: tuple[Column, ...]) -> None:
-    require(len(bin_edges.thresholds) == len(bin_edges.categories) == len(columns), "edges of other columns")
+    require(len(bin_edges.thresholds) == len(bin_edges.categories) == len(columns), "bin edges of other columns")
     for thresholds, count, column in zip(bin_edges.thresholds, bin_edges.categories, columns, strict=True):
-        require(thresholds.dtype == np.float32 and thresholds.ndim == 1, "edges are not float32")
-        require(np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all(), "edges are not in order")
+        require(thresholds.dtype == np.float32 and thresholds.ndim == 1, "bin edges are not float32")
+        require(np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all(), "bin edges are not in order")
         expected = len(column.categories or ()) if column.kind == "category" else 0
-        require(count == expected and (count == 0 or len(thresholds) == 0), "edges of other categories")
+        require(count == expected and (count == 0 or len(thresholds) == 0), "bin edges of other categories")
     require(all(bin_edges.n_codes(feature) <= MAX_BIN_CODES for feature in range(len(columns))), "too many bins")
 
 

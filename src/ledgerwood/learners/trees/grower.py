@@ -1,10 +1,8 @@
-"""Growing one tree: level by level, by random splits, by selection, or from noisy histograms.
-
-Random grids: trees that cut each of their features at random places, whatever lies between.
+"""Growing one tree: level by level, by random splits, by selection, from noisy histograms, or as a random grid.
 
 A random tree draws the threshold of a node from the whole range of a feature, so many of its leaves are empty. A grid
-draws all cuts of a feature at once and searches among them: ``2**l`` intervals of one feature, or cells of a product of
-several. It looks at public edges and a random generator only.
+draws all thresholds of a feature at once and searches among them: ``2**l`` intervals of one feature, or products of
+intervals of several. It looks at public bin edges and a random generator only.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ __all__ = ["Grown", "grid_tree", "grow"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """A structure; its leaf weights if released sums give them; released curvature by bin if there is some."""
+    """A structure; its leaf weights if released sums give them; released hessian by bin if there is some."""
 
     structure: Structure
     weights: NDArray[np.float64] | None = None
@@ -152,7 +150,7 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
 
 
 def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
-    """One noisy histogram of a single feature serves all levels and the leaves: nodes are sets of its codes."""
+    """One noisy histogram of a single feature serves all levels and the leaves: nodes are sets of its bin codes."""
     settings, outputs = training.settings, training.loss.n_outputs
     layout = training.layout()
     bin_edges = training.bin_edges[-1]
@@ -229,11 +227,11 @@ def _by_feature(n_features: int, features: NDArray[np.int32], values: NDArray[np
 
 
 def grid_tree(bin_edges: BinEdges, features: NDArray[np.int32], depth: int, rng: np.random.Generator) -> Structure:
-    """Return a tree whose leaves are the cells of a random grid.
+    """Return a tree whose leaves are the boxes of a random grid.
 
     The levels are shared out among the features, the first ones getting one more if they do not come out even. Numbers
-    are cut at random edges (with repetition); categories are dealt at random into groups of nearly equal size, one each
-    if there are enough groups. Missing cells of a number go to a random interval.
+    are split at random bin edges (with repetition); categories are dealt at random into groups of nearly equal size,
+    one each if there are enough groups. Missing values of a number go to a random interval.
 
     Examples
     --------
@@ -260,7 +258,7 @@ def grid_tree(bin_edges: BinEdges, features: NDArray[np.int32], depth: int, rng:
 
 
 def _intervals(n_codes: int, levels: int, rng: np.random.Generator) -> list[NDArray[np.uint8]]:
-    """Tables ``[2**step, 256]`` of a binary search among random cuts, by level."""
+    """Tables ``[2**step, 256]`` of a binary search among random thresholds, by level."""
     thresholds = np.sort(rng.integers(1, max(n_codes - 1, 2), size=(1 << levels) - 1))
     found = []
     for step in range(levels):

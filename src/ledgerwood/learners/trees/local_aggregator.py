@@ -1,7 +1,7 @@
-"""The records of one process in memory: codes packed once, kernels on a pool of threads over ranges of rows.
+"""The records of one process in memory: bin codes packed once, kernels on a pool of threads over ranges of rows.
 
 Answers are exact integer sums, so the number of threads and the size of the ranges never change a bit. The time of a
-question does depend on the data (of two siblings the one with fewer records is summed): like the samplers' run time,
+query does depend on the data (of two siblings the one with fewer records is summed): like the samplers' run time,
 that is outside the guarantee.
 """
 
@@ -38,7 +38,7 @@ Column: TypeAlias = NDArray[Any]
 _KINDS = {"table": 0, "squared": 1, "softmax": 2}
 _CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "hessian": (0, 0x7FFF)}
 _LIGHT = 1 << 18  # rows times columns of a pass that is over before another thread has begun
-_KEPT_TREES = 8  # leaf numbers of so many trees are kept for `add`; those of a larger batch are computed again
+_KEPT_TREES = 8  # leaf numbers of this many trees are kept for `add`; those of a larger batch are computed again
 _NO_TREES = Routes(
     0,
     np.empty(0, dtype=np.uint8),
@@ -49,7 +49,7 @@ _NO_TREES = Routes(
 
 
 def bin_columns(columns: Sequence[Column], bin_edges: BinEdges, lo: int, hi: int, bin_codes: NDArray[np.uint8]) -> None:
-    """Write the codes of rows lo .. hi in cells[:, 0 .. hi - lo]: numbers by their edges, categories as they are."""
+    """Write the bin codes of rows lo .. hi: numbers by their bin edges, categories as they are."""
     from ledgerwood.learners.trees._kernels.candidates import bin_numbers
 
     for feature, column in enumerate(columns):
@@ -143,7 +143,7 @@ class LocalAggregator:
         self._due = Due.nothing(1)
 
     def use_columns(self, columns: Sequence[Column]) -> None:
-        """Take the columns that :meth:`bin` codes."""
+        """Take the columns that :meth:`bin` reads."""
         self._columns = [plain_column(column) for column in columns]
         if any(c.shape != (self._n,) for c in self._columns):
             raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
@@ -173,18 +173,18 @@ class LocalAggregator:
         self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.hessian.astype(np.int32)
         self._ids = np.empty((0, self._n), dtype=np.uint8)
         self._routed: tuple[Structure, ...] = ()  # whose leaf numbers are at hand
-        self._columns_routed: ColumnTrees | None = None  # if by their cells, how
+        self._columns_routed: ColumnTrees | None = None  # if by their bin codes, how
         self._due = Due.nothing(task.n_outputs)
         self._pairs: NDArray[np.int32] | None = None
         self._level: Level | None = None
 
     def bin(self, bin_edges: BinEdges) -> None:
         if bin_edges.n_features != self.n_features:
-            raise ParameterError("edges", f"be of {self.n_features} features", bin_edges.n_features)
+            raise ParameterError("bin_edges", f"be of {self.n_features} features", bin_edges.n_features)
         if bin_edges.width > MAX_BIN_CODES:
-            raise ParameterError("edges", f"give at most {MAX_BIN_CODES} codes", bin_edges.width)
+            raise ParameterError("bin_edges", f"give at most {MAX_BIN_CODES} bin codes", bin_edges.width)
         if self._due.numbers is self._bin_codes:
-            self._flush()  # what is due goes by the cells as they are
+            self._flush()  # it is due by the present bin codes
         self._bin_edges, self._n_codes = bin_edges, bin_edges.counts
 
         def code(_: None, lo: int, hi: int) -> None:
@@ -220,7 +220,7 @@ class LocalAggregator:
         return sums
 
     def _scored(self, lo: int, hi: int) -> tuple[Any, ...]:
-        """Return the first arguments of a pass that settles the scores."""
+        """Return the first arguments of a pass that flushes what is due to the scores."""
         return (
             self._bin_codes,
             self._scores,
@@ -234,7 +234,7 @@ class LocalAggregator:
         )
 
     def _leaf_pass(self, batch: Routes, channel: Channel, keep: int, kept: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Settle the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
+        """Flush what is due to the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
         from ledgerwood.learners.trees._kernels.passes import leaf_pass
 
         def sum_leaves(sums: LeafSums, lo: int, hi: int) -> None:
@@ -247,7 +247,7 @@ class LocalAggregator:
         return self._summed(place, leaves, sum_leaves)
 
     def _column_pass(self, columns: ColumnTrees, channel: Channel) -> NDArray[np.int64]:
-        """Settle the scores and sum the leaves of trees of one feature each."""
+        """Flush what is due to the scores and sum the leaves of trees of one feature each."""
         from ledgerwood.learners.trees._kernels.passes import column_pass
 
         def sum_bins(sums: LeafSums, lo: int, hi: int) -> None:
@@ -339,7 +339,7 @@ class LocalAggregator:
         return self._pairs
 
     def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:
-        """Return the cells row by row if all features are asked for; no rows if the columns are to be read."""
+        """Return the bin codes row by row if all features are asked for; no rows if the columns are to be read."""
         from ledgerwood.learners.trees._kernels.candidates import columns_to_rows
 
         if not np.array_equal(features, np.arange(self.n_features)):

@@ -1,8 +1,9 @@
-"""Sums that sleep while a resumed training recalls what it released before.
+"""Trees over an engine, and the aggregator that replays a resumed training.
 
-Rounds that are wholly on record need no answer of the data: the door gives the stored results, whatever the sums are.
-So until the last such round the records are not even looked at; zeros of the right shape stand for their sums, and what
-they are told is kept in a log. At the first question that counts, they are opened and told the whole log.
+Rounds that are wholly on record need no answer of the data: the release session returns the stored results, whatever
+the sums are. Until the last such round the records are not even opened; zeros of the right shape stand for their sums,
+and what is broadcast to them is kept in a log. At the first query whose answer counts, they are opened and the whole
+log is replayed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class TreeRecords:
         return table, integer_labels(labels, self.settings)
 
     def open(self, n_threads: int | None = None, empty: Empty | None = None) -> LocalAggregator:
-        """Load the part into memory, or code it into files."""
+        """Load the part into memory, or its bin codes into files."""
         if empty is not None:
             return _SpilledPart(self, n_threads, empty)
         table, labels = self.read()
@@ -64,7 +65,7 @@ class TreeRecords:
 
 
 class _SpilledPart(LocalAggregator):
-    """A part whose arrays live in files, and whose columns are read again when they are coded again."""
+    """A part whose arrays live in files, and whose columns are read again when they are binned again."""
 
     def __init__(self, records: TreeRecords, n_threads: int | None, empty: Empty) -> None:
         self._source = records
@@ -91,7 +92,7 @@ class _SpilledPart(LocalAggregator):
 
 
 class TreeParts:
-    """The seam of the trees over an engine."""
+    """The aggregator of trees over an engine."""
 
     def __init__(self, sums: Sums, n_features: int) -> None:
         self._sums, self.n_features = sums, n_features
@@ -116,7 +117,7 @@ class TreeParts:
 
 
 class ReplayingAggregator:
-    """Answers zeros while ``replaying()``; wakes the inner aggregator for the first answer after it.
+    """Answers zeros while ``replaying()``; opens the inner aggregator for the first answer after it.
 
     Parameters
     ----------
@@ -124,8 +125,8 @@ class ReplayingAggregator:
         Makes the inner aggregator; called when it is needed.
     n_features
         How many features there are.
-    resting
-        Whether the door still answers from the store.
+    replaying
+        Whether the session still returns stored results.
     """
 
     def __init__(self, make: Callable[[], Aggregator], n_features: int, replaying: Callable[[], bool]) -> None:
@@ -135,7 +136,7 @@ class ReplayingAggregator:
 
     @property
     def threads(self) -> Any:
-        """The pool of the inner aggregator, once it is awake and if it has one."""
+        """The pool of the inner aggregator, once it is open and if it has one."""
         return getattr(self._inner, "threads", None)
 
     def start(self, task: Task) -> None:

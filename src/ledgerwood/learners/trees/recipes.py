@@ -1,7 +1,12 @@
-"""The methods of the papers, as data: each is a few components of one algorithm.
+"""The methods of the papers, as data: each is a few components of one algorithm; and the rule behind ``recipe="auto"``.
 
-P0 is DP-XGB (greedy boosting with adaptive Hessian candidates), P2 the federated framework of private boosted trees,
-P3 DP-XGBoost ("Sarus"). A recipe carries its paper's budget split and hyper-parameters; any of them can be overridden.
+The papers are "Revisiting Differentially Private XGBoost" (DP-XGB: greedy boosting with adaptive Hessian candidates),
+Maddock et al. 2022 (a federated framework of private boosted trees) and Grislain & Gonzalez 2021 (DP-XGBoost, by
+Sarus). A recipe carries its paper's budget split and hyper-parameters; any of them can be overridden.
+
+The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
+signal-to-noise ratio n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the
+whole budget would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
 """
 
 from __future__ import annotations
@@ -51,30 +56,32 @@ _CYCLIC = {"features": "cyclic", "features_per_tree": 1}
 
 _HISTOGRAM = {"n_trees": 25, "learning_rate": 0.3}
 
+_DP_XGB, _MADDOCK, _SARUS = "DP-XGB", "Maddock et al. 2022", "Grislain & Gonzalez 2021"
+
 _ALL = (
-    Recipe("xgb", "P0", "greedy trees by the exponential mechanism", {**_GREEDY}),
-    Recipe("xgb_cyc", "P0", "greedy, one feature per tree in turn", {**_GREEDY, **_CYCLIC}),
-    Recipe("xgb_ada", "P0", "greedy, candidates refined by curvature", {
+    Recipe("xgb", _DP_XGB, "greedy trees by the exponential mechanism", {**_GREEDY}),
+    Recipe("xgb_cyc", _DP_XGB, "greedy, one feature per tree, cyclically", {**_GREEDY, **_CYCLIC}),
+    Recipe("xgb_ada", _DP_XGB, "greedy, candidates refined by hessian sums", {
         **_GREEDY, **_ADAPTIVE, "shares": (0.1, 0.6, 0.3),
     }),
-    Recipe("tr", "P0, P2", "totally random trees, Newton leaves", {}),
-    Recipe("tr_cyc", "P0, P2", "totally random, one feature per tree in turn", {**_CYCLIC}),
-    Recipe("tr_ada", "P0, P2", "totally random, candidates refined by curvature", {**_ADAPTIVE}),
-    Recipe("tr_ada_cyc", "P0, P2", "both", {**_ADAPTIVE, **_CYCLIC}),
-    Recipe("dp_ebm", "P2", "additive model: random trees of one feature, gradient leaves, n_trees per feature", {
+    Recipe("tr", f"{_DP_XGB}, {_MADDOCK}", "totally random trees, Newton leaves", {}),
+    Recipe("tr_cyc", f"{_DP_XGB}, {_MADDOCK}", "totally random, one feature per tree, cyclically", {**_CYCLIC}),
+    Recipe("tr_ada", f"{_DP_XGB}, {_MADDOCK}", "totally random, candidates refined by hessian sums", {**_ADAPTIVE}),
+    Recipe("tr_ada_cyc", f"{_DP_XGB}, {_MADDOCK}", "both", {**_ADAPTIVE, **_CYCLIC}),
+    Recipe("dp_ebm", _MADDOCK, "additive model: random trees of one feature, gradient leaves, n_trees per feature", {
         **_CYCLIC, "leaf": "gradient", "n_trees": 10, "trees_per_feature": True,
     }),
-    Recipe("dp_ebm_newton", "P2", "additive model, Newton leaves, n_trees in all", {**_CYCLIC}),
-    Recipe("dp_rf", "P2", "random forest: random trees, averaged class shares", {"leaf": "average", "batch": 1.0}),
-    Recipe("feverless", "P2", "the best split of noisy histograms, leaves from them", {
+    Recipe("dp_ebm_newton", _MADDOCK, "additive model, Newton leaves, n_trees in all", {**_CYCLIC}),
+    Recipe("dp_rf", _MADDOCK, "random forest: random trees, averaged class shares", {"leaf": "average", "batch": 1.0}),
+    Recipe("feverless", _MADDOCK, "the best split of noisy histograms, leaves from them", {
         **_HISTOGRAM, "split": "histogram",
     }),
-    Recipe("pr", "P2", "the best of one random candidate per feature, by noisy sums", {
+    Recipe("pr", _MADDOCK, "the best of one random candidate per feature, by noisy sums", {
         **_HISTOGRAM, "split": "partial",
     }),
-    Recipe("tr_ih_ebm", "P2", "tr_cyc with iterative Hessian candidates", {**_ADAPTIVE, **_CYCLIC}),
-    Recipe("tr_ih_ebm_batched", "P2", "the same in four batches", {**_ADAPTIVE, **_CYCLIC, "batch": 0.25}),
-    Recipe("sarus", "P3", "greedy on Laplace sketches, squared loss, row samples; repaired", {
+    Recipe("tr_ih_ebm", _MADDOCK, "tr_cyc with iterative Hessian candidates", {**_ADAPTIVE, **_CYCLIC}),
+    Recipe("tr_ih_ebm_batched", _MADDOCK, "the same in four batches", {**_ADAPTIVE, **_CYCLIC, "batch": 0.25}),
+    Recipe("sarus", _SARUS, "greedy on Laplace sketches, squared loss, row samples; repaired", {
         "candidates": "laplace_sketch", "split": "exponential", "leaf": "noisy_average", "loss": "squared",
         "n_trees": 20, "max_depth": 6, "l2": 0.1, "rows": 0.1, "min_child_weight": 5.0, "n_bins": 50,
         "shares": (1.0, 1.0, 1.0), "paper_method": "pure",
@@ -116,8 +123,8 @@ def recipes() -> RecipeTable:
     """Return the table of recipes.
 
     >>> print(recipes())
-    recipe             paper   candidates      split        ...
-    xgb                P0      uniform         exponential  ...
+    recipe             paper ...  candidates ...  split        ...
+    xgb                DP-XGB ...  uniform ...  exponential  ...
     """
     rows = []
     for recipe in RECIPES.values():
@@ -133,7 +140,7 @@ def recipes() -> RecipeTable:
 
 
 FEW_FEATURES = 4
-"""Up to so many features every tree is a grid of several: it sees what no linear model can."""
+"""Up to this many features every tree is a grid of several: it sees what no linear model can."""
 
 
 @stored("Reason")
@@ -157,8 +164,8 @@ class AutoChoice:
         What is trained, in a few words.
     settings
         The settings of the trees; None if the model is linear.
-    facts
-        The public facts that the rule looked at.
+    metadata
+        The public metadata that the rule looked at.
     reasons
         One for each setting that the rule decides.
     linear
@@ -184,7 +191,7 @@ class AutoChoice:
         names = [f"{reason.name} = {_short(reason.value)}" for reason in self.reasons]
         width = max(map(len, names))
         lines = [f"  {name.ljust(width)}  {reason.why}" for name, reason in zip(names, self.reasons)]
-        return "\n".join([f"{self.model}, chosen from public facts: {known}", *lines])
+        return "\n".join([f"{self.model}, chosen from public metadata: {known}", *lines])
 
 
 def _short(value: Any) -> str:
@@ -210,7 +217,7 @@ def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: in
 
 
 def choice_for(metadata: PublicMetadata) -> AutoChoice:
-    """Return the choice of ``recipe="auto"`` for the public facts of a fit."""
+    """Return the choice of ``recipe="auto"`` for the public metadata of a fit."""
     return choose_trees(
         n_rows=metadata.rows,
         n_features=metadata.n_features,
@@ -245,7 +252,7 @@ def choose_trees(
     n_classes
         The number of classes, None for regression.
     neighbours, rows_per_unit
-        The relation, and how many rows a unit of privacy may have.
+        The relation, and how many rows a privacy unit may have.
 
     Examples
     --------
@@ -264,11 +271,13 @@ def choose_trees(
     )
     interactions = next((reason.value for reason in of_features if reason.name == "interactions"), 0.0)
     reasons = [
-        Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
+        Reason("candidates", "uniform", "even bin edges: what separates several classes is not crowded near zero")
         if several
-        else Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
-        Reason("n_bins", 160, "places where a number may be cut: none of them costs anything"),
-        Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
+        else Reason("candidates", "mixed", "even bin edges, and dense ones near zero where amounts and counts crowd"),
+        Reason("n_bins", 160, "places where a number may be split: none of them costs anything"),
+        Reason(
+            "structure", "grid", "each feature of a tree is split into intervals at random: structure costs nothing"
+        ),
         Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
         _trees_by_snr(snr, n_features, regression=regression)
@@ -310,9 +319,9 @@ def _loss_part(n_classes: int | None) -> list[Reason]:
 
 def _trees_by_snr(snr: float, n_features: int, *, regression: bool) -> Reason:
     if regression:
-        by_snr, why = min(max(0.4 * snr, 40), 300), "0.4 times the strength, between 40 and 300"
+        by_snr, why = min(max(0.4 * snr, 40), 300), "0.4 times the signal-to-noise ratio, between 40 and 300"
     else:
-        by_snr, why = min(max(snr / 8, 60), 300), "an eighth of the strength, between 60 and 300"
+        by_snr, why = min(max(snr / 8, 60), 300), "an eighth of the signal-to-noise ratio, between 60 and 300"
     turns = min(4 * n_features, 500)
     if turns > by_snr:
         return Reason("n_trees", turns, "four turns of each feature, at most 500 trees")
@@ -324,21 +333,23 @@ def _trees_by_turns(snr: float, n_features: int, interactions: float) -> Reason:
     turns = 3 * (snr / n_features) ** (1 / 3)
     times, more = (1, "") if interactions < 0.5 else (2, ", twice") if interactions < 1 else (3, ", three times")
     most = 1000 if times == 1 else 400  # grids of three features would fit the rows, whatever the noise
-    why = (
-        f"{turns:.1f} turns of each feature{more}, between 60 and {most}: three cube roots of the strength per feature"
-    )
+    why = f"{turns:.1f} turns of each feature{more}, between 60 and {most}: 3 cube roots of the ratio per feature"
     return Reason("n_trees", round(min(max(times * turns * n_features, 60), most)), why)
 
 
 def _several_classes(snr: float, n_features: int) -> list[Reason]:
-    """More than two classes are told apart by several features at once: no tree is of one feature."""
+    """More than two classes are separated by several features at once: no tree is of one feature."""
     order = 4 if snr < 50 * n_features else min(6, n_features)
     return [
         Reason("features", "shuffled", "several features per tree, drawn at random"),
         Reason("max_depth", 3, "of a tree of one feature; there are none"),
         Reason("interactions", 1.0, "more than two classes: every tree looks at several features"),
-        Reason("interaction_order", order, f"features of a tree; strength per feature is {snr / n_features:.0f}"),
-        Reason("interaction_depth", order, "one cut of each"),
+        Reason(
+            "interaction_order",
+            order,
+            f"features of a tree; signal-to-noise ratio per feature is {snr / n_features:.0f}",
+        ),
+        Reason("interaction_depth", order, "one split of each"),
     ]
 
 
@@ -354,12 +365,18 @@ def _features_part(snr: float, n_features: int, *, regression: bool) -> list[Rea
     if n_features <= FEW_FEATURES:
         share, order, why = 1.0, 3, "few features: every tree may cover their interactions"
     elif per_pair < 15:
-        share, why = 0.0, f"strength per pair of features is {per_pair:.1f}, below 15: interactions would be noise"
+        share, why = (
+            0.0,
+            f"the signal-to-noise ratio per pair of features is {per_pair:.1f}, below 15: interactions would be noise",
+        )
     elif regression or (n_features <= 8 and per_pair >= 50):
-        share, why = 0.5, f"strength per pair of features is {per_pair:.0f}: half of the trees look for interactions"
+        share, why = (
+            0.5,
+            f"the signal-to-noise ratio per pair of features is {per_pair:.0f}: half of the trees interact",
+        )
         order = 2 if regression else 3
     else:
-        share, why = 0.25, f"strength per pair of features is {per_pair:.0f}, at least 15"
+        share, why = 0.25, f"the signal-to-noise ratio per pair of features is {per_pair:.0f}, at least 15"
     return [
         *found,
         Reason("interactions", share, why),

@@ -47,7 +47,7 @@ def routes(trees: Sequence[Structure], n_codes: NDArray[np.int64]) -> Routes:
     """Return the trees as arrays, where feature f has the codes 0 .. ``n_codes[f] - 1``.
 
     >>> left = np.zeros((1, 256), dtype=np.uint8)
-    >>> left[0, [0, 1, 4]] = 1  # n_codes 0, 1 and the missing cells go left
+    >>> left[0, [0, 1, 4]] = 1  # codes 0, 1 and the missing values go left
     >>> routes([Structure(1, np.array([0], dtype=np.int32), left)], np.array([5])).split
     array([[[2, 4, 0]]], dtype=uint8)
     """
@@ -61,7 +61,8 @@ def routes(trees: Sequence[Structure], n_codes: NDArray[np.int64]) -> Routes:
         raise ParameterError("feature", f"lie in 0 .. {n_codes.size - 1}", [int(feature.min()), int(feature.max())])
     width = int(n_codes.max(initial=0)) + 1  # at most 256: no code is 255, so the last column always goes right
     goes_left = (left[..., :width] != 0) & (np.arange(width) < n_codes[feature][..., None])
-    # The codes on the left are 0 .. cut - 1 and perhaps one more. No code is 255, so skip = 255 means no exception.
+    # The codes on the left are 0 .. threshold - 1 and perhaps one more. No code is 255, so skip = 255 means no
+    # exception.
     threshold = np.argmin(goes_left, axis=-1)
     more = goes_left.sum(axis=-1) - threshold
     last = width - 1 - np.argmax(goes_left[..., ::-1], axis=-1)

@@ -5,8 +5,6 @@ The score of a split into children with gradient sums :math:`S` and counts :math
 record with :math:`\|g\| \le g^*` moves it by a value in :math:`[-3 g^{*2}, g^{*2}]`, and because :math:`g^{*2}` is a
 whole number of units the floors add nothing: the range sensitivity is :math:`4 g^{*2}`
 (``docs/theory/tree-sensitivities.md``).
-
-Scores of all candidates of a level, in exact integers.
 """
 
 from __future__ import annotations
@@ -56,9 +54,9 @@ class Candidates:
     single
         ``bool[c]``: whether ``code`` is a single category.
     missing_left
-        ``bool[c]``: whether missing cells go left.
+        ``bool[c]``: whether missing values go left.
     last
-        ``int64[c]``: the code of missing cells.
+        ``int64[c]``: the code of missing values.
     """
 
     place: NDArray[np.int64]
@@ -96,10 +94,10 @@ class Candidates:
 def candidates_of(
     bin_edges: BinEdges, features: NDArray[np.int32], missing: str, rng: np.random.Generator
 ) -> Candidates:
-    """Return all candidates of some features: every threshold, every single category; missing cells on both or a side.
+    """Return all candidates of some features: every threshold, every single category, both sides of missing or one.
 
-    The list depends on public facts and ``rng`` alone. A feature that offers nothing (constant) offers the split
-    that sends missing cells to the left, so that the list is never empty.
+    The list depends on public metadata and ``rng`` alone. A feature that offers nothing (constant) offers the split
+    that sends missing values to the left, so that the list is never empty.
     """
     place, code, single, last = _thresholds(bin_edges, np.asarray(features, dtype=np.int32).tobytes())
     if missing == "private":
@@ -112,7 +110,7 @@ def candidates_of(
 
 @lru_cache(maxsize=64)
 def _thresholds(bin_edges: BinEdges, features: bytes) -> tuple[_I64, _I64, _Bool, _I64]:
-    """Return place, code, single and last of all candidates: the same at every level, for edges that never change."""
+    """Return place, code, single and last of all candidates: the same at every level of a tree."""
     asked = np.frombuffer(features, dtype=np.int32)
     last_of = bin_edges.counts[asked] - 1
     is_set = bin_edges.is_set[asked]
@@ -221,8 +219,8 @@ def level_scores(
     histogram
         ``int64[outputs, nodes, features, width, 2]``: gradient sums in steps of 2**-12, and counts.
     place, code, single, missing_left, last
-        For each candidate: which of the features; the code below which cells go left, or which goes left alone if
-        ``single``; whether missing cells go left; the code of missing cells.
+        For each candidate: which of the features; the bin code below which values go left, or which goes left alone if
+        ``single``; whether missing values go left; the code of missing values.
     l2
         Penalty, rounded to sixteenths. A side without records and penalty scores 0.
     threads

@@ -1,7 +1,7 @@
 """Models of trees as XGBoost's JSON, for serving and explaining elsewhere. (Our own files: :mod:`.storage`.)
 
-They hold released numbers and public facts only. XGBoost keeps for every node a *cover*, how much data passed it. An
-exact one would be a leak, so it is the released noisy curvature of the leaf, floored at a public positive value (a zero
+They hold released numbers and public metadata only. XGBoost keeps for every node a *cover*, how much data passed it. An
+exact one would be a leak, so it is the released noisy hessian of the leaf, floored at a public positive value (a zero
 cover makes SHAP divide by it), or that value where a recipe releases none; summed upwards. Gains are zero.
 
 Thresholds are float32 in the files, in XGBoost and in our own predict, and a number goes left if it is less, so no row
@@ -187,7 +187,7 @@ def _tree(
 
 
 def _covers(tree: Tree, output: int) -> list[float]:
-    """The released mass of the leaves, floored at a public value."""
+    """The released cover of the leaves, floored at a public value."""
     if tree.cover is None:
         return [LEAST_COVER] * (1 << tree.structure.depth)
     found: list[float] = np.maximum(tree.cover[output].astype(np.float64), LEAST_COVER).tolist()
@@ -195,7 +195,7 @@ def _covers(tree: Tree, output: int) -> list[float]:
 
 
 def _threshold(goes_left: NDArray[np.uint8], thresholds: NDArray[np.float32]) -> float:
-    """The edge below which numbers go left; beyond all numbers if all do, below all if none does."""
+    """The threshold below which numbers go left; beyond all numbers if all do, below all if none does."""
     count = int(goes_left.sum())
     if not bool(goes_left[:count].all()):
         raise ParameterError("model", "split numbers by thresholds to be exported", "a set of bins")

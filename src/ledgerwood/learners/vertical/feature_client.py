@@ -105,7 +105,7 @@ class FeatureClient:
         raise AssertionError("unreachable")  # pragma: no cover
 
     def values(self, splits: Sequence[tuple[int, int]]) -> list[float]:
-        """The desensitised value of each (column, ordinal)."""
+        """The randomized value of each (column, ordinal)."""
         values: list[float] = []
         most = MOST_SPLITS // 2
         for attempt in range(self.attempts + 1):

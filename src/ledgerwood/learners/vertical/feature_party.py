@@ -93,7 +93,7 @@ class FeatureParty:
         if not re.fullmatch(r"[\w.][\w .-]{0,63}", name):
             raise ParameterError("name", "be of letters, digits, spaces and . _ - only, at most 64", name)
         columns = transformer.release_.columns
-        if max(column.outputs for column in columns) > MOST_ORDINALS:  # told before anything is charged
+        if max(column.outputs for column in columns) > MOST_ORDINALS:  # before anything is charged
             rule = f"be so few that no column can show more than {MOST_ORDINALS} values"
             raise ParameterError("levels", rule, transformer.levels)
         if transformer.random_state is not None:
@@ -166,7 +166,7 @@ class FeatureParty:
         return self._stored
 
     def values(self, splits: Sequence[tuple[int, int]]) -> list[float]:
-        """The desensitised value of each (column, ordinal), all of which must exist."""
+        """The randomized value of each (column, ordinal), all of which must exist."""
         stored = self.stored
         for column, ordinal in splits:
             if column >= len(stored.values) or ordinal >= len(stored.values[column]):
@@ -174,11 +174,11 @@ class FeatureParty:
         return [stored.values[column][ordinal] for column, ordinal in splits]
 
     def statement(self) -> ReleaseStatement:
-        """What was promised for the release."""
+        """What the release guarantees."""
         return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, refusals=self.refusals)
 
     def close(self) -> None:
-        """Give the folder free."""
+        """Release the folder."""
         self._stack.close()
 
     def __enter__(self) -> FeatureParty:
@@ -193,7 +193,7 @@ class FeatureParty:
         return 0 if kept is None else int(kept["refused"])
 
     def _refuse(self, reason: str) -> NoReturn:
-        """Count a refusal, on disk before it is told, so that no restart or crash makes it free."""
+        """Count a refusal, on disk before it is answered, so that no restart or crash makes it free."""
         refused = self._refused() + 1
         write_json(self.state / _REFUSED, {"refused": refused}, mode=0o600)
         log.warning("refused %d of at most %d offers with other ids", refused, self.refusals)

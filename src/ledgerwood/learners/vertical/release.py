@@ -1,13 +1,12 @@
 r"""The release of a whole table, as one mechanism that a ledger can charge.
 
-Every cell is randomised on its own, so one record's release is the composition of its columns' mechanisms, and
+Every cell is randomized on its own, so one record's release is the composition of its columns' mechanisms, and
 replacing the record moves nothing else: the cost is the sum of the columns' costs, under ``replace_one``.
 
 With ``columns_per_record = k`` each record first draws k of its d columns, uniformly and without looking at it;
-the other cells come out as missing (P1 §7.1). Which columns were drawn is visible and independent of the data,
-so the loss is that of the columns drawn: at most the k dearest.
-
-What a desensitised table promises: a full sentence, and every number behind it.
+the other cells come out as missing (Li et al. 2022, §7.1). Which columns were drawn is visible and independent of the
+data, so the loss is that of the columns drawn: at most the k dearest. :class:`ReleaseStatement` says what a released
+table guarantees: a full sentence, and every number behind it.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class ReleaseStatement:
     """The exact distance-based guarantee of every column, and how often it was given; ``mixed`` if not always the same.
 
     ``refusals`` is how many wrong lists of ids a party compares with its own; None where there are no partners.
-    ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
+    ``str()`` is for people, `to_dict` for machines. Both hold public metadata only.
 
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
     >>> transformer = OrderPreservingTransformer(epsilon=1.0, domain={0: (0, 100)})
@@ -166,7 +165,7 @@ class ReleaseStatement:
             lines.append("Not all of them were made with these parameters: each has the losses of its own.")
         if self.refusals is not None:
             lines.append(
-                "The ids are not randomised: a partner with the token and the key of the ids is told whether its whole "
+                "The ids are not randomized: a partner with the token and the key of the ids learns whether its whole "
                 f"list is this party's, and {self.refusals} lists that are not it are refused, over all partners, "
                 "before none is compared."
             )
@@ -183,13 +182,13 @@ class ReleaseStatement:
         whole = f"one release is epsilon={size} locally differentially private (delta=0) for any two records"
         drawn = "" if per_record is None else f", {per_record} of them drawn at random for each record,"
         bound = (
-            "values of different parts are told apart with certainty, so no finite epsilon holds for whole records"
+            "values of different parts are separated with certainty, so no finite epsilon holds for whole records"
             if total == math.inf
             else whole
             + (" that agree on the public parts" if self.release.parts_public and self.method == "local_map" else "")
         )
         return (
-            f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomised on its own by "
+            f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomized on its own by "
             f"{self.method} before it leaves: replacing one record changes that record's cells only, and {bound}. "
             f"The number of records is public. Assumed of the caller: {ROWS_ASSUMED}. Exact by enumeration, for values "
             "at most t levels apart:"
@@ -197,7 +196,7 @@ class ReleaseStatement:
 
 
 def column_summary(column: Column) -> dict[str, Any]:
-    """The public facts and exact guarantees of one column; what is infinite is None."""
+    """The public metadata and exact guarantees of one column; what is infinite is None."""
     if isinstance(column, NominalColumn):
         return {
             "name": column.name,

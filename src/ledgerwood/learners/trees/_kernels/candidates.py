@@ -1,10 +1,8 @@
-r"""Codes of cells: numbers and categories into bytes, and columns into rows.
-
-Exact integer scores of all candidates of a level.
+r"""Compiled loops over candidates: numbers into bin codes, columns into rows, and exact integer scores of a level.
 
 The score of a side with sums :math:`s_k` and denominator :math:`d > 0` is :math:`\lfloor \sum_k s_k^2 / d \rfloor`.
 A quotient in floating point is near it; the remainder that it leaves, computed modulo :math:`2^{64}`, is small and
-therefore exact, and puts the quotient right. So the answer is the floor itself on any machine, without numbers of more
+therefore exact, and corrects the quotient. So the answer is the floor itself on any machine, without numbers of more
 than 64 bits: for up to :math:`2^{38}` records the quotient is below :math:`2^{62}`, its error below :math:`2^{13}`, and
 the remainder below :math:`2^{13} d < 2^{63}`.
 """
@@ -22,7 +20,7 @@ BLOCK = 1024
 def bin_numbers(
     numbers: NDArray[np.float32], bin_edges: NDArray[np.float32], missing: int, codes: NDArray[np.uint8]
 ) -> None:
-    """Write how many edges are at most each number; nan is ``missing``.
+    """Write how many bin edges are at most each number; nan is ``missing``.
 
     ``bin_edges`` is filled up with nan, which is never at most a number, to one less than a power of two: every number
     takes the same steps of a binary search, and a block of numbers takes each step together.
@@ -46,7 +44,7 @@ def bin_numbers(
 
 @njit(cache=True, nogil=True)
 def columns_to_rows(bin_codes: NDArray[np.uint8], lo: int, hi: int, rows: NDArray[np.uint8]) -> None:
-    """Copy columns lo .. hi of cells into rows, in blocks that stay in cache."""
+    """Copy columns lo .. hi of bin codes into rows, in blocks that stay in cache."""
     for start in range(lo, hi, 256):
         end = min(start + 256, hi)
         for q in range(bin_codes.shape[0]):

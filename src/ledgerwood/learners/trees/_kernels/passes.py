@@ -1,13 +1,13 @@
 r"""Passes over the rows of a training: scores, gradients, routes and sums, fused block by block.
 
-**A record's pair** (gradient, curvature) is one int32: ``g << 16 | in << 15 | h``, where ``in`` says that the record is
+**A record's pair** (gradient, hessian) is one int32: ``g << 16 | in << 15 | h``, where ``in`` says that the record is
 in the sample. A record outside the sample is 0. A sum packs two of them in one int64, ``g << 32 | second``, so that a
-cell costs one addition; ``2**19`` rows fit because ``|g|, h <= 2**12``, and callers unpack before that.
+bin costs one addition; ``2**19`` rows fit because ``|g|, h <= 2**12``, and callers unpack before that.
 
 **Routes** are computed for a whole block of rows at a time, node by node, from the bottom of the tree to its root: the
-leaf number below a node is the one below its right child plus a step where the cell goes right, else the one below its
-left child. That is two or three vector instructions for each node and 32 rows, where a walk down the tree takes some
-twenty instructions for each row and waits for memory at every level. A node of a symmetric level is one bit.
+leaf number below a node is the one below its right child plus a step where the bin code goes right, else the one below
+its left child. That is two or three vector instructions for each node and 32 rows, where a walk down the tree takes
+some twenty instructions for each row and waits for memory at every level. A node of a symmetric level is one bit.
 
 All helpers live in this file because numba's cache of a kernel is renewed when the kernel's own file changes.
 """
@@ -141,7 +141,7 @@ def _gradients(
     key: _U64,
     pairs: _I32,
 ) -> None:
-    """Write the pairs of rows lo .. lo + size; rule is (kind, clip, unit, numerator of the sample, first record)."""
+    """Write the pairs of rows lo .. lo + size; rule: kind, clip, constant hessian, sample numerator, first record."""
     if rule[0] == TABLE:
         f = scores[0, lo : lo + size]
         y = labels[lo : lo + size]
@@ -206,8 +206,8 @@ def _route(
 ) -> None:
     """Write the leaf numbers of rows lo .. lo + size in stack[0].
 
-    Node ``v`` sends a cell right if it is at least ``rule[v, 0]`` and not ``rule[v, 1]``; where ``rule[v, 2]`` is set,
-    if ``left[v, cell]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
+    Node ``v`` sends a bin code right if it is at least ``rule[v, 0]`` and not ``rule[v, 1]``; where ``rule[v, 2]`` is
+    set, if ``left[v, cell]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
     """
     bits = stack[depth + 1, :size]
     if depth == 0:
@@ -278,12 +278,12 @@ def leaf_pass(
     keep: int,
     kept: _I32,
 ) -> None:
-    """Settle the scores, then add the packed sums of rows lo .. hi in the leaves of a batch of trees.
+    """Flush what is due to the scores, then add the packed sums of rows lo .. hi in the leaves of a batch of trees.
 
-    ``weights[t]`` are added to the scores by the numbers ``due[which[t]]``: leaves kept before, or a column of cells.
-    Then ``ids[t]`` becomes the leaf of tree t, for the first ``keep`` trees. ``sums`` is int64[4, trees, outputs,
-    leaves]: neighbouring rows go to four different tables, so that an addition does not wait for the one before it.
-    ``kept``, if it has room, receives the pairs.
+    ``weights[t]`` are added to the scores by the numbers ``due[which[t]]``: leaves kept before, or a column of bin
+    codes. Then ``ids[t]`` becomes the leaf of tree t, for the first ``keep`` trees. ``sums`` is int64[4, trees,
+    outputs, leaves]: neighbouring rows go to four different tables, so that an addition does not wait for the one
+    before it. ``kept``, if it has room, receives the pairs.
     """
     outputs = scores.shape[0]
     stack = np.empty((depth + 2, BLOCK), dtype=np.uint8)
@@ -329,7 +329,7 @@ def column_pass(
     mask: int,
     sums: _I64,
 ) -> None:
-    """Settle the scores as :func:`leaf_pass` does, then add the packed sums of rows lo .. hi by the codes of columns.
+    """Flush as :func:`leaf_pass` does, then add the packed sums of rows lo .. hi by the bin codes of columns.
 
     A tree of one feature needs no route: its leaves are sets of codes. ``sums`` is int64[4, columns, outputs, codes].
     """
@@ -423,7 +423,7 @@ def level_pass(
 ) -> None:
     """Add the packed histograms of rows lo .. hi at the open nodes that have a slot.
 
-    ``sums`` is flat, int64[outputs * slots * features * width]. ``rows`` holds the cells row by row, the layout in
+    ``sums`` is flat, int64[outputs * slots * features * width]. ``rows`` holds the bin codes row by row, the layout in
     which a row's additions are independent of each other; without it (no rows) the chosen columns are read instead.
     """
     stack = np.empty((depth + 2, BLOCK), dtype=np.uint8)
