@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.tree_definitions import leaf_numbers
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.aggregator import BinEdges
 from ledgerwood.learners.trees.binning import FeatureDomain, mixed_bin_edges
 from ledgerwood.learners.trees.boosting import boost
-from ledgerwood.learners.trees.forest import leaf_numbers
 from ledgerwood.learners.trees.grower import grid_tree
 from ledgerwood.learners.trees.leaves import weights_of
 from ledgerwood.learners.trees.plan import outline, plan_boosting

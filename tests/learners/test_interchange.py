@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import encode, leaf_numbers
 from toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
@@ -246,7 +247,6 @@ def selected(test: str, table: Any) -> NDArray[np.bool_]:
 def test_the_rules_of_a_tree_are_the_way_its_rows_go(recipe: str) -> None:
     """Each line, read as a test, selects the rows of its leaf; a leaf without a line has none."""
     from ledgerwood.learners.trees.explain import leaf_tests
-    from ledgerwood.learners.trees.forest import encode, leaf_numbers
 
     model = PrivateBoostingClassifier(recipe=recipe, n_trees=6, max_depth=3, schema=TWO, delta=1e-5).fit(FRAME, Y)
     forest, table = model.forest_, model._table(FRAME)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.kit.parts import LazyPart
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
@@ -20,7 +21,6 @@ from ledgerwood.learners import (
     Schema,
     plan_training,
 )
-from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.federated import FederatedTask, Party
 from ledgerwood.learners.linear.boosting import boost

@@ -176,7 +176,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rng = source_for(self.random_state)
 
         def run(data: tuple[Any, Any], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
-            return self._runs(settings, each, delta, data[0], data[1], source)
+            with sklearn_guard.private_search():
+                return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
         plan = search_plan(cost, epsilon, delta)

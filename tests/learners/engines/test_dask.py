@@ -22,11 +22,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from test_engines import BOUNDS, CATEGORIES, FEATURES, RECIPES, frame, model, pieces, same
+from tests.kit.parts import LazyPart
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
-from ledgerwood.learners.data.partitions import DelayedPart, FramePart, LazyPart
+from ledgerwood.learners.data.partitions import DelayedPart, FramePart
 from ledgerwood.learners.engines import DaskEngine, Partitions
 from ledgerwood.learners.engines.interface import GroupedRows
 from ledgerwood.learners.trees.aggregator import Sample

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engines import BOUNDS, CATEGORIES, FEATURES, frame, model, pieces, same
+from tests.kit.tree_definitions import siphash
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.data.privacy_unit import identities, keep_rows, kept, record_numbers
 from ledgerwood.learners.engines import Partitions, out_of_core
-from ledgerwood.learners.trees.aggregator import BinEdges, Sample, Structure, Task, siphash
+from ledgerwood.learners.trees.aggregator import BinEdges, Sample, Structure, Task
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from linear_designs import ExactDoor, rows_of
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.kit.linear_parts import SumOfParts
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
@@ -22,7 +23,7 @@ from ledgerwood.learners.data.labels import read_labels
 from ledgerwood.learners.data.partitions import FramePart
 from ledgerwood.learners.data.table import read_table
 from ledgerwood.learners.linear import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor, to_sklearn
-from ledgerwood.learners.linear.aggregator import LinearRecords, SumOfParts, encoded_rows
+from ledgerwood.learners.linear.aggregator import LinearRecords, encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder, bin_edges
 from ledgerwood.learners.linear.loss import CELL_ONE, loss_named

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
+from tests.kit.linear_parts import SumOfParts
 
-from ledgerwood.learners.linear.aggregator import SumOfParts
 from ledgerwood.learners.linear.integer_rows import IntegerRows
 from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, Ints, loss_named
 from ledgerwood.learners.linear.ridge import unclipped_gradient_sum

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
+from tests.kit.linear_parts import SumOfParts
 
 from ledgerwood.learners.linear import integer_rows
 from ledgerwood.learners.linear import integer_rows as rows_module
-from ledgerwood.learners.linear.aggregator import SumOfParts
 from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, fixed_point, loss_named
 
 cells = st.integers(-CELL_ONE, CELL_ONE)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import siphash
 
-from ledgerwood.learners.trees.aggregator import BinEdges, Channel, Sample, Structure, Task, Tree, exp_table, siphash
+from ledgerwood.learners.trees.aggregator import BinEdges, Channel, Sample, Structure, Task, Tree, exp_table
 
 
 def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import siphash
 
 from ledgerwood.learners.trees.aggregator import (
     ONE,
@@ -19,7 +20,6 @@ from ledgerwood.learners.trees.aggregator import (
     Task,
     Tree,
     exp_table,
-    siphash,
 )
 
 

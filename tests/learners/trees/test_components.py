@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from reference import LedgerDoor, OpenDoor, ReferenceAggregator
 from test_recipes import DOMAIN, labels_for, problem, small
+from tests.kit.tree_definitions import encode, exact_scores, leaf_numbers, left_sums, plain_scores
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.learners.trees.aggregator import BinEdges
@@ -21,11 +22,10 @@ from ledgerwood.learners.trees.binning import (
     quantile_bin_edges,
 )
 from ledgerwood.learners.trees.boosting import boost
-from ledgerwood.learners.trees.forest import plain_scores
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
-from ledgerwood.learners.trees.splitting import candidates_of, exact_scores, level_scores, random_sides
+from ledgerwood.learners.trees.splitting import candidates_of, level_scores, random_sides
 
 # ---- candidates
 
@@ -85,7 +85,7 @@ def test_candidate_sums_are_the_sums_of_their_tables(missing: str) -> None:
         node, g = rng.integers(3), rng.integers(-4096, 4097, size=2)
         for feature in range(3):
             sums[:, node, feature, rng.integers(bin_edges.n_codes(feature))] += np.stack([g, [1, 1]], axis=1)
-    left = options.left_sums(sums)
+    left = left_sums(options, sums)
     for c in range(len(options)):
         table = options.left_tables(np.array([c]))[0, : bin_edges.width].astype(np.int64)
         wanted = np.einsum("onbc,b->onc", sums[:, :, options.place[c]], table)
@@ -112,7 +112,7 @@ def test_scores_of_the_kernel_are_the_plain_ones() -> None:
     one[..., 0] = 4096 * one[..., 1] - 3
     whole = one[:, :, 0].sum(axis=2)
     one[:, :, 1, 0, 0] += whole[:, :, 0] - one[:, :, 1, :, 0].sum(axis=2)
-    wanted = exact_scores(options.left_sums(one), whole, 1.0)
+    wanted = exact_scores(left_sums(options, one), whole, 1.0)
     assert np.array_equal(level_scores(one, *options.arrays(), 1.0), wanted)
 
 
@@ -204,8 +204,6 @@ def test_a_forest_without_noise_is_the_mean_of_class_shares() -> None:
     settings = recipe_settings("dp_rf", n_trees=7, max_depth=2, ridge=0.0, l2=0.0)
     plan = plan_boosting(settings, n_features=3, epsilon=1.0, delta=1e-5)
     forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
-    from ledgerwood.learners.trees.forest import encode, leaf_numbers
-
     total = np.zeros(300)
     for tree in forest.trees:
         leaf = leaf_numbers(encode(columns, forest.bin_edges[0]), tree.structure)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 from reference import pair
+from tests.kit.tree_definitions import exact_scores
 
 from ledgerwood.learners.trees.aggregator import ONE, TABLE_HALF, TABLE_SIZE
 from ledgerwood.learners.trees.binning import FeatureDomain
@@ -22,7 +23,6 @@ from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.planned_noise import Selections
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
-from ledgerwood.learners.trees.splitting import exact_scores
 
 FAR = 64 << 16
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
@@ -20,11 +19,12 @@ from ledgerwood.learners.data.series import Exact, arrow_text, exact_values
 
 __all__ = [
     "RawColumn",
+    "column_names",
+    "columns_of",
     "is_frame",
     "raw_columns",
     "raw_vector",
     "refuse_empty",
-    "take_rows",
     "unit_column",
     "without_unit",
 ]
@@ -111,6 +111,28 @@ def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
         raise ParameterError("X", "have distinct column names", "repeated names", "Rename them") from None
 
 
+def column_names(X: Any) -> list[Hashable]:
+    """Return the names of the columns; numbers for an array.
+
+    >>> column_names([[0.5, 1], [2, "x"]])
+    [0, 1]
+    """
+    return [column.name for column in raw_columns(X)]
+
+
+def columns_of(X: Any, names: Sequence[Hashable]) -> list[RawColumn]:
+    """Return the columns of these names; those of a data frame may be in any order."""
+    columns = raw_columns(X)
+    if not is_frame(X):
+        if len(columns) != len(names):
+            raise ParameterError("X", f"have the {len(names)} columns that were declared", len(columns))
+        return columns
+    found: dict[Hashable, RawColumn] = {column.name: column for column in columns}
+    if set(found) != set(names):
+        raise ParameterError("X", "have the columns that were declared", sorted(map(str, set(found) ^ set(names))))
+    return [found[name] for name in names]
+
+
 def raw_vector(y: Any) -> RawColumn:
     """Return labels, in an array, a list, a series or a frame of one column, as a column; of a type that can hold none
     (dates, lists) all cells are missing.
@@ -176,18 +198,6 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
 
 def _without(row: Sequence[Any], place: int) -> list[Any]:
     return [*row[:place], *row[place + 1 :]]
-
-
-def take_rows(X: Any, rows: NDArray[Any]) -> Any:
-    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
-    places = np.flatnonzero(rows) if rows.dtype == bool else rows
-    if isinstance(X, list | tuple):
-        return [X[i] for i in places.tolist()]
-    if not is_frame(X):
-        return (X if isinstance(X, np.ndarray) else np.asarray(X))[places]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
 
 
 # ---- what is not a table
@@ -326,30 +336,3 @@ def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
     types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number"}
     own = types.get(kind, "text" if kind in "UST" else "mixed")
     return [RawColumn(j, own, array[:, j]) for j in range(array.shape[1])]
-
-
-def column_names(X: Any) -> list[Hashable]:
-    """The names of the columns; numbers for an array.
-
-    >>> column_names([[0.5, 1], [2, "x"]])
-    [0, 1]
-    """
-    return [column.name for column in raw_columns(X)]
-
-
-def columns_of(X: Any, names: Sequence[Hashable]) -> list[RawColumn]:
-    """The columns of a table; a frame's are found by name, in whatever order it has them."""
-    columns = raw_columns(X)
-    if not is_frame(X):
-        if len(columns) != len(names):
-            raise ParameterError("X", f"have the {len(names)} columns that were declared", len(columns))
-        return columns
-    found: dict[Hashable, RawColumn] = {column.name: column for column in columns}
-    if set(found) != set(names):
-        raise ParameterError("X", "have the columns that were declared", sorted(map(str, set(found) ^ set(names))))
-    return [found[name] for name in names]
-
-
-def rows_of(X: Any) -> int:
-    """How many records there are."""
-    return len(raw_columns(X)[0])

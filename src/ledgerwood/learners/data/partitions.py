@@ -24,7 +24,6 @@ __all__ = [
     "CsvPart",
     "DelayedPart",
     "FramePart",
-    "LazyPart",
     "ParquetPart",
     "Partitions",
     "TablePart",
@@ -60,18 +59,6 @@ class FramePart:
     def load(self) -> Any:
         """Return the frame."""
         return self.frame
-
-
-@dataclass(frozen=True)
-class LazyPart:
-    """Rows that a function makes, the same ones every time: generated data."""
-
-    make: Callable[[], Any] = field(repr=False)
-    rows: int
-
-    def load(self) -> Any:
-        """Make the rows."""
-        return self.make()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ledgerwood.learners.data.partitions import Partitions, as_partitions
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Columns, Table, read_columns
 from ledgerwood.learners.engines.interface import GroupedRows
-from ledgerwood.learners.engines.out_of_core import grouped
+from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine, grouped
 from ledgerwood.learners.training.estimator import PrivateEstimator
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.training.session import ReleaseSession
@@ -76,8 +76,6 @@ class PartitionedColumns(Columns):
 def engine_of(engine: Any, n_threads: int | None = None) -> Any:
     """Return the engine that a parameter names."""
     if engine is None or (isinstance(engine, str) and engine == "out_of_core"):
-        from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
-
         return OutOfCoreEngine(n_threads)
     if not hasattr(engine, "sums"):
         raise ParameterError("engine", 'be "out_of_core" or DaskEngine(client)', engine)

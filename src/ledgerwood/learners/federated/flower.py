@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -34,11 +34,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, LedgerwoodError, ParameterError
-from ledgerwood.learners.federated.party import KINDS, REFUSED, Node, Once, Payload
+from ledgerwood.learners.data.files import open_files, read_training
+from ledgerwood.learners.federated.coordinator import Coordinator
+from ledgerwood.learners.federated.party import KINDS, REFUSED, Node, Once, Party, Payload
 from ledgerwood.learners.federated.task import FederatedTask
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.federated.party import Party
 
 __all__ = ["Loopback", "client_app", "identities", "server_app", "write_app", "write_parties"]
 
@@ -61,9 +60,6 @@ def node_from(path: str | Path) -> Node:
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / config["identity"]).read_text().strip()))
 
     def party() -> Party:
-        from ledgerwood.learners.data.files import open_files, read_training
-        from ledgerwood.learners.federated.party import Party
-
         files = open_files(here / config["data"])
         X, y = read_training(files, config["target"], task.schema, columns=[str(name) for name in task.columns])
         ledger = here / config["ledger"]
@@ -149,8 +145,6 @@ def server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        from ledgerwood.learners.federated.coordinator import Coordinator
-
         config = context.run_config
         task = FederatedTask.from_json(Path(str(config["task"])).read_text(encoding="utf-8"))
         exchange = FlowerExchange(grid, float(config.get("timeout", 300.0)))

@@ -30,7 +30,7 @@ from ledgerwood.learners.trees.aggregator import (
     Task,
     Tree,
 )
-from ledgerwood.learners.trees.binning import FeatureDomain
+from ledgerwood.learners.trees.binning import FeatureDomain, integer_labels
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import layout_of
@@ -193,8 +193,6 @@ class TreeJob:
 
     def rows(self, table: Table, labels: Labels) -> LocalAggregator:
         """Return a party's rows."""
-        from ledgerwood.learners.trees.binning import integer_labels  # brings scikit-learn: only where rows are read
-
         return LocalAggregator(table.values, integer_labels(labels, self.settings))
 
     def nobody(self) -> LocalAggregator:

@@ -18,7 +18,7 @@ from numba import njit
 
 Array = np.ndarray[Any, Any]
 
-SQUARED, LOGISTIC, HINGE = 0, 1, 2
+SQUARED, LOGISTIC = 0, 1  # any other loss is the hinge
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -7,26 +7,22 @@ federation. Answers are exact integers, so those of several parts are simply add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ledgerwood.learners.data.columns import Scalar
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.table import Table
+from ledgerwood.learners.engines.interface import Empty, Sums, read_part
 from ledgerwood.learners.engines.interface import GroupedRows as PartRows
-from ledgerwood.learners.engines.interface import Sums, read_part
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import GRADIENT_ONE, Ints
+from ledgerwood.learners.linear.loss import GRADIENT_ONE, Ints, LinearLoss
 
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Scalar
-    from ledgerwood.learners.engines.interface import Empty
-    from ledgerwood.learners.linear.loss import LinearLoss
-
-__all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "SumOfParts", "encoded_rows"]
+__all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "encoded_rows"]
 
 
 class LinearSums(Protocol):
@@ -44,30 +40,6 @@ class LinearSums(Protocol):
 
         ``weights`` are those released so far, in steps of ``2**-WEIGHT_BITS``; no state is kept between two calls.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class SumOfParts:
-    """The same questions to several parts of the data: integer sums are added, so the answer has the same bits."""
-
-    parts: Sequence[LinearSums]
-
-    @property
-    def columns(self) -> int:
-        """Number of columns, the intercept included."""
-        return self.parts[0].columns
-
-    def gram(self) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.gram() for part in self.parts])
-
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.pull(loss, weights, clip) for part in self.parts])
-
-
-def _added(answers: Sequence[Ints]) -> Ints:
-    return np.asarray(sum(answers[1:], start=answers[0]))
 
 
 def encoded_rows(encoder: RowEncoder, table: Table, labels: Labels) -> IntegerRows:

@@ -19,19 +19,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Column
+from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
 from ledgerwood.learners.linear.loss import CELL_ONE, Ints
 from ledgerwood.learners.training.codec import require, stored
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Column
-    from ledgerwood.learners.data.table import Table
 
 __all__ = ["MAX_BINS", "RowEncoder", "bin_edges"]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.data.partitions import by_parts
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.model import LinearModel, Shares
 from ledgerwood.learners.training.codec import learner
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.schema import Schema
-    from ledgerwood.learners.data.table import Table
 
 __all__ = ["AdaSSPRegressor", "BoostedAdaSSPClassifier", "BoostedAdaSSPRegressor"]
 

@@ -38,16 +38,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, Ints
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.linear.loss import LinearLoss
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, Ints, LinearLoss
 
 __all__ = ["MAX_CLIP", "MAX_COLUMNS", "MAX_ROWS", "IntegerRows", "Patterns", "grouped", "grown", "ungrouped"]
 

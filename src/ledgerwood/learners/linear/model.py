@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood import _files
+from ledgerwood.accounting import Plan
 from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners.data.labels import Labels
+from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.partitioned import PartitionedEstimator, PartitionedTable
 from ledgerwood.learners.linear.aggregator import (
     LinearParts,
@@ -36,13 +39,8 @@ from ledgerwood.learners.linear.plan import (
 )
 from ledgerwood.learners.linear.sensitivity import RowBound
 from ledgerwood.learners.training.codec import require
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan
-    from ledgerwood.learners.data.labels import Labels
-    from ledgerwood.learners.data.table import Table
-    from ledgerwood.learners.training.public_metadata import PublicMetadata
-    from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.training.session import ReleaseSession
 
 __all__ = ["LinearModel", "Shares", "coefficients", "to_json", "to_sklearn"]
 

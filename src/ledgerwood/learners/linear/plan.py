@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ledgerwood.accounting import Gaussian, Plan, Release
+from ledgerwood.learners.data.columns import Task
 from ledgerwood.learners.linear.loss import LinearLoss
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Task
-    from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.training.public_metadata import PublicMetadata
 
 __all__ = [
     "CROSS_PRODUCTS",

@@ -24,7 +24,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,11 @@ from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import scalars
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column, Scalar
+from ledgerwood.learners.data.table import Columns
 from ledgerwood.learners.training.public_metadata import PublicMetadata, UnitCost, complete_plan, total_share
+from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.mechanisms import GaussianMechanism
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.table import Columns
-    from ledgerwood.learners.training.session import ReleaseSession
-    from ledgerwood.mechanisms.randomness import Rng
+from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = ["whole_plan"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,14 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
-from ledgerwood.learners.data import labels, table
-from ledgerwood.learners.data.columns import Task
+from ledgerwood.learners.data.columns import Column, Task
 from ledgerwood.learners.data.frames import raw_columns, without_unit
-from ledgerwood.learners.data.labels import Labels, as_numbers, read_labels, trainable
+from ledgerwood.learners.data.labels import Labels, as_numbers, read_labels, read_target, trainable
 from ledgerwood.learners.data.partitions import by_parts
 from ledgerwood.learners.data.privacy_unit import identities, kept, record_numbers
 from ledgerwood.learners.data.schema import Schema
-from ledgerwood.learners.data.table import Columns, Table
+from ledgerwood.learners.data.table import Columns, Table, read_as, read_columns
 from ledgerwood.learners.training import discovery, sklearn_guard
 from ledgerwood.learners.training.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.training.codec import save
@@ -138,7 +138,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         schema, leaks = self._resolved_schema(X, y)
         leaks += sklearn_guard.leaks()
-        given, target, metadata, shown = self._read(X, y, schema)
+        given, target, metadata, assumed = self._read(X, y, schema)
         if rows is not None:
             given, target = given.take(np.flatnonzero(rows)), target[rows]
         plan = self._planned(metadata)
@@ -160,44 +160,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 journal, rng, charge=charge, rows_per_unit=metadata.rows_per_unit, callbacks=callbacks,
                 name=type(self).__name__, facts=metadata, checkpoint=saved,
             )  # fmt: skip
-            plan = journal.plan or plan
-            stopped = False
-            columns, target_bounds = metadata.columns, metadata.target_bounds
-
-            def settle(fitted: Mapping[str, Any]) -> None:
-                receipt = Receipt.of(journal)
-                statement = statement_for(
-                    self, schema, metadata, columns, shown, plan, receipt, leaks,
-                    charged=ledger, stopped=stopped, keyed=saved is not None,
-                    drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
-                )  # fmt: skip
-                shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
-                if self._task == "regression":
-                    shared["target_bounds_"] = target_bounds
-                for name, value in {**fitted, **shared}.items():
-                    setattr(self, name, value)
-                self.receipt_ = receipt
-
-            try:
-                given, target = self._within_units(given, target, schema, session)
-                columns, target_bounds = discovery.learn(given, target, metadata, plan, session)
-                labels = self._labels(target, metadata, target_bounds)
-                fitted = self._train(
-                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, session
-                )
-            except (Stopped, KeyboardInterrupt) as stop:
-                stopped = True
-                if session.fitted is not None:
-                    settle(session.fitted)
-                if isinstance(stop, KeyboardInterrupt):
-                    raise
-                if session.fitted is None:
-                    raise FitStopped(
-                        f"a callback stopped the fit after {session.done} of {session.total} releases, before "
-                        "there was a model; what was released is spent"
-                    ) from None
-            else:
-                settle(fitted)
+            fit = _Fit(
+                self, schema, metadata, assumed, leaks, journal, session, journal.plan or plan,
+                charged=ledger, keyed=saved is not None, drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
+            )  # fmt: skip
+            fit.run(given, target)
             if saved is not None:
                 saved.finish(self)
 
@@ -238,7 +205,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicMetadata, tuple[str, ...]]:
         """Read X and y into columns, a checked target, the public metadata, and what of them was assumed."""
-        given = table.read_columns(X, schema)
+        given = read_columns(X, schema)
         regression = self._task == "regression"
         vector = as_numbers(trainable(y)) if regression else trainable(y)
         if schema.classes is not None and vector is not None:  # each label by itself, before anything looks at them all
@@ -273,9 +240,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, target: NDArray[Any], metadata: PublicMetadata, target_bounds: tuple[float, float] | None
     ) -> Labels:
         if metadata.classes is not None:
-            return labels.read_labels(target, metadata.classes)
+            return read_labels(target, metadata.classes)
         assert target_bounds is not None
-        return labels.read_target(target, target_bounds)
+        return read_target(target, target_bounds)
 
     def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
         """Return a keyed digest of the data, by which a checkpoint knows them again."""
@@ -331,7 +298,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X = without_unit(X, schema.unit, self.n_features_in_)
         raw_columns(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return table.read_as(X, self.columns_)
+        return read_as(X, self.columns_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,6 +306,74 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = tags.input_tags.categorical = True  # data frames
         tags.non_deterministic = True  # fresh noise each time is what makes a fit private
         return tags
+
+
+@dataclass
+class _Fit:
+    """One fit once its plan and its ledgers are there: learn what is undeclared, train, set the fitted attributes.
+
+    Attributes
+    ----------
+    columns, target_bounds
+        Those of the metadata; what was undeclared is filled in when it is learned.
+    """
+
+    estimator: PrivateEstimator
+    schema: Schema
+    metadata: PublicMetadata
+    assumed: tuple[str, ...]
+    leaks: tuple[str, ...]
+    journal: Ledger
+    session: ReleaseSession
+    plan: Plan
+    charged: Ledger | None
+    keyed: bool
+    drops_unlabelled: bool
+    columns: tuple[Column, ...] = field(init=False)
+    target_bounds: tuple[float, float] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns, self.target_bounds = self.metadata.columns, self.metadata.target_bounds
+
+    def run(self, given: Columns, target: NDArray[Any]) -> None:
+        """Train and set the fitted attributes: those of the smaller model that was kept, if the training is stopped."""
+        session = self.session
+        try:
+            fitted = self.trained(given, target)
+        except (Stopped, KeyboardInterrupt) as stop:
+            if session.fitted is not None:
+                self.set_fitted_attributes(session.fitted, stopped=True)
+            if isinstance(stop, KeyboardInterrupt):
+                raise
+            if session.fitted is None:
+                raise FitStopped(
+                    f"a callback stopped the fit after {session.done} of {session.total} releases, before there was "
+                    "a model; what was released is spent"
+                ) from None
+        else:
+            self.set_fitted_attributes(fitted, stopped=False)
+
+    def trained(self, given: Columns, target: NDArray[Any]) -> Mapping[str, Any]:
+        """Return the fitted attributes of the learner; all releases happen here."""
+        model = self.estimator
+        given, target = model._within_units(given, target, self.schema, self.session)
+        self.columns, self.target_bounds = discovery.learn(given, target, self.metadata, self.plan, self.session)
+        labels = model._labels(target, self.metadata, self.target_bounds)
+        table = given.table(self.columns, n_threads=getattr(model, "n_threads", None))
+        return model._train(table, labels, self.plan, self.session)
+
+    def set_fitted_attributes(self, fitted: Mapping[str, Any], *, stopped: bool) -> None:
+        """Give the estimator what was fitted, the plan, the statement and, last of all, the receipt."""
+        receipt = Receipt.of(self.journal)
+        statement = statement_for(
+            self.estimator, self.schema, self.metadata, self.columns, self.assumed, self.plan, receipt, self.leaks,
+            charged=self.charged, stopped=stopped, keyed=self.keyed, drops_unlabelled=self.drops_unlabelled,
+        )  # fmt: skip
+        shared: dict[str, Any] = {"columns_": self.columns, "plan_": self.plan, "statement_": statement}
+        if self.estimator._task == "regression":
+            shared["target_bounds_"] = self.target_bounds
+        for name, value in {**fitted, **shared, "receipt_": receipt}.items():
+            setattr(self.estimator, name, value)
 
 
 class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -376,9 +411,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
         return tags
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
-        with (
-            warnings.catch_warnings()
-        ):  # scikit-learn's says that there are many distinct labels: that is exact about y
+        with warnings.catch_warnings():  # scikit-learn's says how many distinct labels there are: exact, about y
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(target)
         self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))

@@ -59,7 +59,6 @@ __all__ = [
     "Task",
     "Tree",
     "exp_table",
-    "siphash",
 ]
 
 SCORE_BITS = 16
@@ -250,37 +249,3 @@ class Aggregator(Protocol):
 
     def add(self, trees: Sequence[Tree]) -> None:
         """Add released trees to the scores."""
-
-
-_MASK = (1 << 64) - 1
-
-
-def siphash(key: tuple[int, int], *words: int) -> int:
-    """SipHash-2-4 of 64-bit words, in plain integers: the definition that kernels are tested against.
-
-    >>> hex(siphash((0x0706050403020100, 0x0F0E0D0C0B0A0908)))
-    '0x726fdb47dd0e0e31'
-    """
-    v0, v1 = 0x736F6D6570736575 ^ key[0], 0x646F72616E646F6D ^ key[1]
-    v2, v3 = 0x6C7967656E657261 ^ key[0], 0x7465646279746573 ^ key[1]
-
-    def rotate(x: int, by: int) -> int:
-        return ((x << by) | (x >> (64 - by))) & _MASK
-
-    def rounds(n: int) -> None:
-        nonlocal v0, v1, v2, v3
-        for _ in range(n):
-            v0, v2 = (v0 + v1) & _MASK, (v2 + v3) & _MASK
-            v1, v3 = rotate(v1, 13) ^ v0, rotate(v3, 16) ^ v2
-            v0 = rotate(v0, 32)
-            v2, v0 = (v2 + v1) & _MASK, (v0 + v3) & _MASK
-            v1, v3 = rotate(v1, 17) ^ v2, rotate(v3, 21) ^ v0
-            v2 = rotate(v2, 32)
-
-    for word in (*words, (8 * len(words) & 0xFF) << 56):
-        v3 ^= word
-        rounds(2)
-        v0 ^= word
-    v2 ^= 0xFF
-    rounds(4)
-    return v0 ^ v1 ^ v2 ^ v3

@@ -27,7 +27,8 @@ from ledgerwood.learners.trees.aggregator import Aggregator
 from ledgerwood.learners.trees.binning import domain_of, integer_labels
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.partitioned import ReplayingAggregator
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.partitioned import ReplayingAggregator, TreeParts, TreeRecords
 from ledgerwood.learners.trees.plan import accounting_method, plan_of_trees, tree_settings
 from ledgerwood.learners.trees.recipes import AutoChoice, choice_for
 from ledgerwood.learners.trees.settings import TreeSettings
@@ -221,15 +222,11 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         self, table: Table, labels: Labels, settings: TreeSettings, start_scores: NDArray[np.int32] | None
     ) -> Aggregator:
         if isinstance(table, PartitionedTable):
-            from ledgerwood.learners.trees.partitioned import TreeParts, TreeRecords
-
             about = settings, labels.classes, labels.bounds
             records = [
                 TreeRecords(p, first, table.columns, table.target, *about, rows) for p, first, rows in table.parts()
             ]
             return TreeParts(self._engine.sums(records), len(table.columns))
-        from ledgerwood.learners.trees.local_aggregator import LocalAggregator
-
         return LocalAggregator(
             table.values, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
             start_scores=start_scores,

@@ -18,13 +18,13 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.threads import RowThreads
 from ledgerwood.learners.training.codec import require, stored
-from ledgerwood.learners.trees.aggregator import MAX_BIN_CODES, SCORE_BITS, BinEdges, Structure, Tree
+from ledgerwood.learners.trees.aggregator import MAX_BIN_CODES, SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.local_aggregator import bin_columns, plain_column, route_arrays
 from ledgerwood.learners.trees.loss import LossName
 from ledgerwood.learners.trees.routing import Routes, column_trees, routes
 from ledgerwood.learners.trees.settings import MAX_DEPTH
 
-__all__ = ["Forest", "Predictor", "encode", "forest_scores", "leaf_numbers"]
+__all__ = ["Forest", "Predictor", "forest_of", "forest_scores"]
 
 
 _ROWS = 1 << 14
@@ -160,43 +160,6 @@ class Forest:
             scale = 2.0 if self.loss == "hinge" else 1.0
             p = 1 / (1 + np.exp(np.clip(-scale * raw[:, 0], -700, 700)))  # no record's score makes numpy warn
         return np.stack([1 - p, p], axis=1)
-
-
-def encode(columns: Sequence[NDArray[Any]], bin_edges: BinEdges) -> NDArray[np.uint8]:
-    """Return codes ``[features, rows]`` of columns: the definition of the seam, in numpy."""
-    rows = len(columns[0])
-    bin_codes = np.empty((bin_edges.n_features, rows), dtype=np.uint8)
-    for feature, column in enumerate(columns):
-        missing = bin_edges.n_codes(feature) - 1
-        if bin_edges.categories[feature]:
-            codes = column.astype(np.int64)
-            bin_codes[feature] = np.where((codes >= 0) & (codes < missing), codes, missing)
-        else:
-            numbers = np.asarray(column, dtype=np.float32)
-            codes = np.searchsorted(bin_edges.thresholds[feature], numbers, side="right")
-            bin_codes[feature] = np.where(np.isnan(numbers), missing, codes)
-    return bin_codes
-
-
-def leaf_numbers(bin_codes: NDArray[np.uint8], tree: Structure) -> NDArray[np.int64]:
-    """Return the open node (or leaf) of every record, counted from the left."""
-    rows = np.arange(bin_codes.shape[1])
-    node = np.zeros(bin_codes.shape[1], dtype=np.int64)
-    for _ in range(tree.depth):
-        left = tree.left[node, bin_codes[tree.feature[node], rows]]
-        node = 2 * node + 2 - left
-    return node - ((1 << tree.depth) - 1)
-
-
-def plain_scores(forest: Forest, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Return raw scores by the definition."""
-    total = np.zeros((forest.n_outputs, len(columns[0])), dtype=np.int64)
-    for phase, bin_edges in enumerate(forest.bin_edges):
-        used = [tree for tree, own in zip(forest.trees, forest.phase) if own == phase]
-        bin_codes = encode(columns, bin_edges) if used else np.empty((0, 0), dtype=np.uint8)
-        for tree in used:
-            total += tree.weights[:, leaf_numbers(bin_codes, tree.structure)]
-    return total.T / float(1 << SCORE_BITS)
 
 
 def forest_scores(forest: Forest, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ intervals of several. It looks at public bin edges and a random generator only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,7 @@ from ledgerwood.learners.trees.splitting import (
     random_sides,
     with_level,
 )
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.trees.training_state import BoostingState
+from ledgerwood.learners.trees.training_state import BoostingState
 
 __all__ = ["Grown", "grid_tree", "grow"]
 

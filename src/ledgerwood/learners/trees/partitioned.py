@@ -28,6 +28,7 @@ from ledgerwood.learners.trees.aggregator import (
     Task,
     Tree,
 )
+from ledgerwood.learners.trees.binning import integer_labels
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.settings import TreeSettings
 
@@ -49,8 +50,6 @@ class TreeRecords:
 
     def read(self) -> tuple[Table, NDArray[np.int32]]:
         """Load the part and return its rows and integer labels."""
-        from ledgerwood.learners.trees.binning import integer_labels
-
         table, labels = read_part(self.part, self.columns, self.target, self.classes, self.bounds, self.rows)
         return table, integer_labels(labels, self.settings)
 

@@ -14,7 +14,7 @@ from ledgerwood.accounting.plan.releases import scale_of
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.training import discovery
 from ledgerwood.learners.training.public_metadata import PublicMetadata
-from ledgerwood.learners.trees.recipes import choice_for, recipe_settings
+from ledgerwood.learners.trees.recipes import choice_for, choose_trees, recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
 
 __all__ = [
@@ -112,8 +112,6 @@ def plan_boosting(
     [('split', 60), ('leaf', 20)]
     """
     if recipe == "auto":
-        from ledgerwood.learners.trees.recipes import choose_trees
-
         public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
         choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
         assert choice.settings is not None

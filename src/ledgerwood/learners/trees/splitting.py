@@ -23,7 +23,6 @@ __all__ = [
     "PENALTY_STEPS",
     "Candidates",
     "candidates_of",
-    "exact_scores",
     "level_scores",
     "open_tree",
     "random_candidates",
@@ -37,8 +36,12 @@ _Bool: TypeAlias = NDArray[np.bool_]
 
 _EVERY_BIN_CODE = np.arange(256, dtype=np.uint8)
 
-_LAMBDA_STEPS = 16
+PENALTY_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
+
+_NODES_AT_A_TIME = 4
+
+_WORTH_SHARING = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,15 +84,6 @@ class Candidates:
         left[np.arange(len(chosen)), self.last[chosen]] = self.missing_left[chosen]
         return left.view(np.uint8)
 
-    def left_sums(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sums on the left, ``[..., c, 2]``, of histograms ``[..., features, width, 2]``."""
-        through = np.cumsum(histogram, axis=-2, dtype=histogram.dtype)
-        below = through[..., self.place, np.maximum(self.code - 1, 0), :]
-        left = np.where(self.single[:, None], histogram[..., self.place, self.code, :], below)
-        # A single category that is the missing code counts once.
-        extra = self.missing_left & ~(self.single & (self.code == self.last))
-        return np.asarray(left + np.where(extra[:, None], histogram[..., self.place, self.last, :], 0))
-
 
 def candidates_of(
     bin_edges: BinEdges, features: NDArray[np.int32], missing: str, rng: np.random.Generator
@@ -120,38 +114,6 @@ def _thresholds(bin_edges: BinEdges, features: bytes) -> tuple[_I64, _I64, _Bool
     place = np.repeat(np.arange(len(asked)), offered)
     code = np.arange(len(place)) + np.repeat(first - np.cumsum(offered) + offered, offered)
     return place, code, ~is_number[place], last_of[place]
-
-
-def exact_scores(left: NDArray[np.int64], whole: NDArray[np.int64], l2: float) -> NDArray[np.int64]:
-    """Return scores ``[nodes, c]`` of sums ``[outputs, nodes, c, 2]`` on the left and ``[outputs, nodes, 2]`` in all.
-
-    >>> left = np.array([[[[4096, 1], [0, 0]]]])
-    >>> exact_scores(left, np.array([[[4096, 2]]]), 0.0).tolist() == [[4096**2, 4096**2 // 2]]
-    True
-    """
-    penalty = round(l2 * _LAMBDA_STEPS)
-    right = whole[:, :, None, :] - left
-    return _floors(left, penalty) + _floors(right, penalty)
-
-
-def _floors(sums: NDArray[np.int64], penalty: int) -> NDArray[np.int64]:
-    """Floor of |S|^2 / (n + lambda) without overflow: S = a d + r gives S^2 / d = a (S + r) + r^2 / d."""
-    d = _LAMBDA_STEPS * sums[0, ..., 1] + penalty
-    outputs = len(sums)
-    if d.size and int(d.max()) ** 2 * outputs >= 2**63:
-        wide = sums.astype(object)
-        square = sum(16 * wide[k, ..., 0] ** 2 for k in range(outputs))
-        return np.asarray(square // np.maximum(d, 1).astype(object), dtype=np.int64) * (d > 0)
-    d_safe = np.maximum(d, 1)
-    whole = np.zeros_like(d)
-    rest = np.zeros_like(d)
-    for k in range(outputs):
-        s = 4 * sums[k, ..., 0]
-        a = s // d_safe
-        r = s - a * d_safe
-        whole += a * (s + r)
-        rest += r * r
-    return np.where(d > 0, whole + rest // d_safe, 0)
 
 
 def random_candidates(
@@ -192,14 +154,6 @@ def with_level(tree: Structure, feature: NDArray[np.int32], left: NDArray[np.uin
     features, tables = tree.feature.copy(), tree.left.copy()
     features[here], tables[here] = feature, left
     return Structure(tree.depth + 1, features, tables)
-
-
-PENALTY_STEPS = 16
-"""The penalty in a score is a multiple of 1/16."""
-
-_NODES_AT_A_TIME = 4
-
-_WORTH_SHARING = 1 << 16
 
 
 def level_scores(

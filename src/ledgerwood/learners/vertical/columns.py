@@ -43,8 +43,6 @@ Missing = Literal["lower", "middle", "upper"]
 Floats: TypeAlias = NDArray[np.float64]
 
 METHODS: tuple[str, ...] = get_args(Method)
-#: Methods whose epsilon is that of one step; that of the others covers any two values of the domain.
-PER_STEP = ("global_map", "adj_map", "local_map", "laplace_map")
 OTHER = "(other)"
 _SAMPLING: dict[str, Literal["exponential", "laplace"]] = {
     "exponential": "exponential",

@@ -29,6 +29,7 @@ from ledgerwood.learners.vertical.messages import (
 )
 from ledgerwood.learners.vertical.release_store import file_digest, map_columns
 from ledgerwood.learners.vertical.tls import Identity, tls_location
+from ledgerwood.learners.vertical.transformer import rebuild
 
 log = logging.getLogger("ledgerwood.opboost")
 _LARGEST_ANSWER = 64 << 20
@@ -304,8 +305,6 @@ def _expect_end(reader: Any, rows: int) -> None:
 
 def _received(manifest: dict[str, Any], path: Path) -> Received:
     """What a manifest announces, if its parts are of the known form and fit each other."""
-    from ledgerwood.learners.vertical.transformer import rebuild
-
     party, offered = manifest.get("party"), manifest.get("columns")
     if not isinstance(party, str) or not isinstance(offered, list):
         raise ProtocolError("the other party's manifest is not of the known form")

@@ -21,7 +21,7 @@ from pyarrow import flight
 from ledgerwood._files import owned, read_json, write_json
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError, ReleaseRefused
-from ledgerwood.learners.data.frames import columns_of, rows_of
+from ledgerwood.learners.data.frames import columns_of, raw_columns
 from ledgerwood.learners.vertical.messages import (
     LARGEST_REQUEST,
     MOST_ORDINALS,
@@ -139,9 +139,10 @@ class FeatureParty:
             table: Any = None
             if known is None:
                 table, own_ids = self._table()
-                if len(own_ids) != rows_of(table):
-                    raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", rows_of(table))
-                known = rows_of(table), id_digest(own_ids, self._key)
+                held = len(raw_columns(table)[0])
+                if len(own_ids) != held:
+                    raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", held)
+                known = held, id_digest(own_ids, self._key)
             if rows != known[0]:
                 self._refuse(f"party {self.name!r} holds another number of rows than {rows}; align them first")
             if not secrets.compare_digest(ids.encode(), known[1].encode()):

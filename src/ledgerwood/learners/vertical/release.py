@@ -40,7 +40,7 @@ class TableRelease:
     """All the columns of a table through their mechanisms.
 
     >>> from ledgerwood.learners.vertical.columns import OrderedColumn, ColumnSettings
-    >>> ages = OrderedColumn("age", 0, 100, Settings().mechanism(0.5))
+    >>> ages = OrderedColumn("age", 0, 100, ColumnSettings().mechanism(0.5))
     >>> release = TableRelease((ages,))
     >>> f"{release.cost.epsilon(delta=0.0):.3f}", release.release([ages.encode([20, 70])]).shape
     ('2.250', (1, 2))

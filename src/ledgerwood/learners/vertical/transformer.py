@@ -8,23 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError
 from ledgerwood.learners.data.frames import column_names, columns_of
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.vertical.columns import ColumnSettings, NominalColumn, declarations, declare
 from ledgerwood.learners.vertical.release import WITHHELD, ReleaseStatement, TableRelease
 from ledgerwood.mechanisms.randomness import SeededSource
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting import Ledger
-
 
 Table = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 BLOCK = 2048
 """Rows routed at a time: their codes, routes and pairs stay in the first level of cache."""
 
-TABLE, SQUARED, SOFTMAX = 0, 1, 2
+TABLE, SQUARED = 0, 1  # any other kind is softmax
 
 # Helpers are compiled into the kernels that call them, and need no entry of their own from Python.
 _ENTRIES: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
