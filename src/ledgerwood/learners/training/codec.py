@@ -50,6 +50,9 @@ _WHERE = {"engine"}  # where a model was trained is not part of it
 Kind = TypeVar("Kind", bound=type[Any])
 Check: TypeAlias = Callable[[Any, Mapping[str, Any]], None]
 
+OMITTED_IF_DEFAULT = {"omitted if default": True}
+"""Metadata of a field that older files do not have: it is written only where it is not the default."""
+
 
 @dataclasses.dataclass(frozen=True)
 class _StoredType:
@@ -59,11 +62,9 @@ class _StoredType:
     check: Check | None = None
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def fields(self) -> dict[str, str]:
+    def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the field of each name in files."""
-        return {
-            self.keys.get(field.name, field.name): field.name for field in dataclasses.fields(self.kind) if field.init
-        }
+        return {self.keys.get(field.name, field.name): field for field in dataclasses.fields(self.kind) if field.init}
 
 
 _STORED = {"Column": _StoredType(Column)}
@@ -174,8 +175,15 @@ def encode(value: Any) -> Any:
         return {"$model": _document(value)}
     for name, found in _STORED.items():
         if found.kind is kind:
-            return {"$value": [name, {key: encode(getattr(value, field)) for key, field in found.fields().items()}]}
+            values = {key: (field, getattr(value, field.name)) for key, field in found.fields().items()}
+            return {
+                "$value": [name, {key: encode(v) for key, (field, v) in values.items() if not _is_omitted(field, v)}]
+            }
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
+
+
+def _is_omitted(field: dataclasses.Field[Any], value: Any) -> bool:
+    return field.metadata == OMITTED_IF_DEFAULT and bool(value == field.default)
 
 
 def _encode_array(array: Any) -> Any:
@@ -272,9 +280,10 @@ def _decode_value(name: str, fields: dict[str, Any]) -> Any:
     if found is None:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
     known = found.fields()
-    if fields.keys() != known.keys():
+    needed = {key for key, field in known.items() if field.metadata != OMITTED_IF_DEFAULT}
+    if not needed <= fields.keys() <= known.keys():
         raise FormatError(f"a {name} has other fields")
-    decoded = {known[key]: decode(value) for key, value in fields.items()}
+    decoded = {known[key].name: decode(value) for key, value in fields.items()}
     hints = typing.get_type_hints(found.kind, localns={"Column": Column})
     for key, value in decoded.items():
         if not _fits(value, hints[key]):
