@@ -91,7 +91,7 @@ def rounds(case: Case) -> list[dict[str, float]]:
         dense, w, g = rows.dense(), np.ones(rows.columns), np.ones(rows.count)
 
         def round_(rows: rows_module.IntegerRows = rows, weights: np.ndarray = weights) -> Any:
-            return rows.pull(loss, weights, 2**16)
+            return rows.gradient_sum(loss, weights, 2**16)
 
         first = best(round_, 5)
         for _ in range(rows_module._WORTH_GROUPING):

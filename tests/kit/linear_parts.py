@@ -29,6 +29,6 @@ class SumOfParts:
         """Add the parts' answers."""
         return np.asarray(sum(part.gram() for part in self.parts))
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         """Add the parts' answers."""
-        return np.asarray(sum(part.pull(loss, weights, clip) for part in self.parts))
+        return np.asarray(sum(part.gradient_sum(loss, weights, clip) for part in self.parts))

@@ -22,7 +22,7 @@ from ledgerwood.learners.trees.plan import outline, plan_boosting
 from ledgerwood.learners.trees.settings import TreeSettings
 
 sys.path.insert(0, str(Path(__file__).parent / "trees"))
-from reference import LedgerDoor, ReferenceAggregator
+from reference import LedgerSession, ReferenceAggregator
 
 EMPTY = np.empty(0, dtype=np.float32)
 
@@ -102,7 +102,7 @@ def test_no_group_of_features_is_drawn_twice_before_all_were(order: int) -> None
     columns = [np.linspace(0, 1, 4, dtype=np.float32)] * 5
     plan = plan_boosting(s, n_features=5, epsilon=1.0, delta=1e-6)
     data = ReferenceAggregator(columns, np.array([0, 1, 0, 1]))
-    session = LedgerDoor(Ledger(plan=plan), 1)
+    session = LedgerSession(Ledger(plan=plan), 1)
     forest = boost(s, FeatureDomain(((0.0, 1.0),) * 5, (0,) * 5), data, session, plan, rng=np.random.default_rng(1))
     groups = [frozenset(tree.structure.feature.tolist()) for tree in forest.trees]
     assert all(len(group) == order for group in groups)
@@ -123,7 +123,7 @@ def test_grids_and_interactions_release_exactly_one_sum_per_tree() -> None:
     domain = FeatureDomain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
     plan = plan_boosting(s, n_features=3, epsilon=100.0, delta=1e-5)
     ledger = Ledger(plan=plan)
-    forest = boost(s, domain, ReferenceAggregator(columns, y), LedgerDoor(ledger, 1), plan, rng=rng)
+    forest = boost(s, domain, ReferenceAggregator(columns, y), LedgerSession(ledger, 1), plan, rng=rng)
     assert [(release.label, release.times) for release in outline(s, 3).releases()] == [("leaf", 12)]
     assert [entry.label for entry in ledger.journal() if entry.kind == "release"] == ["leaf"] * 12
     depths = [tree.structure.depth for tree in forest.trees]
@@ -155,7 +155,7 @@ def test_shuffled_turns_give_every_feature_its_tree_before_the_next_turn(per_tre
     domain = FeatureDomain(((0.0, 1.0),) * 4, (0,) * 4)
     plan = plan_boosting(s, n_features=4, epsilon=10.0, delta=1e-5)
     records = ReferenceAggregator(columns, (columns[0] > 0.5).astype(np.int64))
-    forest = boost(s, domain, records, LedgerDoor(Ledger(plan=plan), 1), plan, rng=rng)
+    forest = boost(s, domain, records, LedgerSession(Ledger(plan=plan), 1), plan, rng=rng)
     used = [sorted(set(tree.structure.feature.tolist())) for tree in forest.trees]
     turn = 4 // per_tree
     turns = [used[i : i + turn] for i in range(0, 12, turn)]

@@ -154,8 +154,8 @@ def score_of_rows(
     epsilon, _ = checked_budget(epsilon, 0.0, 2)
     metric = checked_metric(model, metric, getattr(model, "classes_", ()))
     schema = model.schema if isinstance(model.schema, Schema) else Schema()
-    k = schema.max_rows_per_unit
-    touched = k if schema.neighbours == "add_remove" else 2
+    most = schema.max_rows_per_unit
+    touched = most if schema.neighbours == "add_remove" else 2
     own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
     session = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
 
@@ -180,7 +180,7 @@ def score_of_rows(
         kept = _kept(X, len(each), rows, schema, session)
         noisy, scale = release(each[kept].sum(axis=0), moved, 1.0, metric)
     value, error = _estimate(noisy, metric, scale, _width(model))
-    unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {k} rows)"
+    unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {most} rows)"
     change = "added or removed" if schema.neighbours == "add_remove" else "replaced by another"
     return PrivateScore(metric, value, error, epsilon, unit, change, Receipt.of(own))
 

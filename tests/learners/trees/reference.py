@@ -105,7 +105,7 @@ class ReferenceAggregator:
                     self.scores[r][k] += int(tree.weights[k, leaf])
 
 
-class OpenDoor:
+class OpenSession:
     """A door without noise: what a training would do with an unlimited budget, or with a ledger and given noise."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class OpenDoor:
         return np.asarray(value)
 
 
-class LedgerDoor(ReleaseSession):
+class LedgerSession(ReleaseSession):
     """A release session with a ledger, seeded."""
 
     def __init__(self, ledger: Any, seed: int | None = None) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from reference import LedgerDoor, OpenDoor, ReferenceAggregator
+from reference import LedgerSession, OpenSession, ReferenceAggregator
 from test_recipes import DOMAIN, labels_for, problem, small
 from tests.kit.tree_definitions import encode, exact_scores, leaf_numbers, left_sums, plain_scores
 
@@ -143,7 +143,7 @@ def test_the_fast_engine_and_the_reference_give_the_same_bits(name: str) -> None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             records = engine(columns, labels_for(settings, y).astype(np.int32))
-            session = LedgerDoor(Ledger(plan=plan), 5)
+            session = LedgerSession(Ledger(plan=plan), 5)
             found.append(boost(settings, DOMAIN, records, session, plan, rng=np.random.default_rng(1)))
     first, second = (forest.scores(columns) for forest in found)
     assert np.array_equal(first, second)
@@ -183,7 +183,7 @@ def test_without_noise_the_greedy_recipe_is_newton_boosting() -> None:
     settings = recipe_settings("xgb", n_trees=5, max_depth=2, n_bins=8, ridge=0.0)
     plan = plan_boosting(settings, n_features=2, epsilon=1.0, delta=1e-5)
     domain = FeatureDomain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
-    forest = boost(settings, domain, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
+    forest = boost(settings, domain, LocalAggregator(columns, y.astype(np.int32)), OpenSession(), plan)
     wanted = newton(columns, y, trees=5, depth=2, bins=8, rate=0.3, l2=1.0)
     assert np.abs(forest.scores(columns)[:, 0] - wanted).max() < 0.01
 
@@ -195,7 +195,7 @@ def test_without_noise_a_regression_reaches_the_means_of_its_leaves() -> None:
     settings = recipe_settings("xgb", loss="squared", n_trees=60, max_depth=2, n_bins=4, ridge=0.0, l2=0.0)
     plan = plan_boosting(settings, n_features=1, epsilon=1.0, delta=1e-5)
     records = LocalAggregator(column, np.rint(y * 65536).astype(np.int32))
-    forest = boost(settings, FeatureDomain(((0.0, 1.0),), (0,)), records, OpenDoor(), plan)
+    forest = boost(settings, FeatureDomain(((0.0, 1.0),), (0,)), records, OpenSession(), plan)
     assert np.abs(forest.scores(column)[:, 0] - y).max() < 0.01
 
 
@@ -203,7 +203,7 @@ def test_a_forest_without_noise_is_the_mean_of_class_shares() -> None:
     columns, y = problem(300)
     settings = recipe_settings("dp_rf", n_trees=7, max_depth=2, ridge=0.0, l2=0.0)
     plan = plan_boosting(settings, n_features=3, epsilon=1.0, delta=1e-5)
-    forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
+    forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenSession(), plan)
     total = np.zeros(300)
     for tree in forest.trees:
         leaf = leaf_numbers(encode(columns, forest.bin_edges[0]), tree.structure)
@@ -216,7 +216,7 @@ def test_symmetric_trees_have_one_split_per_level() -> None:
     for split in ("random", "exponential", "histogram", "partial"):
         settings = small("tr", split=split, structure="symmetric", max_depth=3)
         plan = plan_boosting(settings, n_features=3, epsilon=5.0, delta=1e-5)
-        forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
+        forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenSession(), plan)
         for tree in forest.trees:
             for level in range(3):
                 here = slice(2**level - 1, 2 ** (level + 1) - 1)
@@ -228,6 +228,6 @@ def test_cyclic_groups_take_the_features_in_turn() -> None:
     columns, y = problem()
     settings = small("tr", features="cyclic", features_per_tree=2, n_trees=3)
     plan = plan_boosting(settings, n_features=3, epsilon=5.0, delta=1e-5)
-    forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
+    forest = boost(settings, DOMAIN, LocalAggregator(columns, y.astype(np.int32)), OpenSession(), plan)
     for tree, allowed in zip(forest.trees, ({0, 1}, {2, 0}, {1, 2})):
         assert set(tree.structure.feature.tolist()) <= allowed

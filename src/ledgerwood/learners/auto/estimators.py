@@ -89,8 +89,8 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         return plan_of_choice(choice_of_learner(metadata), metadata)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
-        assert session.facts is not None
-        choice = choice_of_learner(session.facts)
+        assert session.metadata is not None
+        choice = choice_of_learner(session.metadata)
         session.always["choice_"] = choice
         return {**self._learner(choice)._train(table, labels, plan, session), "choice_": choice}
 

@@ -60,11 +60,11 @@ class LinearStart:
         return self.linear, self.trees
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
-        assert session.facts is not None
+        assert session.metadata is not None
         first = self.linear._train(table, labels, plan, session)
         session.always.update(first)  # an interrupted training keeps the linear part too
-        scores = start_scores(first["encoder_"], table, first["weights_"], session.facts.task)
-        bound = LARGEST_START[session.facts.task] << SCORE_BITS
+        scores = start_scores(first["encoder_"], table, first["weights_"], session.metadata.task)
+        bound = LARGEST_START[session.metadata.task] << SCORE_BITS
         return {**first, **self.trees._train(table, labels, plan, session, scores, bound)}
 
     def _scores(self, table: Table) -> NDArray[np.float64]:

@@ -103,7 +103,7 @@ def declared_metadata(
     n_classes: int | None = 2,
     n_learned: int = 0,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
 ) -> PublicMetadata:
     """Return the metadata of a table that is known by its size only; parameters as in :func:`plan_training`."""
     regression = n_classes is None
@@ -119,7 +119,7 @@ def declared_metadata(
     return PublicMetadata(
         tuple(columns), "regression" if regression else "classification", n_rows, float(epsilon), float(delta),
         neighbours, None if n_classes is None else tuple(range(n_classes)),
-        (-1.0, 1.0) if regression and n_learned <= numbers else None, rows_per_unit,
+        (-1.0, 1.0) if regression and n_learned <= numbers else None, max_rows_per_unit,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def plan_training(
     n_classes: int | None = 2,
     n_learned: int = 0,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
     method: str | None = None,
     **options: Any,
 ) -> Plan:
@@ -167,6 +167,6 @@ def plan_training(
     """
     metadata = declared_metadata(
         n_rows=n_rows, n_features=n_features, epsilon=epsilon, delta=delta, n_categories=n_categories,
-        n_classes=n_classes, n_learned=n_learned, neighbours=neighbours, rows_per_unit=rows_per_unit,
+        n_classes=n_classes, n_learned=n_learned, neighbours=neighbours, max_rows_per_unit=max_rows_per_unit,
     )  # fmt: skip
     return training_of(recipe, metadata, **options).plan(method)

@@ -167,11 +167,11 @@ class DaskSums:
             f"{len(waiting)} of {len(self._records)} parts could not be summed after {_RETRIES} attempts. {_GONE}"
         )
 
-    def _submit(self, worker: str, own: Sequence[int], question: EngineQuery) -> Any:
+    def _submit(self, worker: str, own: Sequence[int], query: EngineQuery) -> Any:
         """Give a worker its task: with the parts and the whole log only if it has not seen them."""
         known = self._known.get(worker)
         parts = {number: self._records[number] if known is None else None for number in own}
-        task = (self._run, parts, known or 0, self._log.ops[known or 0 :], question, self._threads)
+        task = (self._run, parts, known or 0, self._log.ops[known or 0 :], query, self._threads)
         try:
             return self._client.submit(answer, *task, workers=[worker], allow_other_workers=True, pure=False, retries=0)
         except Exception as error:
@@ -248,7 +248,7 @@ class PartState:
     def __init__(self, part: Any) -> None:
         self._part, self._seen, self._lock = part, 0, threading.Lock()
 
-    def answer(self, known: int, ops: Sequence[Op], question: EngineQuery) -> Ints | None:
+    def answer(self, known: int, ops: Sequence[Op], query: EngineQuery) -> Ints | None:
         """Bring the part to the end of ``ops``, which begin at position ``known`` of the log, and answer there.
 
         None if that is not possible: the log begins after the part's position or ends before it, or an earlier call
@@ -260,14 +260,14 @@ class PartState:
                 return None
             part, self._part = self._part, None  # put back when all went well
             apply(part, ops[self._seen - known :])
-            name, arguments = question
+            name, arguments = query
             found: Ints = np.zeros(1, dtype=np.int64) if name == _OPEN else getattr(part, name)(*arguments)
             self._part, self._seen = part, position
             return found
 
 
 def answer(
-    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: EngineQuery, threads: int
+    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], query: EngineQuery, threads: int
 ) -> Ints | None:
     """Sum a query over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
     with _LOCK:
@@ -285,7 +285,7 @@ def answer(
     total: Ints | None = None
     for number, state in held.items():
         try:
-            found = None if state is None else state.answer(known, ops, question)
+            found = None if state is None else state.answer(known, ops, query)
         except BaseException:
             with _LOCK:
                 if _CACHE.get((run, number)) is state:

@@ -211,7 +211,7 @@ class Coordinator:
                     refused = "".join(f" {reason}." for reason in dict.fromkeys(self.refusals))
                     raise AggregationFailed(f"{error}.{refused}") from None
                 continue
-            answers += self._noised(now, split_answers(now.questions, total))
+            answers += self._noised(now, split_answers(now.queries, total))
             rounds += 1
             survivors.append(tuple(answered))
             self.progress(rounds, len(answered))
@@ -225,10 +225,10 @@ class Coordinator:
         if self.task.noise != "central":
             return totals
         found = []
-        for question, total in zip(now.questions, totals, strict=True):
-            cost = self.task.plan[question.label].priced(self.task.plan.neighbours)
+        for query, total in zip(now.queries, totals, strict=True):
+            cost = self.task.plan[query.label].priced(self.task.plan.neighbours)
             assert isinstance(cost, Gaussian)
-            found.append(self.ledger.release(GaussianSums(cost, question.grid.l2), total, label=question.label))
+            found.append(self.ledger.release(GaussianSums(cost, query.grid.l2), total, label=query.label))
         return found
 
     def _round(

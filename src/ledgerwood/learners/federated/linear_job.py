@@ -26,7 +26,7 @@ from ledgerwood.learners.linear.aggregator import encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, loss_named
 from ledgerwood.learners.linear.plan import (
     CROSS_PRODUCTS,
     GRADIENTS,
@@ -137,9 +137,9 @@ class LinearJob:
         clip = settings.clip * min(1.0, settings.clip_decay) ** (settings.rounds - 1)
         least = max(1, math.ceil(clip * GRADIENT_ONE))
         if not settings.paper:
-            least = min(least, settings.loss.gradient_bound(bound.norm / CELL_ONE, 0.0, outputs))
+            least = min(least, settings.loss.gradient_bound(bound.norm / ENTRY_ONE, 0.0, outputs))
         touched = {CROSS_PRODUCTS: pairs * entries * (entries + 1) // 2, GRADIENTS: pairs * entries * outputs}
-        sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.pull(least)}
+        sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.gradient_sum(least)}
         return tuple(
             Planned(r.label, r.times, float(r.share or 0.0), 1, touched[r.label], sizes[r.label])
             for r in plan_linear(settings, self.neighbours).releases()
@@ -160,7 +160,7 @@ class LinearJob:
         none = np.zeros(0, dtype=np.int64)
         empty = IntegerRows(
             np.zeros(1, dtype=np.uint64), np.zeros(0, dtype=np.uint16), np.zeros(0, dtype=np.int16),
-            self.encoder.width, CELL_ONE, none, self._coded,
+            self.encoder.width, ENTRY_ONE, none, self._coded,
         )  # fmt: skip
         return empty
 
@@ -194,11 +194,11 @@ class _Turns:
     """The session, closed to queries that depend on answers not yet known: all gradients but the first."""
 
     session: FinalizingSession
-    pulled: int = 0
+    gradients_released: int = 0
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         if label == GRADIENTS:
-            if self.pulled:
+            if self.gradients_released:
                 self.session.require_answers()
-            self.pulled += 1
+            self.gradients_released += 1
         return self.session.release(mechanism, value, label)

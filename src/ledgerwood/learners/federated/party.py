@@ -113,26 +113,26 @@ class Party:
         self._rows = task.job.rows(table, labels)
 
     def step(self, answers: Sequence[Ints]) -> Step:
-        """Return the next round's questions with this party's exact sums. They must not leave the party as they are."""
+        """Return the next round's queries with this party's exact sums. They must not leave the party as they are."""
         return step(self.task, self._rows, answers)
 
-    def noisy(self, questions: Sequence[SumQuery], rng: Rng = None) -> Ints:
-        """Return the round's vector with this party's noise, each question charged before its noise is drawn."""
-        parts = [self._noisy(question, rng) for question in questions]
+    def noisy(self, queries: Sequence[SumQuery], rng: Rng = None) -> Ints:
+        """Return the round's vector with this party's noise, each query charged before its noise is drawn."""
+        parts = [self._noisy(query, rng) for query in queries]
         return np.concatenate(parts)
 
-    def _noisy(self, question: SumQuery, rng: Any) -> Ints:
+    def _noisy(self, query: SumQuery, rng: Any) -> Ints:
         """Charge this party's ledger and return its sums with its share of the noise."""
-        value, label = question.value.ravel(), question.label
+        value, label = query.value.ravel(), query.label
         if self.task.noise == "central":  # the server, trusted with exact sums, draws the noise
             self.ledger.charge(self.task.plan[label].priced(self.task.plan.neighbours), label)
             return value
-        return self.ledger.release(self._mechanism(question), value, label=label, rng=rng)
+        return self.ledger.release(self._mechanism(query), value, label=label, rng=rng)
 
-    def _mechanism(self, question: SumQuery) -> SkellamShare:
+    def _mechanism(self, query: SumQuery) -> SkellamShare:
         task = self.task
-        cost = task.plan[question.label].priced(task.plan.neighbours)
-        variance = task.variance(question.label, question.grid)
+        cost = task.plan[query.label].priced(task.plan.neighbours)
+        variance = task.variance(query.label, query.grid)
         if task.noise == "local":  # every record adds the whole noise by itself; their number is public here
             return SkellamShare(cost, variance * max(self._count, 1), 1)
         return SkellamShare(cost, variance, task.honest)
@@ -272,7 +272,7 @@ class Node:
         now = party.step(answers)
         if now.length != client.round.length or now.digest != message["asked"]:
             raise AggregationFailed(f"client {self.number}: the server asks for another round than the answers lead to")
-        vector: NDArray[np.int64] = party.noisy(now.questions)
+        vector: NDArray[np.int64] = party.noisy(now.queries)
         return {"vector": client.mask(vector, unpacked_map(message))}
 
     def _confirm(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:

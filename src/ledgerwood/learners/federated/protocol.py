@@ -27,9 +27,9 @@ keeps its seed, so T contains none of it. Hence T = S, with at least ``threshold
 step 4 this fails: with n = 5 and t = 3 a server that names different sets to different clients opens a sum of two
 (``tests/learners/federated/test_attacks.py``).
 
-**One question per round.** Every key, signature and envelope is bound to :attr:`Round.digest`, and that to a hash of
+**One query per round.** Every key, signature and envelope is bound to :attr:`Round.digest`, and that to a hash of
 what is asked (``subject``), which a client derives itself before it masks. Clients that were sent different things
-cannot read each other's keys, so all vectors of a sum answer the same question, and their noise has the same size.
+cannot read each other's keys, so all vectors of a sum answer the same query, and their noise has the same size.
 
 What a lying server can still do is refuse service or leave out chosen clients, down to the threshold.
 """

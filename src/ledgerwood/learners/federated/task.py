@@ -1,6 +1,6 @@
 r"""The public metadata of a federated training, and what it will cost every party.
 
-Only recipes whose questions are sums can be asked of many parties: a selection by score needs exact sums in one place.
+Only recipes whose queries are sums can be trained by many parties: a selection by score needs exact sums in one place.
 
 **Who adds the noise** (``noise``):
 

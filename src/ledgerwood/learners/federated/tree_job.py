@@ -1,6 +1,6 @@
-"""What is trained: a loop that asks for sums, and the public metadata that price its questions.
+"""What is trained: a loop that asks for sums, and the public metadata that price its queries.
 
-A job knows its questions before any data is seen (:meth:`Job.outline`), opens a party's rows (:meth:`Job.rows`), and
+A job knows its queries before any data is seen (:meth:`Job.outline`), opens a party's rows (:meth:`Job.rows`), and
 runs its loop against any session (:meth:`Job.train`). The loops are those of the local learners.
 """
 
@@ -120,7 +120,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class TreeJob:
-    """Boosted trees and forests by recipes whose questions are sums."""
+    """Boosted trees and forests by recipes whose queries are sums."""
 
     schema: Schema
     columns: tuple[str | int, ...]
@@ -242,7 +242,7 @@ def _not_sums(settings: TreeSettings) -> str | None:
 
 @dataclass
 class _QueryGate:
-    """The aggregator, closed to questions that depend on answers not yet known."""
+    """The aggregator, closed to queries that depend on answers not yet known."""
 
     inner: Aggregator
     session: FinalizingSession

@@ -1,7 +1,7 @@
 """The interface between linear learners and their data: what may be asked, and who can answer.
 
-A linear learner asks for two sums over records, ``gram`` once and ``pull`` once a round. Whoever holds the records can
-answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
+A linear learner asks for two sums over records, ``gram`` once and ``gradient_sum`` once a round. Whoever holds the
+records can answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
 federation. Answers are exact integers, so those of several parts are simply added, and only mechanisms may see them.
 """
 
@@ -35,7 +35,7 @@ class LinearSums(Protocol):
     def gram(self) -> Ints:
         """Return the sum of row times row, a symmetric matrix."""
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         """Return the sum of gradient times row for every output; ``clip`` bounds a record's gradients.
 
         ``weights`` are those released so far, in steps of ``2**-WEIGHT_BITS``; no state is kept between two calls.
@@ -97,7 +97,7 @@ class LinearRecords:
 
 def _spilled(rows: IntegerRows, empty: Empty) -> IntegerRows:
     moved: dict[str, Any] = {}
-    for name in ("starts", "indices", "cells", "labels"):
+    for name in ("starts", "indices", "entries", "labels"):
         array = getattr(rows, name)
         moved[name] = empty(array.shape, dtype=array.dtype)
         moved[name][:] = array
@@ -113,8 +113,8 @@ class LinearParts:
     def gram(self) -> Ints:
         return self._sums.query("gram")
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        return self._sums.query("pull", loss, weights, clip)
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+        return self._sums.query("gradient_sum", loss, weights, clip)
 
 
 class ReplayingLinearSums:
@@ -131,10 +131,10 @@ class ReplayingLinearSums:
     def gram(self) -> Ints:
         return self._opened().gram()
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         if self._replaying() and weights.any():
             return np.zeros(weights.shape, dtype=np.int64)
-        return self._opened().pull(loss, weights, clip)
+        return self._opened().gradient_sum(loss, weights, clip)
 
     def _opened(self) -> LinearSums:
         if self._inner is None:

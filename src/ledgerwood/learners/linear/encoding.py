@@ -28,7 +28,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, Ints
 from ledgerwood.learners.training.codec import require, stored
 
 __all__ = ["MAX_BINS", "RowEncoder", "bin_edges"]
@@ -99,14 +99,14 @@ class RowEncoder:
     @property
     def square_bound(self) -> int:
         """The largest squared norm of an encoded row, in squared steps of an entry: exact, an integer."""
-        square = len(self.columns) * CELL_ONE**2
+        square = len(self.columns) * ENTRY_ONE**2
         if self.row_norm is not None:
-            square = min(square, math.floor((self.row_norm * CELL_ONE) ** 2))
-        return square + self._intercept_cell**2
+            square = min(square, math.floor((self.row_norm * ENTRY_ONE) ** 2))
+        return square + self._intercept_entry**2
 
     @property
-    def _intercept_cell(self) -> int:
-        return CELL_ONE if self.intercept else 0
+    def _intercept_entry(self) -> int:
+        return ENTRY_ONE if self.intercept else 0
 
     @property
     def width(self) -> int:
@@ -143,20 +143,20 @@ class RowEncoder:
 
         count, offset, listed = len(table), 1, []
         sizes = np.zeros(count, dtype=np.int64)
-        one = np.broadcast_to(np.int16(CELL_ONE), count)
+        one = np.broadcast_to(np.int16(ENTRY_ONE), count)
         for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             codes, own = self._codes(column, values), one
             if self._is_plain(column):
-                own = np.rint(_unit(values, column) * CELL_ONE).astype(np.int16)
+                own = np.rint(_unit(values, column) * ENTRY_ONE).astype(np.int16)
             _kernels.count(codes, width, own, sizes)
             listed.append((codes, width, own, offset))
             offset += width
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
-        indices, cells = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
+        indices, entries = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
         ends = starts[:-1].copy()
-        for column_cells in listed:
-            _kernels.append(*column_cells, ends, indices, cells)
-        rows = IntegerRows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
+        for column_entries in listed:
+            _kernels.append(*column_entries, ends, indices, entries)
+        rows = IntegerRows(starts, indices, entries, self.width, self._intercept_entry, labels, coded)
         return rows if self.row_norm is None else rows.shortened(self.square_bound)
 
     def scores(self, table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["CELL_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "fixed_point", "loss_named"]
+__all__ = ["ENTRY_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "fixed_point", "loss_named"]
 
 
-CELL_ONE = 2**12
+ENTRY_ONE = 2**12
 """The entry of a category that is present, and of a number at its upper bound."""
 
 GRADIENT_ONE = 2**16
@@ -55,7 +55,7 @@ _TABLE_STEP_BITS = 10
 
 _TABLE_REACH = 16
 
-_SCORE_SHIFT = WEIGHT_BITS + CELL_ONE.bit_length() - 1 - (GRADIENT_ONE.bit_length() - 1)
+_SCORE_SHIFT = WEIGHT_BITS + ENTRY_ONE.bit_length() - 1 - (GRADIENT_ONE.bit_length() - 1)
 
 
 @lru_cache(maxsize=1)

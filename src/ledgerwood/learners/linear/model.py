@@ -27,7 +27,7 @@ from ledgerwood.learners.linear.aggregator import (
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import MAX_BINS, RowEncoder
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, MAX_ROWS
-from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, loss_named
 from ledgerwood.learners.linear.plan import (
     GRADIENTS,
     LinearSettings,
@@ -152,7 +152,7 @@ class LinearModel(PartitionedEstimator):
             )
         if self.bins is not None and not 2 <= _whole("bins", self.bins) <= MAX_BINS:
             raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
-        if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / CELL_ONE:
+        if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / ENTRY_ONE:
             raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
         return LinearSettings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),

@@ -26,7 +26,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints
 
 __all__ = [
     "noise_aware_inverse",
@@ -86,7 +86,7 @@ def paper_inverse(gram: Matrix, ridge: float, noise: float) -> Matrix:
 _WEIGHT_SIZE = 31
 """Bits of a weight, its sign included."""
 
-_SHIFT = WEIGHT_BITS + (CELL_ONE.bit_length() - 1) - (GRADIENT_ONE.bit_length() - 1)
+_SHIFT = WEIGHT_BITS + (ENTRY_ONE.bit_length() - 1) - (GRADIENT_ONE.bit_length() - 1)
 
 
 def unclipped_gradient_sum(moments: Ints, gram: Ints, weights: Ints) -> Ints:

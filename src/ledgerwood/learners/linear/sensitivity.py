@@ -57,7 +57,7 @@ class RowBound:
 
     >>> RowBound(square=2, neighbours="add_remove").gram()
     338.0
-    >>> RowBound(square=4, neighbours="replace_one").pull(10)
+    >>> RowBound(square=4, neighbours="replace_one").gradient_sum(10)
     40.0
     """
 
@@ -74,7 +74,7 @@ class RowBound:
         squares = (self.square * (1 if plain else DIAGONAL)) ** 2
         return sqrt_up_from_float(Fraction(squares * (2 if self._replaces else 1)))
 
-    def pull(self, clip: int, *, rounded: int = 0) -> float:
+    def gradient_sum(self, clip: int, *, rounded: int = 0) -> float:
         """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``.
 
         ``rounded`` numbers are rounded after they were summed: each of them may move by one more.

@@ -93,7 +93,7 @@ def releases(metadata: PublicMetadata, share: float) -> tuple[Release, ...]:
     found = []
     if histograms:
         size = histogram_sensitivity(histograms, metadata.neighbours)
-        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size, group=metadata.rows_per_unit))
+        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size, group=metadata.max_rows_per_unit))
     if unknown.categories:
         if metadata.delta == 0:
             raise ParameterError("delta", "be positive to learn categories", 0, "Declare them: Schema(categories=...)")
@@ -190,7 +190,7 @@ class SelectionCost:
     def of(cls, metadata: PublicMetadata) -> SelectionCost:
         """Return the cost for what the metadata leave open."""
         count = len(Unknown.of(metadata).categories)
-        return cls(count, metadata.rows_per_unit, DELTA_SLICE * metadata.delta, str(metadata.neighbours))
+        return cls(count, metadata.max_rows_per_unit, DELTA_SLICE * metadata.delta, str(metadata.neighbours))
 
     @property
     def sensitivity(self) -> float:

@@ -159,7 +159,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             journal, charge = self._ledgers(plan, ledger, saved)
             session = ReleaseSession(
                 journal, rng, charge=charge, plan=plan, callbacks=callbacks,
-                name=type(self).__name__, facts=metadata, checkpoint=saved,
+                name=type(self).__name__, metadata=metadata, checkpoint=saved,
             )  # fmt: skip
             fit = _Fit(
                 self, schema, metadata, assumed, leaks, journal, session, plan,
@@ -286,10 +286,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Columns, NDArray[Any]]:
         if given.units is None:
             return given, target
-        key, k = session.generator().bytes(32), schema.max_rows_per_unit
+        key, most = session.generator().bytes(32), schema.max_rows_per_unit
         units = identities(given.units, key)
-        rows = np.flatnonzero(kept(units, k, key))
-        return given.take(rows, record_numbers(units[rows]) if k == 1 else None), target[rows]
+        rows = np.flatnonzero(kept(units, most, key))
+        return given.take(rows, record_numbers(units[rows]) if most == 1 else None), target[rows]
 
     def _table(self, X: Any) -> Table:
         """Read X at predict."""

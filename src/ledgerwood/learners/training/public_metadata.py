@@ -39,7 +39,7 @@ class PublicMetadata:
     classes, target_bounds
         The label values, or the target's bounds if they are declared.
     rows_per_unit
-        The group size k that costs are priced for.
+        The most rows of a privacy unit: costs are priced for groups of this size.
     """
 
     columns: tuple[Column, ...]
@@ -50,7 +50,7 @@ class PublicMetadata:
     neighbours: str = "add_remove"
     classes: tuple[Scalar, ...] | None = None
     target_bounds: tuple[float, float] | None = None
-    rows_per_unit: int = 1
+    max_rows_per_unit: int = 1
 
     @property
     def n_features(self) -> int:
@@ -110,9 +110,9 @@ def complete_plan(
         raise ParameterError(
             "plan", f"be stated for the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours)
         )
-    if metadata.rows_per_unit == 1 and not extra:
+    if metadata.max_rows_per_unit == 1 and not extra:
         return plan if plan.is_calibrated else plan.calibrate(metadata.epsilon, metadata.delta, method=method)
-    items = (*extra, *(_for_unit(item, metadata.rows_per_unit) for item in plan.items))
+    items = (*extra, *(_for_unit(item, metadata.max_rows_per_unit) for item in plan.items))
     return replace(plan, items=items, epsilon=None, delta=None, reserve_mu=None).calibrate(
         metadata.epsilon, metadata.delta, method=method
     )

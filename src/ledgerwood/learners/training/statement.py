@@ -284,24 +284,23 @@ def statement_for(
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
-        details={"rows_per_unit": metadata.rows_per_unit, "rows": metadata.rows},
+        details={"rows_per_unit": metadata.max_rows_per_unit, "rows": metadata.rows},
     )
 
 
 def _accounting(estimator: Any, metadata: PublicMetadata) -> str:
     method = estimator._accounting(metadata)
     way = "the tightest certified method" if method is None else f"the method {method!r}"
-    groups = f", priced for groups of {metadata.rows_per_unit} rows" if metadata.rows_per_unit > 1 else ""
+    groups = f", priced for groups of {metadata.max_rows_per_unit} rows" if metadata.max_rows_per_unit > 1 else ""
     return f"adaptive composition of the plan's releases in its order by {way}, an upper bound{groups}"
 
 
 def _unit(schema: Schema) -> str:
     if schema.unit is None:
         return "one record"
-    k = schema.max_rows_per_unit
-    return (
-        f"one unit (all rows with one value of {schema.unit!r}, of which at most {k} {'is' if k == 1 else 'are'} used)"
-    )
+    most = schema.max_rows_per_unit
+    used = f"at most {most} {'is' if most == 1 else 'are'} used"
+    return f"one unit (all rows with one value of {schema.unit!r}, of which {used})"
 
 
 def _public(

@@ -33,7 +33,7 @@ def boost(
     *,
     rng: np.random.Generator | None = None,
     keep: Callable[[Forest], None] | None = None,
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
     start_bound: int = 0,
     balanced: bool = True,
 ) -> Forest:
@@ -59,7 +59,7 @@ def boost(
         Whether the hessian counts less in what is released while scores are small. False where noise is added
         before the release, by parties who know one scale for all rounds.
     """
-    releases = check_plan(plan, settings, domain.n_features, rows_per_unit)
+    releases = check_plan(plan, settings, domain.n_features, max_rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
     public = settings, domain, aggregator, session, releases, rng, settings.make_loss(), loops

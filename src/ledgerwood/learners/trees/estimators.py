@@ -241,11 +241,11 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         start_scores: NDArray[np.int32] | None = None,
         start_bound: int = 0,
     ) -> Mapping[str, Any]:
-        assert session.facts is not None
-        settings = self._settings_for(session.facts)
+        assert session.metadata is not None
+        settings = self._settings_for(session.metadata)
         fixed: dict[str, Any] = {"settings_": settings}
         if self.recipe == "auto":
-            fixed["choice_"] = choice_for(session.facts)
+            fixed["choice_"] = choice_for(session.metadata)
         if labels.bounds is not None:
             fixed["target_bounds_"] = labels.bounds
 
@@ -265,7 +265,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
             plan,
             rng=session.generator(),
             keep=keep,
-            rows_per_unit=session.rows_per_unit,
+            max_rows_per_unit=session.max_rows_per_unit,
             start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}

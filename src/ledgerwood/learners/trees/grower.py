@@ -1,6 +1,6 @@
 """Growing one tree: level by level, by random splits, by selection, from noisy histograms, or as a random grid.
 
-A random tree draws the threshold of a node from the whole range of a feature, so many of its leaves are empty. A grid
+A random tree draws the threshold of a node from the whole range of a feature, this many of its leaves are empty. A grid
 draws all thresholds of a feature at once and searches among them: ``2**l`` intervals of one feature, or products of
 intervals of several. It looks at public bin edges and a random generator only.
 """
@@ -91,7 +91,7 @@ def _greedy(training: BoostingState, features: NDArray[np.int32]) -> Structure:
             scores = level_scores(sums, *options.arrays(), settings.l2, getattr(training.aggregator, "threads", None))
             return scores.sum(axis=0, keepdims=True) if settings.structure == "symmetric" else scores
 
-        chosen = training.ask("split", lambda cost: Selections(cost, size), query)
+        chosen = training.release("split", lambda cost: Selections(cost, size), query)
         feature = features[options.place[chosen]]
         left = options.left_tables(chosen)
         tree = with_level(tree, _spread(training, level, feature), _spread(training, level, left))
@@ -196,7 +196,7 @@ def _release_sums(
         sigma.append(layout.noise(made.sigma))
         return made
 
-    return training.ask("split", mechanism, query), sigma[0]
+    return training.release("split", mechanism, query), sigma[0]
 
 
 def _partial_sides(training: BoostingState, features: NDArray[np.int32], level: int) -> NDArray[np.uint8]:

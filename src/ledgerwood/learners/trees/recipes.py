@@ -199,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 @lru_cache(maxsize=256)
-def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 1) -> float:
+def signal_to_noise(n_rows: int, epsilon: float, delta: float, max_rows_per_unit: int = 1) -> float:
     """Return n mu / k: rows times the mu at which Gaussian noise is (epsilon, delta)-private, for units of k rows.
 
     >>> round(signal_to_noise(34189, 1.0, 1 / 34189))
@@ -210,10 +210,10 @@ def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: in
     target = math.log(delta)
     low, high = 1e-12, 2 * math.sqrt(2 * epsilon) + 2 * epsilon + 16.0
     if gaussian.log_delta(low, epsilon) >= target:
-        return n_rows * low / rows_per_unit
+        return n_rows * low / max_rows_per_unit
     gap = lambda log_mu: gaussian.log_delta(math.exp(log_mu), epsilon) - target  # noqa: E731
     log_mu = boundary(gap, good=math.log(low), bad=math.log(high), tolerance=1e-12)
-    return n_rows * math.exp(log_mu) / rows_per_unit
+    return n_rows * math.exp(log_mu) / max_rows_per_unit
 
 
 def choice_for(metadata: PublicMetadata) -> AutoChoice:
@@ -225,7 +225,7 @@ def choice_for(metadata: PublicMetadata) -> AutoChoice:
         delta=metadata.delta,
         n_classes=None if metadata.task == "regression" else len(metadata.classes or ()),
         neighbours=str(metadata.neighbours),
-        rows_per_unit=metadata.rows_per_unit,
+        max_rows_per_unit=metadata.max_rows_per_unit,
     )
 
 
@@ -237,7 +237,7 @@ def choose_trees(
     delta: float,
     n_classes: int | None = 2,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
 ) -> AutoChoice:
     """Return the automatic settings of boosted trees.
 
@@ -263,7 +263,7 @@ def choose_trees(
     for name, value in (("n_rows", n_rows), ("n_features", n_features)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
-    snr = signal_to_noise(n_rows, float(epsilon), float(delta), rows_per_unit)
+    snr = signal_to_noise(n_rows, float(epsilon), float(delta), max_rows_per_unit)
     regression = n_classes is None
     several = (n_classes or 0) > 2 and n_features > FEW_FEATURES
     of_features = (
