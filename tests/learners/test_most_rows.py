@@ -21,11 +21,12 @@ from ledgerwood.learners import (
     Schema,
     plan_training,
 )
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.federated import FederatedTask, Party
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, MAX_ROWS
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, LinearLoss, loss_named
 from ledgerwood.learners.linear.plan import LinearSettings, plan_linear
 from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
 from ledgerwood.learners.linear.sensitivity import RowBound, packed, smallest_eigenvalue

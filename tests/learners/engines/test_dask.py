@@ -158,7 +158,9 @@ def test_totally_random_trees_need_one_round_trip_for_a_tree_or_a_batch(
     from ledgerwood.learners.engines import dask
 
     asked, query = [], dask.DaskSums.query
-    monkeypatch.setattr(dask.DaskSums, "ask", lambda self, name, *rest: asked.append(name) or query(self, name, *rest))
+    monkeypatch.setattr(
+        dask.DaskSums, "query", lambda self, name, *rest: asked.append(name) or query(self, name, *rest)
+    )
     parts = Partitions.of_frames(pieces(frame(), [100]), target="y")
     model(recipe, engine=DaskEngine(threads), max_depth=4, **options).fit(parts)
     assert asked == ["open", *["leaf_sums"] * questions]  # whatever the depth

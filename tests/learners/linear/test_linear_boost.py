@@ -12,9 +12,10 @@ from hypothesis.extra import numpy as hnp
 from linear_designs import ExactSession, LedgerSession, rows_of
 
 from ledgerwood.accounting import Plan
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, LinearLoss, loss_named
 from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings, plan_linear
 from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
 from ledgerwood.learners.linear.sensitivity import DIAGONAL, RowBound

@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 from tests.kit.linear_parts import SumOfParts
 
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, Ints, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, loss_named
 from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
 from ledgerwood.learners.linear.sensitivity import (
     DIAGONAL,

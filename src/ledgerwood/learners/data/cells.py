@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.columns import Column, Scalar
+from ledgerwood.learners.data.columns import Column, Scalar, Values
 
 if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "Values",
     "category_codes",
     "number",
     "numbers",
@@ -43,7 +42,6 @@ __all__ = [
     "write_numbers",
 ]
 
-Values = NDArray[Any]
 _Exact: TypeAlias = int | float | Fraction
 
 _DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"

@@ -1,10 +1,17 @@
-"""What is public about a column: its name, its kind, its bounds or categories."""
+"""What is public about a column: its name, its kind, its bounds or categories; and the types of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = NDArray[Any]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 Key: TypeAlias = str | int
 

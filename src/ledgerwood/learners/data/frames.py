@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
-from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.cells import numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
+from ledgerwood.learners.data.columns import Key, Values
 from ledgerwood.learners.data.series import Exact, arrow_text, exact_values
 
 __all__ = [

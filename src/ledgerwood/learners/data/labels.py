@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes
-from ledgerwood.learners.data.columns import Scalar
+from ledgerwood.learners.data.columns import Scalar, Values
 from ledgerwood.learners.data.frames import array_or_list, raw_vector
-
-Values = NDArray[Any]
 
 
 @dataclass(frozen=True)

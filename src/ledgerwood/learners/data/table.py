@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
-from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind
+from ledgerwood.learners.data.cells import category_codes, number, write_numbers
+from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind, Values
 from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns, refuse_empty
 from ledgerwood.learners.data.threads import RowThreads
 

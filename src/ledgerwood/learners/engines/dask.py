@@ -19,11 +19,10 @@ import numpy as np
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.columns import Ints, Key
 from ledgerwood.learners.data.privacy_unit import Identities
 from ledgerwood.learners.engines.interface import (
     EngineQuery,
-    Ints,
     Log,
     Op,
     Records,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.columns import Column, Key, Scalar
+from ledgerwood.learners.data.columns import Column, Ints, Key, Scalar
 from ledgerwood.learners.data.frames import raw_columns, raw_vector
 from ledgerwood.learners.data.labels import Labels, labels_of, usable_labels
 from ledgerwood.learners.data.partitions import CsvPart, ParquetPart
@@ -38,8 +38,6 @@ __all__ = [
     "unit_identities",
 ]
 
-
-Ints: TypeAlias = NDArray[np.int64]
 
 Op: TypeAlias = tuple[str, Any]
 

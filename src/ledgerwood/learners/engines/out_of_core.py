@@ -22,9 +22,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.columns import Ints, Key
 from ledgerwood.learners.data.privacy_unit import Identities, kept, record_numbers
-from ledgerwood.learners.engines.interface import GroupedRows, Ints, Records, part_digest, unit_identities
+from ledgerwood.learners.engines.interface import GroupedRows, Records, part_digest, unit_identities
 
 __all__ = ["OutOfCoreEngine", "OutOfCoreSums", "SpillFiles", "grouped"]
 

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
-from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned
+from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned, declared_columns
 from ledgerwood.learners.linear.aggregator import encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder
@@ -116,13 +115,7 @@ class LinearJob:
     @cached_property
     def encoder(self) -> RowEncoder:
         """The public map from columns to rows."""
-        bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
-        columns = tuple(
-            Column(name, "category", categories=tuple(categories[name]))
-            if name in categories
-            else Column(name, "number", bounds=(float(bounds[name][0]), float(bounds[name][1])))
-            for name in self.columns
-        )
+        columns = declared_columns(self.schema, self.columns)
         return RowEncoder(columns, {**_USUAL, **dict(self.options)}["bins"])
 
     @property
@@ -178,15 +171,7 @@ class LinearJob:
 
     def probabilities(self, model: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
         """Return class probabilities; those of a squared or hinge score are ordered, not calibrated."""
-        scores = self.encoder.scores(read_table(X, self.schema), model)
-        if self.settings.loss.name == "logistic":
-            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
-        else:
-            each = np.clip((scores + 1) / 2, 0.0, 1.0)
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
+        return self.settings.loss.probabilities(self.encoder.scores(read_table(X, self.schema), model))
 
 
 @dataclass

@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.accounting import Gaussian
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.federated.distributed_noise import NoiseGrid
 from ledgerwood.learners.federated.task import FederatedTask
 
 __all__ = ["Step", "SumQuery", "server_step", "split_answers", "step"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

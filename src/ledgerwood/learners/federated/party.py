@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, FormatError, ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.data.labels import labels_of, usable_labels
 from ledgerwood.learners.data.table import read_columns
 from ledgerwood.learners.federated import masking
@@ -68,9 +69,6 @@ class Once:
         finally:
             os.close(folder)
         return True
-
-
-Ints = NDArray[np.int64]
 
 
 class Party:

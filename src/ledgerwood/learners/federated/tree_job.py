@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Column, Ints, Key
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
@@ -30,7 +31,7 @@ from ledgerwood.learners.trees.aggregator import (
     Task,
     Tree,
 )
-from ledgerwood.learners.trees.binning import FeatureDomain, integer_labels
+from ledgerwood.learners.trees.binning import FeatureDomain, domain_of, integer_labels
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import layout_of
@@ -39,9 +40,8 @@ from ledgerwood.learners.trees.plan import outline
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
 
-__all__ = ["FinalizingSession", "Job", "Planned", "TreeJob"]
+__all__ = ["FinalizingSession", "Job", "Planned", "TreeJob", "declared_columns"]
 
-Ints = NDArray[np.int64]
 SUMS = "tr, tr_cyc, tr_ada, tr_ada_cyc, dp_ebm, dp_ebm_newton, dp_rf, feverless, pr, tr_ih_ebm, boosted_adassp"
 
 
@@ -118,6 +118,17 @@ class Job(Protocol):
         """Return class probabilities."""
 
 
+def declared_columns(schema: Schema, names: Sequence[Key]) -> tuple[Column, ...]:
+    """Return the columns of these names, all of which the schema declares."""
+    bounds, categories = dict(schema.bounds or {}), dict(schema.categories or {})
+    return tuple(
+        Column(name, "category", categories=tuple(categories[name]))
+        if name in categories
+        else Column(name, "number", bounds=bounds[name])
+        for name in names
+    )
+
+
 @dataclass(frozen=True)
 class TreeJob:
     """Boosted trees and forests by recipes whose queries are sums."""
@@ -160,11 +171,7 @@ class TreeJob:
     @cached_property
     def domain(self) -> FeatureDomain:
         """What the features may be."""
-        bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
-        pairs = tuple(
-            (float(low), float(high)) for low, high in (bounds.get(name, (0.0, 0.0)) for name in self.columns)
-        )
-        return FeatureDomain(pairs, tuple(len(categories.get(name, ())) for name in self.columns))
+        return domain_of(declared_columns(self.schema, self.columns))
 
     def outline(self) -> tuple[Planned, ...]:
         """Return what will be released: sensitivities grow with the scores, so they are least at scores of zero."""

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ledgerwood.learners.data.columns import Scalar
+from ledgerwood.learners.data.columns import Ints, Scalar
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.interface import Empty, Sums, read_part
 from ledgerwood.learners.engines.interface import GroupedRows as PartRows
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import GRADIENT_ONE, Ints, LinearLoss
+from ledgerwood.learners.linear.loss import GRADIENT_ONE, LinearLoss
 
 __all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "encoded_rows"]
 

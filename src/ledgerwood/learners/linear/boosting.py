@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan, Release
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, fixed_point
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
 from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings
 from ledgerwood.learners.linear.ridge import (
     noise_aware_inverse,

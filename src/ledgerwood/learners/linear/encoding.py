@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.columns import Column
+from ledgerwood.learners.data.columns import Column, Ints
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
-from ledgerwood.learners.linear.loss import ENTRY_ONE, Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE
 from ledgerwood.learners.training.codec import require, stored
 
 __all__ = ["MAX_BINS", "RowEncoder", "bin_edges"]

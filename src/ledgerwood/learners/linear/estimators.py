@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ledgerwood.learners.data.partitions import by_parts
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table
+from ledgerwood.learners.linear.loss import loss_named
 from ledgerwood.learners.linear.model import LinearModel, Shares
 from ledgerwood.learners.training.codec import learner
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
@@ -192,16 +193,7 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        scores = self.encoder_.scores(table, self.weights_)
-        # A squared or hinge score aims at -1 and 1: read as a probability it is ordered, not calibrated.
-        if self._loss_name == "logistic":
-            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
-        else:
-            each = np.clip((scores + 1) / 2, 0.0, 1.0)
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
+        return loss_named(self._loss_name).probabilities(self.encoder_.scores(table, self.weights_))
 
 
 def _keep(model: LinearModel, given: dict[str, Any]) -> None:

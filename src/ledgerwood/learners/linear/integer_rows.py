@@ -45,7 +45,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, Ints, LinearLoss
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LinearLoss
 
 __all__ = ["MAX_CLIP", "MAX_COLUMNS", "MAX_ROWS", "IntegerRows", "Patterns", "grouped", "grown", "ungrouped"]
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Floats, Ints
 
 __all__ = ["ENTRY_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "fixed_point", "loss_named"]
 
@@ -37,8 +38,6 @@ GRADIENT_ONE = 2**16
 WEIGHT_BITS = 20
 
 _LARGEST_WEIGHT = 2**30
-
-Ints = NDArray[np.int64]
 
 
 def fixed_point(weights: NDArray[np.float64]) -> Ints:
@@ -94,6 +93,20 @@ class LinearLoss:
             # One step of the table and one of the gradient cover every rounding between score and gradient.
             each = 1 / (1 + math.exp(-min(reach + 2.0**-_TABLE_STEP_BITS, 700.0))) + 2 / GRADIENT_ONE
         return math.ceil(math.sqrt(outputs) * each * GRADIENT_ONE)
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return class probabilities ``[rows, classes]`` of scores ``[rows, outputs]``.
+
+        A squared or hinge score aims at -1 and 1: read as a probability it is ordered, not calibrated.
+        """
+        if self.name == "logistic":
+            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
+        else:
+            each = np.clip((scores + 1) / 2, 0.0, 1.0)
+        if each.shape[1] == 1:
+            return np.hstack([1 - each, each])
+        total = each.sum(axis=1, keepdims=True)
+        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
 
 
 LOSSES = ("squared", "logistic", "hinge")

@@ -26,7 +26,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS
 
 __all__ = [
     "noise_aware_inverse",

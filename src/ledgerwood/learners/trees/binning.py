@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.labels import Labels
-from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.trees.aggregator import MAX_BIN_CODES, SCORE_BITS, BinEdges
 from ledgerwood.learners.trees.settings import TreeSettings
 
@@ -179,10 +179,10 @@ def _deduplicated(thresholds: NDArray[np.float64], low: float, high: float) -> N
     return found[(found > np.float32(low)) & (found <= np.float32(high))][: MAX_BIN_CODES - 2]
 
 
-def domain_of(table: Table) -> FeatureDomain:
-    """Return what the columns of a table may hold."""
-    numbers = [column.bounds or (0.0, 0.0) for column in table.columns]
-    counts = [len(column.categories or ()) if column.kind == "category" else 0 for column in table.columns]
+def domain_of(columns: Sequence[Column]) -> FeatureDomain:
+    """Return what columns may hold."""
+    numbers = [column.bounds or (0.0, 0.0) for column in columns]
+    counts = [len(column.categories or ()) if column.kind == "category" else 0 for column in columns]
     return FeatureDomain(tuple((float(low), float(high)) for low, high in numbers), tuple(counts))
 
 

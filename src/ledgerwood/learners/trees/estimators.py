@@ -259,7 +259,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         )
         forest = boost(
             settings,
-            domain_of(table),
+            domain_of(table.columns),
             aggregator,
             session,
             plan,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import MissingDependency, ParameterError
-from ledgerwood.learners.data.columns import Column
+from ledgerwood.learners.data.columns import Column, Floats
 from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.forest import Forest, forest_of
 
@@ -29,7 +29,6 @@ __all__ = ["Shape", "importances", "plot_shapes", "plot_tree", "rules", "shapes"
 _ONE = float(1 << SCORE_BITS)
 _LEAST = 1.0
 """A released cover counts at least this much: it is noisy."""
-Floats = NDArray[np.float64]
 
 
 def importances(model: Any) -> Floats:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.columns import Column, Scalar
+from ledgerwood.learners.data.columns import Column, Ints, Scalar
 from ledgerwood.learners.data.table import Table
-from ledgerwood.learners.engines.interface import Empty, GroupedRows, Ints, Log, Sums, apply, read_part
+from ledgerwood.learners.engines.interface import Empty, GroupedRows, Log, Sums, apply, read_part
 from ledgerwood.learners.trees.aggregator import (
     Aggregator,
     BinEdges,

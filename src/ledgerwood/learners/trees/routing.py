@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.aggregator import Structure
+from ledgerwood.learners.trees.settings import MAX_DEPTH
 
-__all__ = ["MAX_DEPTH", "ColumnTrees", "Routes", "column_trees", "routes"]
-
-MAX_DEPTH = 8
-"""Leaf numbers are bytes."""
+__all__ = ["ColumnTrees", "Routes", "column_trees", "routes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+"""Leaf numbers are bytes."""
 LARGEST_SCORE = 8192
 """Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 

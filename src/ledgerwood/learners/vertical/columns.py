@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes, numbers, scalars
-from ledgerwood.learners.data.columns import Scalar
+from ledgerwood.learners.data.columns import Floats, Scalar
 from ledgerwood.learners.data.frames import RawColumn
 from ledgerwood.mechanisms.local import (
     AdjMap,
@@ -40,7 +40,6 @@ from ledgerwood.mechanisms.local.domain import Codes, within
 Method = Literal["global_map", "adj_map", "local_map", "laplace_map", "piecewise", "grr"]
 Sampler = Literal["exponential", "bounded_discrete_laplace"]
 Missing = Literal["lower", "middle", "upper"]
-Floats: TypeAlias = NDArray[np.float64]
 
 METHODS: tuple[str, ...] = get_args(Method)
 OTHER = "(other)"
