@@ -71,6 +71,21 @@ def ratio_down(numerator: float, denominator: float) -> float:
     return c
 
 
+def with_quotient(numerator: float, quotient: float) -> tuple[float, float]:
+    """Return floats (d, n) with n / d == quotient as a float, n the least found that is at least ``numerator``.
+
+    >>> d, n = with_quotient(1234.5, 0.1)
+    >>> n / d == 0.1 and 1234.5 <= n < 1234.5000001
+    True
+    """
+    while True:
+        denominator = numerator * (1 / quotient)
+        for near in (denominator, math.nextafter(denominator, math.inf), math.nextafter(denominator, 0.0)):
+            if numerator / near == quotient:
+                return near, numerator
+        numerator = math.nextafter(numerator, math.inf)
+
+
 UP = 1 + 2.0**-50
 
 
