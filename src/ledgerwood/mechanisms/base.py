@@ -23,7 +23,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood._rounding import sqrt_up
+from ledgerwood._rounding import float_up, sqrt_up
 from ledgerwood.accounting.ledger.ledger import Mechanism
 from ledgerwood.errors import ParameterError
 
@@ -140,8 +140,8 @@ def coerce_floats(mechanism: object, *names: str, upwards: bool = False) -> None
     for name in names:
         value = getattr(mechanism, name)
         number = positive(name, value)
-        if upwards and number < value:
-            number = positive(name, math.nextafter(number, math.inf))
+        if upwards:
+            number = positive(name, float_up(value))
         object.__setattr__(mechanism, name, number)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ledgerwood import _checks
+from ledgerwood._rounding import MARGIN
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.parallel import parallel
@@ -20,7 +21,7 @@ from ledgerwood.accounting.curves.numerics import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
 RESERVE = "reserve"
-RESERVE_SLACK = 2.0**-39
+RESERVE_SLACK = 2 * MARGIN
 """A plan pays for a reserve whose squared mu is larger by this, so that the whole can be spent despite rounding."""
 Template: TypeAlias = type[Atom] | Callable[[float], Cost] | Cost
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import Gaussian, Plan
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, fixed_point
@@ -121,7 +122,7 @@ def boost(
     for t in range(settings.rounds):
         limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
         if not settings.paper:
-            size = math.sqrt(float(np.square(released).sum(axis=1).max())) * (1 + 2.0**-40)
+            size = raised(math.sqrt(float(np.square(released).sum(axis=1).max())), 40)
             largest = loss.gradient_bound(norm, size, outputs)
             limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
         if unclipped:  # nothing is clipped, so the round needs no pass

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import Release
 from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, Edges, Sample, Structure, Tree
 from ledgerwood.learners.trees.binning import (
@@ -140,7 +141,7 @@ class BoostingState:
         if self.settings.candidates == "laplace_sketch":
             noisy = self.ask("sketch", lambda cost: LaplaceSums(cost, size * (2 if replace else 1) * len(asked)), query)
         else:
-            wide = size * math.sqrt((2 if replace else 1) * len(asked)) * (1 + 2.0**-50)
+            wide = raised(size * math.sqrt((2 if replace else 1) * len(asked)))
             noisy = self.ask("sketch", lambda cost: GaussianSums(cost, wide), query)
         weights = np.zeros((edges.n_features, noisy.shape[1]))
         weights[asked] = noisy

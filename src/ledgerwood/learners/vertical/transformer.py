@@ -5,9 +5,7 @@ A transformer's public parameters as JSON: what party B tells party A, and what 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood._rounding import share_down
 from ledgerwood.errors import ParameterError, ProtocolError
 from ledgerwood.learners.data.frames import column_names, columns_of
 from ledgerwood.learners.training import sklearn_guard
@@ -266,10 +265,7 @@ def _part(epsilon: Any, share: int) -> float:
     """An equal share, rounded down so that the shares never add up to more."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise ParameterError("epsilon", "be a positive number, or one for each column", epsilon)
-    part = float(epsilon) / share
-    while math.isfinite(part) and Fraction(part) * share > Fraction(float(epsilon)):
-        part = float(np.nextafter(part, 0.0))
-    return part
+    return share_down(float(epsilon), share)
 
 
 _PLAIN = ("method", "split", "columns_per_record", "theta", "alpha", "levels", "sampler", "missing", "parts_public")
