@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import MARGIN
+
 if TYPE_CHECKING:
-    from ledgerwood._rounding import MARGIN
-from ledgerwood.accounting.costs.base import Cost
+    from ledgerwood.accounting.costs.base import Cost
 
 ORDERS: NDArray[np.float64] = 1 + np.exp2(np.arange(-4.0, 16.0))
 """The fixed orders of every odometer."""
