@@ -199,7 +199,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     if isinstance(event, dp.NoOpDpEvent):
         return zero(relation)
     if isinstance(event, dp.SelfComposedDpEvent):
-        return from_dp_accounting(event.event, neighbours=relation) * _checks.count("count", event.count)
+        return from_dp_accounting(event.event, neighbours=relation) * _checks.integer("count", event.count)
     if isinstance(event, dp.ComposedDpEvent):
         costs = [from_dp_accounting(e, neighbours=relation) for e in event.events]
         return compose([term for cost in costs for term in cost.terms], neighbours=relation)

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting import BoundedRange, DiscreteGaussian, DiscreteLaplace, PureDP, Skellam, calibrate
 from ledgerwood.errors import ParameterError
@@ -26,7 +27,6 @@ from ledgerwood.mechanisms.base import (
     coerce_floats,
     integers,
     real_array,
-    whole_number,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
@@ -249,7 +249,7 @@ class SkellamMechanism:
         ``parties`` is the number of *honest* parties that surely take part: what others add is no protection. A
         share by itself is not covered by ``cost``, which speaks of the sum.
         """
-        return self._add(value, whole_number("parties", parties, at_least=1), source_of(rng))
+        return self._add(value, _checks.integer("parties", parties, 1), source_of(rng))
 
     def _add(self, value: ArrayLike, parties: int, source: RandomSource) -> Released:
         placed = _place(value, self.sensitivity, self.bounds)
@@ -263,11 +263,11 @@ def _check_scale(name: str, scale: float) -> None:
 
 def _check_sensitivity(sensitivity: int | Sensitivity, bounds: tuple[int, int] | None) -> None:
     if not isinstance(sensitivity, Sensitivity):
-        whole_number("sensitivity", sensitivity, at_least=1)
+        _checks.integer("sensitivity", sensitivity, 1, None)
     if bounds is not None:
         check_bounds(bounds)
         for bound in bounds:
-            whole_number("bounds", bound, at_least=-(2**61))
+            _checks.integer("bounds", bound, -(2**61), None)
 
 
 def _single_move(sensitivity: int | Sensitivity) -> int | None:
@@ -378,9 +378,9 @@ class BoundedDiscreteLaplaceMechanism:
         if self.scale > draws.LARGEST_SCALE:
             raise ParameterError("scale", "be at most 2**50", self.scale, "Take a coarser grid")
         for name in ("lower", "upper"):
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=-(2**60)))
+            object.__setattr__(self, name, _checks.integer(name, getattr(self, name), -(2**60), None))
         check_bounds((2 * self.lower, 2 * self.upper))
-        object.__setattr__(self, "sensitivity", whole_number("sensitivity", self.sensitivity, at_least=1))
+        object.__setattr__(self, "sensitivity", _checks.integer("sensitivity", self.sensitivity, 1, None))
         _ = self.cost
 
     @property

@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import with_quotient
 from ledgerwood.accounting import Gaussian, Laplace, calibrate
 from ledgerwood.errors import ParameterError
@@ -36,7 +37,6 @@ from ledgerwood.mechanisms.base import (
     coerce_floats,
     finite_floats,
     integers,
-    positive,
     real_array,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
@@ -195,11 +195,11 @@ class LaplaceMechanism:
 
 
 def _in_l1(sensitivity: float | Sensitivity) -> float:
-    return sensitivity.in_l1 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+    return sensitivity.in_l1 if isinstance(sensitivity, Sensitivity) else _checks.positive("sensitivity", sensitivity)
 
 
 def _in_l2(sensitivity: float | Sensitivity) -> float:
-    return sensitivity.in_l2 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+    return sensitivity.in_l2 if isinstance(sensitivity, Sensitivity) else _checks.positive("sensitivity", sensitivity)
 
 
 Released = NDArray[np.float64] | NDArray[np.int64] | float | int

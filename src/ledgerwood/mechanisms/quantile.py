@@ -16,10 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import LARGEST_INTEGER, coerce_floats, real_array, whole_number
+from ledgerwood.mechanisms.base import LARGEST_INTEGER, coerce_floats, real_array
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice
 from ledgerwood.mechanisms.sampling.exact import Reader
@@ -201,7 +202,7 @@ class RankMechanism:
 
     def __post_init__(self) -> None:
         coerce_floats(self, "epsilon", "step")
-        if whole_number("rank", self.rank, at_least=0) > LARGEST_INTEGER:
+        if _checks.integer("rank", self.rank, 0, None) > LARGEST_INTEGER:
             raise ParameterError("rank", "be at most 2**61", self.rank)
         if self.side not in ("below", "above"):
             raise ParameterError("side", "be 'below' or 'above'", self.side)

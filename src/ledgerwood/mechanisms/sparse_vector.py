@@ -24,9 +24,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood.accounting import SparseVector
 from ledgerwood.errors import ParameterError, ReleaseRefused
-from ledgerwood.mechanisms.base import coerce_floats, finite_floats, whole_number
+from ledgerwood.mechanisms.base import coerce_floats, finite_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
@@ -177,7 +178,7 @@ class SparseVectorMechanism:
         coerce_floats(self, "epsilon")
         coerce_floats(self, "sensitivity", upwards=True)
         _settle_threshold(self)
-        object.__setattr__(self, "cutoff", whole_number("cutoff", self.cutoff, at_least=1))
+        object.__setattr__(self, "cutoff", _checks.integer("cutoff", self.cutoff, 1))
         _ = self.cost
         if max(self.scales) > 2**900:
             raise ParameterError("epsilon", "not be negligible beside the sensitivity", self.epsilon)

@@ -101,7 +101,7 @@ class Release:
         for name, value in {
             "label": label,
             "cost": cost,
-            "times": _checks.count("times", times, least=1),
+            "times": _checks.integer("times", times, 1),
             "share": None if share is None else _checks.positive("share", share),
             "scale": None if scale is None else _checks.positive("scale", scale),
             "fixed": tuple(sorted(fixed.items())),
@@ -325,4 +325,4 @@ def _check_group(group: InSequence | InParallel) -> None:
     object.__setattr__(group, "releases", tuple(group.releases))
     if not group.members or not all(isinstance(release, Release) for release in group.members):
         raise ParameterError("releases", "be one or more releases", group.releases)
-    _checks.count("times", group.times, least=1)
+    _checks.integer("times", group.times, 1)

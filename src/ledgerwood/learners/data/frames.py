@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._checks import is_integer
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, objects, texts_of
 from ledgerwood.learners.data.columns import Key
@@ -277,9 +278,9 @@ def _from_frame(X: Any, any_type: bool) -> list[RawColumn]:
 def _name(name: Any) -> Key:
     if isinstance(name, str):
         return name
-    if isinstance(name, bool) or not isinstance(name, int | np.integer):
+    if not is_integer(name):
         hint = "Rename them: df.columns = [str(name) for name in df.columns]"
-        raise ParameterError("X", "have columns named by strings or whole numbers", type(name).__name__, hint)
+        raise ParameterError("X", "have columns named by strings or integers", type(name).__name__, hint)
     return int(name)
 
 

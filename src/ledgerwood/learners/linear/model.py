@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood import _files
+from ledgerwood import _checks, _files
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.engines.partitioned import PartitionedEstimator, PartitionedTable
 from ledgerwood.learners.linear.aggregator import (
@@ -80,7 +80,7 @@ class LinearModel(PartitionedEstimator):
     # ---- what PrivateEstimator asks
 
     def _plan(self, facts: PublicMetadata) -> Plan:
-        rounds = automatic_rounds(facts) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
+        rounds = automatic_rounds(facts) if self.n_rounds == "auto" else _checks.integer("n_rounds", self.n_rounds, 1)
         return plan_linear(self._settings(rounds, facts.n_outputs), facts.neighbours)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ class LinearModel(PartitionedEstimator):
             clip = (
                 math.sqrt(outputs) if paper else automatic_clip(loss.name, coded=coded, rounds=rounds, outputs=outputs)
             )
-        if self.bins is not None and not 2 <= _whole("bins", self.bins) <= MAX_BINS:
+        if self.bins is not None and not 2 <= _checks.integer("bins", self.bins, 1) <= MAX_BINS:
             raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
         if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / CELL_ONE:
             raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
@@ -182,15 +182,8 @@ class LinearModel(PartitionedEstimator):
         return a, b, c
 
 
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(name, "be a whole number of at least 1", value)
-    return int(value)
-
-
 def _positive(name: str, value: Any, most: float = math.inf) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value <= most or value == math.inf:
+    if not _checks.is_real(value) or not 0 < value <= most or value == math.inf:
         limit = "" if most == math.inf else f" of at most {most:g}"
         raise ParameterError(name, f"be a positive finite number{limit}", value)
     return float(value)

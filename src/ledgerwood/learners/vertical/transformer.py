@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood import _checks
 from ledgerwood._rounding import share_down
 from ledgerwood.errors import ParameterError, ProtocolError
 from ledgerwood.learners.data.frames import column_names, columns_of
@@ -263,7 +264,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
 
 def _part(epsilon: Any, share: int) -> float:
     """An equal share, rounded down so that the shares never add up to more."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
+    if not _checks.is_real(epsilon):
         raise ParameterError("epsilon", "be a positive number, or one for each column", epsilon)
     return share_down(float(epsilon), share)
 
