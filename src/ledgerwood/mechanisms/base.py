@@ -110,7 +110,7 @@ def coerce_floats(mechanism: object, *names: str, upwards: bool = False) -> None
     """Check positive fields of a new frozen value, and keep them as floats: priced and sampled as one number.
 
     A numpy scalar or a fraction would go through exact arithmetic as something else than its price says; a
-    sensitivity that is no float is rounded ``upwards``.
+    sensitivity that is not a float is rounded ``upwards``.
 
     >>> Sensitivity(l1=Fraction(1, 3)).in_l1 >= Fraction(1, 3)
     True

@@ -9,7 +9,7 @@ power of two). The sampler holds the noise as a real X whose digits are drawn on
 (:class:`~ledgerwood.mechanisms.sampling.draws.LazyReals`) and returns n + floor(f + scale X + 1/2), the scale in grid
 units. It answers in floats only if f + scale X is further from a rounding boundary than the error bound of the float;
 otherwise it compares rationals and draws digits of X until the floor is certain. So the returned integer *is* the
-rounding of value / grid + scale X, where X has exactly the standard normal or Laplace law. ∎
+rounding of value / grid + scale X, where X has exactly the standard normal or Laplace distribution. ∎
 
 Halves are rounded up; they have probability zero.
 """
@@ -54,7 +54,7 @@ class GaussianMechanism:
     """Rounded continuous normal noise: round to the grid of value + N(0, sigma^2) in every coordinate, exactly.
 
     The cost is exactly that of the Gaussian mechanism, mu = (L2 sensitivity) / sigma, by post-processing.
-    (Noise on the integers with weights exp(-k^2 / 2 sigma^2) is another law with another cost:
+    (Noise on the integers with weights exp(-k^2 / 2 sigma^2) is another distribution with another cost:
     :class:`~ledgerwood.mechanisms.DiscreteGaussianMechanism`.)
 
     Parameters

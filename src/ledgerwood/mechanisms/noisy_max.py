@@ -134,8 +134,8 @@ class TopKMechanism:
 
     Each selection is one run of ``base`` among the remaining candidates, so the cost is k times its cost (adaptive
     composition). For the exponential mechanism one shot suffices: the k first arrivals of one race (the k largest
-    of scores plus Gumbel noise) have exactly the law of k rounds of peeling, because after the first arrival the
-    rest run on without memory; that is how it is sampled. No such identity holds for permute-and-flip, which is
+    of scores plus Gumbel noise) have exactly the distribution of k rounds of peeling, because after the first arrival
+    the rest run on without memory; that is how it is sampled. No such identity holds for permute-and-flip, which is
     peeled round by round.
 
     Parameters

@@ -3,8 +3,8 @@ r"""Private quantiles and ranks: the exponential mechanism over a grid of thresh
 Each record is first mapped to the nearest point of the grid ``lower, lower + step, ..., upper`` (records outside go
 to the ends, nan to the lower one); a function of the record alone, so nothing about it can change the sensitivity.
 The score of a threshold is constant between neighbouring records, so the grid is never listed: a gap is chosen with
-weight (number of its points) times exp(c score), then a point in it uniformly. The law is that of the exponential
-mechanism over all points, exactly.
+weight (number of its points) times exp(c score), then a point in it uniformly. The distribution is that of the
+exponential mechanism over all points, exactly.
 """
 
 from __future__ import annotations

@@ -371,7 +371,7 @@ class Balance:
     limit
         The ledger's whole budget in that unit.
     epsilon
-        What a ledger with that amount as its whole budget would be worth, at ``delta``.
+        The epsilon, at ``delta``, of a ledger with that amount as its whole budget.
     delta
         The ledger's delta.
     reserved_delta

@@ -145,7 +145,7 @@ class IndividualFilter:
         ----------
         prices
             The Rényi divergence, at the budget's order, that each record's own contribution to the next release causes;
-            a function of that record and of earlier outputs only. A price that is no number retires its record.
+            a function of that record and of earlier outputs only. A price that is not a number retires its record.
 
         Returns
         -------

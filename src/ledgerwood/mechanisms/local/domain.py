@@ -1,6 +1,6 @@
 r"""The finite ordered domain of a local mechanism, its partitions, and the mapping of real features onto it.
 
-Bounds, partitions and the value that stands for "missing" are public facts, declared before any data is seen:
+Bounds, partitions and the value that stands for "missing" are public metadata, declared before any data is seen:
 a bad one raises. Private values never raise: they are rounded, clamped and, where missing, replaced as
 declared.
 """
@@ -58,7 +58,7 @@ def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Domain:
-    r"""The integers ``lower, ..., upper``: P1's :math:`\mathbb{D}_\perp`, both input and output of the maps.
+    r"""The integers ``lower, ..., upper``: OpBoost's :math:`\mathbb{D}_\perp`, both input and output of the maps.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Partition:
 
     @property
     def count(self) -> int:
-        """How many parts there are, P1's k."""
+        """How many parts there are, OpBoost's k."""
         return len(self.widths)
 
     @cached_property
@@ -181,7 +181,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DomainMapping:
-    r"""Real features onto a unified integer domain (P1 §4.1).
+    r"""Real features onto a unified integer domain (OpBoost, §4.1).
 
     .. math:: x_\perp = \left[ L + \frac{x - lower}{upper - lower} (R - L) \right]
 
