@@ -1,4 +1,4 @@
-r"""Choosing one of many candidates by score: the exponential mechanism and permute-and-flip, also in many parts at once.
+r"""Choosing one of many candidates by score: the exponential mechanism and permute-and-flip, also in many parts.
 
 Both are calibrated by the **range sensitivity** R of the scores: the supremum over neighbours of
 max_o (s(o) - s'(o)) - min_o (s(o) - s'(o)). Always R <= 2 Delta, with Delta the largest change of one score; scores

@@ -12,9 +12,9 @@ A checkpoint is a folder that its owner alone can read:
 ``model.json``
     The finished model.
 
-The training itself is a function of data, public facts and the key, so resuming is running it again: releases whose
+The training itself is a function of data, public metadata and the key, so resuming is running it again: releases whose
 result is stored are answered from the store, the one that was under way is drawn again with the same words, and the
-ledgers know both by their names and charge nothing (``docs/theory/replay.md``).
+ledgers know both by their names and charge nothing again (``docs/theory/replay.md``).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def opened(
     path
         The folder; None for no checkpoint.
     facts
-        Returns the fingerprints of public facts by name (:func:`fingerprint`).
+        Returns the fingerprints of public metadata by name (:func:`fingerprint`).
     digest
         Returns the digest of the data under a key (:func:`digest_of`).
     """
@@ -150,7 +150,7 @@ def opened(
 
 
 def fingerprint(estimator: Any, facts: Any, plan: Any, ledger: Ledger | None) -> dict[str, str]:
-    """Return digests of all public facts that a model depends on, by name."""
+    """Return digests of all public metadata that a model depends on, by name."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _WHERE_ONLY}
     found = {
         "learner": name_of(estimator),
@@ -215,7 +215,7 @@ def _check(begun: Any, found: Mapping[str, Any], path: str) -> None:
     if different:
         raise ParameterError(
             "checkpoint", f"be of the same run: not the same {', '.join(different)}", path,
-            "The noise of the run may speak of one table and one plan only. Nothing was released; to train anew choose "
+            "The noise of the run is for one table and one plan only. Nothing was released; to train anew choose "
             "a new folder",
         )  # fmt: skip
 

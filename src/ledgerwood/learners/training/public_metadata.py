@@ -1,4 +1,4 @@
-"""The public facts of one fit, and the plan that is complete for them."""
+"""The public metadata of one fit, and the plan that is complete for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledgerwood.learners.data.columns import Column, Scalar, Task
 MAX_ROWS = 2**36
 """The rows up to which the integer sums and scores of trees are exact, whatever the values: a public limit.
 
-A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of curvatures: 2**49 in all. Selections score
+A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of hessians: 2**49 in all. Selections score
 floor(S^2 / n) summed over outputs and sides, at most 2**25 for each record: 2**61, the most that a mechanism takes.
 """
 
@@ -28,7 +28,7 @@ class PublicMetadata:
     Attributes
     ----------
     columns
-        The features. Bounds and categories that are not declared are None here: they are learned later, privately.
+        The features. Bounds and categories that are not declared are None here: they are learned later, at a cost.
     task
         ``"classification"`` or ``"regression"``.
     rows
@@ -98,7 +98,7 @@ def complete_plan(
         What the learner releases, calibrated or not. Its releases keep their noise parameters' meaning: that of
         *one record's* mechanism, whatever the unit.
     facts
-        The public facts.
+        The public metadata.
     extra
         Releases made before training (bounds, categories), already priced for the unit, with shares on the scale of
         ``plan``'s shares.

@@ -1,9 +1,8 @@
-"""The only way out of the data inside a learner.
+"""The release session: the only way out of the data inside a learner, and how far a fit is.
 
 A learner never sees a ledger. It hands exact sums and scores to :meth:`ReleaseSession.release` and gets back what the
-mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
-
-Showing how far a fit is: public facts only.
+mechanism made of them, after the plan's ledger (and the user's, if one was given) has recorded the charge. After each
+release callbacks and the progress bar are given a :class:`Progress`, made of public metadata only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each release: public facts only.
+    """What a callback is given after each release: public metadata only.
 
     Attributes
     ----------
@@ -76,7 +75,7 @@ class ReleaseSession:
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
     facts
-        The public facts that the plan was made from.
+        The public metadata that the plan was made from.
     checkpoint
         Where results are kept, and where they are recalled from in a run that is resumed; its key makes the noise.
 
@@ -85,9 +84,9 @@ class ReleaseSession:
     >>> from ledgerwood.accounting import Gaussian, Plan, Release
     >>> from ledgerwood.mechanisms import GaussianMechanism
     >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
-    >>> door = ReleaseSession(Ledger(plan=plan))
-    >>> noisy = door.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
-    >>> door.private, door.done
+    >>> session = ReleaseSession(Ledger(plan=plan))
+    >>> noisy = session.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
+    >>> session.private, session.done
     (True, 1)
     """
 

@@ -1,4 +1,4 @@
-"""What a training will release, from public facts alone: the plan shown is the plan spent."""
+"""What a training will release, from public metadata alone: the plan shown is the plan spent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def plan_boosting(
     method: str | None = None,
     **options: Any,
 ) -> Plan:
-    """Return the calibrated plan of a training: pure, cached, made of public facts.
+    """Return the calibrated plan of a training: pure, cached, made of public metadata.
 
     Parameters
     ----------
@@ -143,7 +143,9 @@ def check_plan(plan: Plan, settings: TreeSettings, n_features: int, rows_per_uni
 
 
 def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int]:
-    """Return P2's (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
+    """Return how many histogram queries candidates, splits and leaf weights take.
+
+    The (kappa_c, kappa_s, kappa_w) of Maddock et al. 2022.
 
     >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
     (0, 1000, 0)
@@ -160,7 +162,7 @@ def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[floa
     if settings.shares is None:
         return float(queries[0]), float(queries[1]), float(queries[2])
     whole = sum(settings.shares) or 1.0
-    # A component that the recipe does not have, added by an override, gets P0's share.
+    # A component that the recipe does not have, added by an override, gets the usual share.
     filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
     return filled[0], filled[1], filled[2]
 

@@ -33,7 +33,7 @@ __all__ = ["BoostingState", "SupportsTreeRelease"]
 
 
 class SupportsTreeRelease(Protocol):
-    """What a training needs of a door."""
+    """What a training needs of a release session."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Release an exact value by a mechanism, under a label of the plan."""
@@ -90,7 +90,7 @@ class BoostingState:
     # ---- candidates
 
     def use(self, edges: Edges) -> None:
-        """Read cells by these edges from now on."""
+        """Use these bin edges from now on."""
         self.edges.append(edges)
         self.aggregator.bin(edges)
 
@@ -110,7 +110,7 @@ class BoostingState:
             self.use(even_edges(self.domain, bins))
 
     def refine(self, features: NDArray[np.int32]) -> None:
-        """Refine the edges of some features by a noisy sum of curvature in every bin (P2's iterative Hessian)."""
+        """Refine the edges of some features by a noisy sum of hessians in every bin, as Maddock et al. 2022."""
         edges = self.edges[-1]
         weights = self._sketch(edges, features.tolist())
         self.use(self._merged(edges, weights, features))
@@ -121,7 +121,7 @@ class BoostingState:
         return Edges(tuple(cuts), edges.categories)
 
     def resketch(self) -> None:
-        """Find candidates anew from a noisy curvature histogram of fine bins (P3)."""
+        """Find candidates anew from a noisy histogram of hessians in fine bins (Grislain & Gonzalez 2021)."""
         fine = fine_edges(self.domain)
         self.aggregator.bin(fine)
         weights = self._sketch(fine, range(self.domain.n_features))
@@ -131,7 +131,7 @@ class BoostingState:
         asked = np.array(list(features), dtype=np.int32)
         counts = self.settings.candidates == "quantiles"
         size = 1.0 if counts else float(self.loss.curvature_sum(self.bound))
-        replace = self.settings.neighbours == "replace_one"  # one cell loses a record, one gains one
+        replace = self.settings.neighbours == "replace_one"  # one bin loses a record, one gains one
 
         def query() -> NDArray[np.int64]:
             found = self.aggregator.histogram(open_tree(0), asked, "count" if counts else "curvature")

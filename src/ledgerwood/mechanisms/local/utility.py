@@ -29,8 +29,9 @@ with :math:`\sigma` the mean ranks of s: twice n times the covariance of the ran
 measures.
 
 **Range queries**: what share of the values lies in [a, b]? OpBoost (§6.2) answers with the share of *released* values
-in the range, which randomization flattens. The mechanism's probabilities are public, so the released values also have a likelihood; its maximum (the EM
-algorithm, post-processing, no cost) estimates the shares of the raw values and answers every range.
+in the range, which randomization flattens. The mechanism's probabilities are public, so the released values also have
+a likelihood; its maximum (the EM algorithm, post-processing, no cost) estimates the shares of the raw values and
+answers every range.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ integers (:mod:`.arithmetic`), until it is decided. As the boundaries have no pr
 probability one, after the first word or two in all but about one of 10^9 cases.
 
 **Two programs, one distribution.** :mod:`.exact` is the sampler in plain Python integers, word by word.
-:mod:`._kernels` is a numba kernel that reads the same words and either returns the same answer or gives up ("undecided"), and then the plain
-programme is run on *the same words*. So the answer is always the plain programme's, and the kernel is only an
-accelerator. When a block of words ends in the middle of a draw the words of that draw are kept and read again in
-front of the next block: starting it afresh with new words would favour short draws.
+:mod:`._kernels` is a numba kernel that reads the same words and either returns the same answer or gives up
+("undecided"), and then the plain program is run on *the same words*. So the answer is always the plain program's, and
+the kernel is only an accelerator. When a block of words ends in the middle of a draw the words of that draw are kept
+and read again in front of the next block: starting it afresh with new words would favor short draws.
 
 **Four building blocks.**
 
