@@ -84,7 +84,7 @@ def test_a_random_state_is_reproducible_and_not_private() -> None:
 
 
 def test_a_budget_that_is_none_is_refused() -> None:
-    with pytest.raises(ParameterError, match="epsilon must be a positive finite number, got epsilon=0"):
+    with pytest.raises(ParameterError, match="epsilon must be positive and finite, got epsilon=0"):
         ToyClassifier(epsilon=0).fit(X, Y)
 
 
