@@ -211,13 +211,11 @@ INSIDE_FUNCTIONS = {
     ("accounting.costs", "accounting.curves.dominating_pairs"): "needs scipy, which importing accounting must not load",
     ("accounting.accountant", "accounting.accountant.bounded_range"): "the same",
     ("accounting.accountant", "accounting.accountant.pld"): "the same",
-    ("accounting.plan.plan", "_rounding"): "to be moved to the top",
     ("_pytest_plugin", "verification"): "loaded by every pytest run of the machine; only --dp-audit needs it",
     ("_pytest_plugin", "errors"): "the same",
+    ("", "errors"): "import ledgerwood loads nothing before the first name is used",
     ("datasets", "learners"): "the learners are an optional extra",
     ("verification.conformance", "learners"): "the learners are an optional extra",
-    ("verification.decorator", "verification.auditor"): "to be moved to the top",
-    ("verification.zoo.scoreboard", "verification.auditor"): "to be moved to the top",
 }
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
+from ledgerwood._rounding import format_up
 from ledgerwood.accounting.accountant.calibration import calibrate, recalibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
@@ -207,8 +208,6 @@ class Plan:
 
     def statement(self) -> str:
         """Return the guarantee as a full sentence."""
-        from ledgerwood._rounding import format_up
-
         epsilon, delta = self._target()
         counts: dict[str, int] = {}
         for run in self.runs():

@@ -155,7 +155,7 @@ class LinearModel(PartitionedEstimator):
         if self.bins is not None and not 2 <= _checks.integer("bins", self.bins, 1) <= MAX_BINS:
             raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
         if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / ENTRY_ONE:
-            raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
+            raise ParameterError("row_norm", "be at least 2**-12, one step of an entry", self.row_norm)
         return LinearSettings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
             _positive("gradient_clip", clip, MAX_CLIP), _positive("clip_decay", self.clip_decay, 1.0),
