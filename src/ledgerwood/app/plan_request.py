@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from ledgerwood import _checks
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class PlanRequest:
             if value is None and name in _OPTIONAL:
                 continue
             whole = name in _WHOLE
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            if not (_checks.is_integer(value) if whole else _checks.is_real(value)):
                 raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
                 raise ParameterError(name, f"lie between {low:g} and {high:g}", value)

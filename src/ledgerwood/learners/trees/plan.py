@@ -141,7 +141,9 @@ def check_plan(plan: Plan, settings: TreeSettings, n_features: int, max_rows_per
 
 
 def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int]:
-    """Return Maddock et al.'s (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
+    """Return how many histogram queries candidates, splits and leaf weights take.
+
+    The (kappa_c, kappa_s, kappa_w) of Maddock et al. 2022.
 
     >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
     (0, 1000, 0)
@@ -158,7 +160,7 @@ def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[floa
     if settings.shares is None:
         return float(queries[0]), float(queries[1]), float(queries[2])
     whole = sum(settings.shares) or 1.0
-    # A component that the recipe does not have, added by an override, gets the share of DP-XGB.
+    # A component that the recipe does not have, added by an override, gets the usual share.
     filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
     return filled[0], filled[1], filled[2]
 
