@@ -25,17 +25,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood._rounding import raised
 from ledgerwood.accounting import Cost, Skellam
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
 __all__ = ["NoiseGrid", "SkellamOf", "SkellamShare"]
 
-Ints = NDArray[np.int64]
 _BITS = 48  # to which the roots and quotients here are good
 
 

@@ -38,7 +38,7 @@ class PublicMetadata:
     classes, target_bounds
         The label values, or the target's bounds if they are declared.
     rows_per_unit
-        The group size k that costs are priced for.
+        The most rows of a privacy unit: costs are priced for groups of this size.
     """
 
     columns: tuple[Column, ...]
@@ -49,7 +49,7 @@ class PublicMetadata:
     neighbours: str = "add_remove"
     classes: tuple[Scalar, ...] | None = None
     target_bounds: tuple[float, float] | None = None
-    rows_per_unit: int = 1
+    max_rows_per_unit: int = 1
 
     @property
     def n_features(self) -> int:
@@ -88,7 +88,7 @@ def delta_of(rows: int) -> float:
 
 @lru_cache(maxsize=64)
 def complete_plan(
-    plan: Plan, facts: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
+    plan: Plan, metadata: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
 ) -> Plan:
     """Return a learner's plan, with the releases that come before it, priced for the unit and calibrated.
 
@@ -97,7 +97,7 @@ def complete_plan(
     plan
         What the learner releases, calibrated or not. Its releases keep their noise parameters' meaning: that of
         *one record's* mechanism, whatever the unit.
-    facts
+    metadata
         The public metadata.
     extra
         Releases made before training (bounds, categories), already priced for the unit, with shares on the scale of
@@ -105,15 +105,15 @@ def complete_plan(
     method
         The accounting method for calibrating; by default the tightest certified one.
     """
-    if plan.neighbours != facts.neighbours:
+    if plan.neighbours != metadata.neighbours:
         raise ParameterError(
-            "plan", f"be stated for the schema's neighbours, {facts.neighbours!r}", str(plan.neighbours)
+            "plan", f"be stated for the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours)
         )
-    if facts.rows_per_unit == 1 and not extra:
-        return plan if plan.is_calibrated else plan.calibrate(facts.epsilon, facts.delta, method=method)
-    items = (*extra, *(_for_unit(item, facts.rows_per_unit) for item in plan.items))
+    if metadata.max_rows_per_unit == 1 and not extra:
+        return plan if plan.is_calibrated else plan.calibrate(metadata.epsilon, metadata.delta, method=method)
+    items = (*extra, *(_for_unit(item, metadata.max_rows_per_unit) for item in plan.items))
     return replace(plan, items=items, epsilon=None, delta=None, reserve_mu=None).calibrate(
-        facts.epsilon, facts.delta, method=method
+        metadata.epsilon, metadata.delta, method=method
     )
 
 

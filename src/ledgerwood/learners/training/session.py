@@ -25,7 +25,7 @@ from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is given after each release: public metadata only.
+    """What a callback is called with after each release: public metadata only.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ReleaseSession:
         The plan whose groups and sampling rates say what is charged; the ledger's by default.
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
-    facts
+    metadata
         The public metadata that the plan was made from.
     checkpoint
         Where results are kept, and where they are recalled from in a run that is resumed; its key makes the noise.
@@ -99,12 +99,12 @@ class ReleaseSession:
         plan: Plan | None = None,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
-        facts: PublicMetadata | None = None,
+        metadata: PublicMetadata | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
-        self.facts = facts
+        self.metadata = metadata
         self._checkpoint, self._choices = checkpoint, 0
         self._callbacks = tuple(callbacks)
         plan = ledger.plan if plan is None else plan
@@ -124,9 +124,9 @@ class ReleaseSession:
         return self.rng is None or self.rng.private
 
     @property
-    def rows_per_unit(self) -> int:
+    def max_rows_per_unit(self) -> int:
         """How many rows a privacy unit has at most: what the plan is priced for."""
-        return 1 if self.facts is None else self.facts.rows_per_unit
+        return 1 if self.metadata is None else self.metadata.max_rows_per_unit
 
     @property
     def recalling(self) -> bool:
@@ -186,7 +186,7 @@ class ReleaseSession:
         if not self._callbacks:
             return
         seconds = time.monotonic() - self._began
-        speed = 0.0 if self.facts is None or seconds <= 0 else self.facts.rows * self.done / seconds
+        speed = 0.0 if self.metadata is None or seconds <= 0 else self.metadata.rows * self.done / seconds
         self._spent += self._shares.get(label, 0.0)
         event = Progress(label, self.done, self.total, seconds, self._trees, speed, min(1.0, self._spent))
         stop = [callback(event) is True for callback in self._callbacks]
