@@ -1,16 +1,16 @@
-"""From a sampler's code to its law: feed it every bit string.
+"""From a sampler's code to its distribution: feed it every bit string.
 
 A sampler that reads its randomness as words from a source is a function of a bit string. :func:`law_of_sampler` runs
 it on longer and longer strings; a run that ends after b bits has probability exactly 2^-b. What has not ended at the
-depth limit is the unresolved mass, which bounds the distance of the found law to the true one from above.
+depth limit is the unresolved mass, which bounds the distance of the found distribution to the true one from above.
 
 >>> def die(source):
 ...     while True:
 ...         word = int(source.words(1)[0])
 ...         if word < 6:
 ...             return word + 1
->>> law = law_of_sampler(die, word_bits=3, most_bits=9)
->>> law.probabilities[6], law.unresolved
+>>> distribution = law_of_sampler(die, word_bits=3, most_bits=9)
+>>> distribution.probabilities[6], distribution.unresolved
 (Fraction(21, 128), Fraction(1, 64))
 """
 
@@ -42,11 +42,11 @@ class SamplerLaw:
         found = self.probabilities.get(outcome, Fraction(0))
         return hull(found, found + self.unresolved).bounds()
 
-    def contradicts(self, law: Mapping[Hashable, Number]) -> Hashable | None:
-        """An output whose found probability no completion of the open runs can bring to ``law``, or None."""
-        for outcome in {**law, **self.probabilities}:
+    def contradicts(self, distribution: Mapping[Hashable, Number]) -> Hashable | None:
+        """An output whose found probability no completion of the open runs can bring to ``distribution``, or None."""
+        for outcome in {**distribution, **self.probabilities}:
             found = interval(self.probabilities.get(outcome, Fraction(0)))
-            claimed = interval(law.get(outcome, Fraction(0)))
+            claimed = interval(distribution.get(outcome, Fraction(0)))
             if found.surely_above(claimed) or claimed.surely_above(found + self.unresolved):
                 return outcome
         return None
@@ -55,7 +55,7 @@ class SamplerLaw:
 def law_of_sampler(
     sampler: Callable[[RandomSource], Hashable], *, word_bits: int = 1, most_bits: int = 16, observe_bits: bool = False
 ) -> SamplerLaw:
-    """The law of a sampler's output, from its code.
+    """The distribution of a sampler's output, from its code.
 
     Parameters
     ----------
@@ -94,4 +94,6 @@ def law_of_sampler(
 
 def sampler_pair(first: SamplerLaw, second: SamplerLaw) -> Pair:
     """The exact pair of two enumerated samplers; open runs are its tails."""
-    return Pair.from_laws(first.probabilities, second.probabilities, tails=(first.unresolved, second.unresolved))
+    return Pair.from_distributions(
+        first.probabilities, second.probabilities, tails=(first.unresolved, second.unresolved)
+    )

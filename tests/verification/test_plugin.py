@@ -16,7 +16,7 @@ from ledgerwood.accounting import PureDP
 from ledgerwood.verification import verify_mechanism
 from ledgerwood.verification.strategies import score_pairs
 
-def law(scores, base):
+def distribution(scores, base):
     weights = [Fraction(base) ** int(s) for s in scores]
     return {i: w / sum(weights) for i, w in enumerate(weights)}
 
@@ -27,11 +27,11 @@ pairs = score_pairs(k=(2, 4), range=2).filter(integers)
 
 @verify_mechanism(claim=PureDP(1.3863), pairs=pairs)
 def good(scores):
-    return law(scores, 2)
+    return distribution(scores, 2)
 
 @verify_mechanism(claim=PureDP(1.0), pairs=pairs)
 def bad(scores):
-    return law(scores, 2)
+    return distribution(scores, 2)
 
 def test_ordinary():
     assert True

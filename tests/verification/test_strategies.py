@@ -289,10 +289,10 @@ def test_a_verification_that_could_check_nothing_is_refused(options, name):
         verify_mechanism(**{"claim": PureDP(1.0), "pairs": [(0, 1)], **options})
 
 
-@pytest.mark.parametrize("law", [None, [0.5, 0.5]])
-def test_what_is_no_law_is_named(law):
+@pytest.mark.parametrize("distribution", [None, [0.5, 0.5]])
+def test_what_is_no_law_is_named(distribution):
     with pytest.raises(ParameterError, match="mapping from outcome to probability"):
-        verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: law))
+        verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: distribution))
 
 
 def test_the_decorator_refuses_what_it_cannot_use():

@@ -29,9 +29,8 @@ def test_an_exception_on_one_input_only_is_a_leak():
     assert "raised" in str(report) and not report.passed
 
 
-def test_a_batch_that_raises_is_no_batch_of_outputs(monkeypatch):
-    """Both inputs have one law; a third of these was flagged when a failed batch counted as so many outputs."""
-    monkeypatch.setattr(sampling, "_BATCH", 2000)
+def test_a_batch_that_raises_is_not_a_batch_of_outputs():
+    """Both inputs have one distribution; a third of these was flagged when a failed batch counted as outputs."""
 
     def fails(data, n, rng):
         if n >= 500 and rng.random() < 0.4:
@@ -158,9 +157,8 @@ def test_a_mechanism_that_sorts_its_input_is_audited():
 
 
 def test_a_coin_that_ignores_its_generator_is_reported_and_no_process_copies_it(monkeypatch):
-    """Forked processes would all toss the same coins, and a bound from so many equal ones would be wrong."""
-    monkeypatch.setattr(sampling, "_PARALLEL_FROM", 0.0)
-    monkeypatch.setattr(sampling.Draws, "_outputs_travel", lambda draws: pytest.fail("asked for more processes"))
+    """Forked processes would all toss the same coins, and a bound from equal ones would be wrong."""
+    monkeypatch.setattr(sampling.Draws, "use_all_cores", lambda *_: pytest.fail("asked for more processes"))
     own = np.random.default_rng(5)
     for _ in range(10):
         report = audit(lambda data, rng: bool(own.random() < 0.9), PureDP(1.0), pair=(0.0, 1.0), samples=1000, seed=1)

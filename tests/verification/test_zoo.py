@@ -1,4 +1,4 @@
-"""The zoo: every entry runs, its sampler has its law, its exact truth is the published one, every judge is right."""
+"""The zoo: every entry runs, samples its distribution, has the published exact truth, and every judge is right."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ from ledgerwood.verification.zoo.noise import SIGMA
 
 CORRECT = [entry for entry in ZOO.values() if entry.correct]
 BROKEN = [entry for entry in ZOO.values() if not entry.correct]
-FINITE = [entry for entry in ZOO.values() if entry.law is not None]
+FINITE = [entry for entry in ZOO.values() if entry.distribution is not None]
 
 #: False alarms of all goodness-of-fit tests in this file together: below 1e-7 (each p-value is compared with 1e-9).
 LEVEL = 1e-9
@@ -73,16 +73,18 @@ def test_outputs_are_vectorised_and_reproducible(entry):
 
 
 @named(FINITE)
-def test_the_sampler_has_the_exact_law(entry):
+def test_the_sampler_has_the_exact_distribution(entry):
     n = 200_000
     for data in entry.pair:
-        law = {key: getattr(p, "midpoint", lambda p=p: float(p))() for key, p in entry.law(data).items()}
+        distribution = {
+            key: getattr(p, "midpoint", lambda p=p: float(p))() for key, p in entry.distribution(data).items()
+        }
         values, counts = np.unique(entry.sample(data, n, np.random.default_rng(7)), axis=0, return_counts=True)
         seen = dict(zip((tuple(v) if isinstance(v, list) else v for v in values.tolist()), counts.tolist()))
-        assert seen.keys() <= law.keys()  # nothing outside the support
-        common = [key for key, p in law.items() if n * p >= 5]
+        assert seen.keys() <= distribution.keys()  # nothing outside the support
+        common = [key for key, p in distribution.items() if n * p >= 5]
         observed = [seen.get(key, 0) for key in common]
-        expected = [n * law[key] for key in common]
+        expected = [n * distribution[key] for key in common]
         if sum(expected) < n * (1 - 1e-9):
             observed.append(n - sum(observed))
             expected.append(n - sum(expected))

@@ -2,7 +2,7 @@
 
 Preimage search on the grid of a 53-bit uniform, with the C library's logarithm.
 
-numpy's vectorised ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the
+numpy's vectorized ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the
 C library, and so does this loop.
 
 One pass over rows: hashes and clipped linear scores.

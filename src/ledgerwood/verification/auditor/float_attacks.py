@@ -23,14 +23,11 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.encoding import Encoded, low_bit
 from ledgerwood.verification.auditor.scores import Fixed
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["FORMULAS", "Attainable", "attainable", "find_lattice"]
 
 Floats = NDArray[np.float64]
-
-_GUESSES = 100  # locations and scales tried
-_SEARCHED = 400  # fields whose noise is sought among all of them
-_FOUND = 500  # fields explained
 
 
 #: Samplers known by their own floating-point operations on a uniform u on the grid of 2^-53.
@@ -104,12 +101,12 @@ def find_lattice(encoded: Encoded, hints: Iterable[float] = (), *, probe: int = 
         # Fields of one model share their noise: where it is known, only the location is sought.
         known = list(dict.fromkeys((each.formula, each.scale) for each in found))
         match = next((hit for noise in known if (hit := _explain(values, probe, extra, noise))), None)
-        if match is None and searched < _SEARCHED:
+        if match is None and searched < TUNING.lattice_searched:
             searched += 1
             match = _explain(values, probe, extra)
         if match:
             found.append(Attainable(j, name, *match))
-        if len(found) == _FOUND:
+        if len(found) == TUNING.lattice_found:
             break
     return found
 
@@ -138,7 +135,7 @@ def _explain(
     wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
     if noise is not None:
         wide = [noise[1]]
-    locations, scales = (np.asarray(guesses[:_GUESSES], dtype=np.float64) for guesses in (near, wide))
+    locations, scales = (np.asarray(guesses[: TUNING.lattice_guesses], dtype=np.float64) for guesses in (near, wide))
     for k, formula in enumerate(FORMULAS):
         if noise is not None and formula != noise[0]:
             continue

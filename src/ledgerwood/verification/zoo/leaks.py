@@ -87,7 +87,7 @@ def _float_laplace_exact(first: Sequence[float], second: Sequence[float]) -> Pai
         output = second[0] + _numpy_laplace(k * 2.0**-53, 10.0)
         if grid_preimages(output, first[0], 10.0) == 0:
             q = Fraction(grid_preimages(output, second[0], 10.0), 2**53)
-            return Pair.from_laws({"another": 1}, {output.hex(): q, "another": 1 - q})
+            return Pair.from_distributions({"another": 1}, {output.hex(): q, "another": 1 - q})
     raise AssertionError("every output tried is attainable from both inputs")
 
 
@@ -125,21 +125,24 @@ def _timed_discrete_laplace(data: Sequence[int], n: int, rng: np.random.Generato
     return values
 
 
-def _timed_law(data: Sequence[int], reach: int = 40) -> tuple[dict[Hashable, Interval], Interval]:
+def _timed_distribution(data: Sequence[int], reach: int = 40) -> tuple[dict[Hashable, Interval], Interval]:
     r = exponential(-1)
     unit = (ONE - r) / (ONE + r)
-    law: dict[Hashable, Interval] = {
+    distribution: dict[Hashable, Interval] = {
         (data[0] + z, abs(z) + 1): unit * exponential(-abs(z)) for z in range(-reach, reach + 1)
     }
-    return law, 2 * exponential(-reach - 1) / (ONE + r)
+    return distribution, 2 * exponential(-reach - 1) / (ONE + r)
 
 
 def _timed_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
     """Values far out join the unresolved tail; a value and a time that no noise can explain have probability zero."""
-    (p, tail_p), (q, tail_q) = _timed_law(first), _timed_law(second)
+    (p, tail_p), (q, tail_q) = _timed_distribution(first), _timed_distribution(second)
     near = {outcome for outcome in {*p, *q} if abs(outcome[0]) <= 20}  # type: ignore[index]
     cells = tuple(Cell(o, p.get(o, interval(0)), q.get(o, interval(0))) for o in sorted(near))  # type: ignore[type-var]
-    far = [sum((m for o, m in law.items() if o not in near), start=tail) for law, tail in ((p, tail_p), (q, tail_q))]
+    far = [
+        sum((m for o, m in distribution.items() if o not in near), start=tail)
+        for distribution, tail in ((p, tail_p), (q, tail_q))
+    ]
     return Pair((*cells, Cell("farther than 20", far[0], far[1], hull(-math.inf, math.inf))))
 
 
