@@ -1,7 +1,8 @@
 """The pytest plug-in: ``pytest --dp-audit`` turns every decorated mechanism of a test module into a test.
 
 A mechanism is anything that carries :func:`ledgerwood.verification.verify_mechanism`, defined in the module or
-imported into it.
+imported into it. Every pytest run in an environment with Ledgerwood loads this module, so it imports nothing but
+pytest unless the option is given.
 """
 
 from __future__ import annotations
