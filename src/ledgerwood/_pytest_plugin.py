@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ledgerwood.errors import PrivacyViolation
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
@@ -46,8 +48,6 @@ class MechanismItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the counterexample alone, any other error with its traceback."""
-        from ledgerwood.errors import PrivacyViolation
-
         if isinstance(excinfo.value, PrivacyViolation):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)

@@ -1,15 +1,16 @@
 """From a sampler's code to its distribution: feed it every bit string.
 
-A sampler that reads its randomness as words from a source is a function of a bit string. :func:`law_of_sampler` runs
-it on longer and longer strings; a run that ends after b bits has probability exactly 2^-b. What has not ended at the
-depth limit is the unresolved mass, which bounds the distance of the found distribution to the true one from above.
+A sampler that reads its randomness as words from a source is a function of a bit string.
+:func:`distribution_of_sampler` runs it on longer and longer strings; a run that ends after b bits has probability
+exactly 2^-b. What has not ended at the depth limit is the unresolved mass, which bounds the distance of the found
+distribution to the true one from above.
 
 >>> def die(source):
 ...     while True:
 ...         word = int(source.words(1)[0])
 ...         if word < 6:
 ...             return word + 1
->>> distribution = law_of_sampler(die, word_bits=3, most_bits=9)
+>>> distribution = distribution_of_sampler(die, word_bits=3, most_bits=9)
 >>> distribution.probabilities[6], distribution.unresolved
 (Fraction(21, 128), Fraction(1, 64))
 """
@@ -27,7 +28,7 @@ from ledgerwood.verification.exact.intervals import Bounds, Number, hull, interv
 
 
 @dataclass(frozen=True, slots=True)
-class SamplerLaw:
+class SamplerDistribution:
     """Probabilities found so far, the mass still open, and the number of runs.
 
     The true probability of an output lies between ``probabilities[output]`` and that plus ``unresolved``.
@@ -52,9 +53,9 @@ class SamplerLaw:
         return None
 
 
-def law_of_sampler(
+def distribution_of_sampler(
     sampler: Callable[[RandomSource], Hashable], *, word_bits: int = 1, most_bits: int = 16, observe_bits: bool = False
-) -> SamplerLaw:
+) -> SamplerDistribution:
     """The distribution of a sampler's output, from its code.
 
     Parameters
@@ -89,10 +90,10 @@ def law_of_sampler(
         used = source.position * word_bits
         key = (output, used) if observe_bits else output
         found[key] = found.get(key, Fraction(0)) + Fraction(1, 1 << used)
-    return SamplerLaw(found, unresolved, runs)
+    return SamplerDistribution(found, unresolved, runs)
 
 
-def sampler_pair(first: SamplerLaw, second: SamplerLaw) -> Pair:
+def sampler_pair(first: SamplerDistribution, second: SamplerDistribution) -> Pair:
     """The exact pair of two enumerated samplers; open runs are its tails."""
     return Pair.from_distributions(
         first.probabilities, second.probabilities, tails=(first.unresolved, second.unresolved)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from toy_learners import ToyClassifier
+from tests.kit.toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners import (

@@ -1,8 +1,8 @@
 """Every float our samplers release could have come from the neighbour: no lattice tells two inputs apart.
 
-The distribution of a release on a grid gives every multiple of the grid a positive probability, whatever the value was. So an
-output is unattainable if, and only if, it is no multiple of the grid (or lies outside declared bounds). Beyond that,
-values that differ by a whole number leave the finest bit of every output with the *same* distribution: rounded noise plus an
+A release on a grid gives every multiple of the grid a positive probability, whatever the value was. So an output is
+unattainable if, and only if, it is not a multiple of the grid (or lies outside declared bounds). Beyond that, values
+that differ by a whole number leave the finest bit of every output with the *same* distribution: rounded noise plus an
 integer has the same lowest set bit as long as that bit is below one. Both are checked; textbook noise fails both.
 """
 

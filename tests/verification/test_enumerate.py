@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.reference_tree import ReferenceTree, add_remove_pairs, clamped_discrete_laplace
-from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
+from tests.kit.sampler_distribution import distribution_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.errors import ParameterError
@@ -182,7 +182,7 @@ def biased_coin(source, numerator=1, denominator=3):
 
 
 def test_a_sampler_is_shown_to_have_its_law_by_feeding_it_every_bit_string():
-    distribution = law_of_sampler(biased_coin, most_bits=12)
+    distribution = distribution_of_sampler(biased_coin, most_bits=12)
     assert distribution.unresolved == Fraction(1, 2**12)
     assert 1 / 3 in distribution.probability(1)
     assert distribution.contradicts({1: Fraction(1, 3), 0: Fraction(2, 3)}) is None
@@ -193,7 +193,7 @@ def test_a_biased_sampler_is_contradicted_exactly():
     def modulo_die(source):
         return int(source.words(1)[0]) % 6
 
-    distribution = law_of_sampler(modulo_die, word_bits=3, most_bits=3)
+    distribution = distribution_of_sampler(modulo_die, word_bits=3, most_bits=3)
     assert distribution.unresolved == 0
     assert distribution.probabilities[0] == Fraction(1, 4)
     assert distribution.contradicts({i: Fraction(1, 6) for i in range(6)}) == 0
@@ -210,15 +210,15 @@ def test_the_time_of_a_sampler_is_an_output_like_any_other():
 
         return sampler
 
-    by_value = sampler_pair(*(law_of_sampler(response(s)) for s in (0, 1)))
-    by_time = sampler_pair(*(law_of_sampler(response(s), observe_bits=True) for s in (0, 1)))
+    by_value = sampler_pair(*(distribution_of_sampler(response(s)) for s in (0, 1)))
+    by_time = sampler_pair(*(distribution_of_sampler(response(s), observe_bits=True) for s in (0, 1)))
     assert check(by_value, PureDP(0.0)).holds
     assert check(by_time, PureDP(10.0)).violated
 
 
 def test_bad_depths_are_refused():
     with pytest.raises(ParameterError, match="most_bits"):
-        law_of_sampler(biased_coin, word_bits=4, most_bits=3)
+        distribution_of_sampler(biased_coin, word_bits=4, most_bits=3)
 
 
 def test_a_loop_without_end_is_an_error_not_a_hang():

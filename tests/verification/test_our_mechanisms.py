@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
+from tests.kit.sampler_distribution import distribution_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, PureDP
 from ledgerwood.mechanisms import (
@@ -54,7 +54,9 @@ CASES = {
 def law_from_code(mechanism, value, **options):
     # the bounded mechanism takes its leading bits from one word, so a word must hold them
     word_bits = 2 if mechanism is BOUNDED else 1
-    return law_of_sampler(lambda source: mechanism.release(value, source), word_bits=word_bits, most_bits=14, **options)
+    return distribution_of_sampler(
+        lambda source: mechanism.release(value, source), word_bits=word_bits, most_bits=14, **options
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from scipy import stats
 
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.strategies import gradient_histograms, score_pairs
-from ledgerwood.verification.zoo import ZOO
+from ledgerwood.verification.zoo import ZOO, scoreboard
 from ledgerwood.verification.zoo.__main__ import main
 from ledgerwood.verification.zoo.leaks import grid_preimages
 from ledgerwood.verification.zoo.noise import SIGMA
@@ -236,7 +235,7 @@ def test_the_scoreboard_shows_what_the_audit_certified_and_names_a_false_flag(mo
         assert pair == f.pair
         return SimpleNamespace(epsilon_lower=0.123, flagged=True, samples=samples)
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", SimpleNamespace(audit=audit))
+    monkeypatch.setattr(scoreboard, "audit", audit)
     assert main(["--audit", "--samples", "1000", "svt_4"]) == 0
     assert "0.1230   yes" in capsys.readouterr().out
     assert main(["--audit", "--samples", "1000", "laplace"]) == 0
