@@ -46,7 +46,8 @@ __all__ = [
 Values = NDArray[Any]
 _Exact: TypeAlias = int | float | Fraction
 
-_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""One way to match each text: with two, a cell of a million digits and a letter would take hours."""
 _WRITTEN = re.compile(_DECIMAL)
 _WORDS = {
     "true": 1,
@@ -258,8 +259,8 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
     low, high = column.bounds
     with np.errstate(invalid="ignore", over="ignore"):
         if values.dtype != np.float32:
-            clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
-            values = clipped.astype(np.float32)
+            # half floats too: they would round the bounds, unless a missing value beside them had made doubles of them
+            values = np.clip(values.astype(np.float64, copy=False), low, high).astype(np.float32)
         # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
         np.maximum(values, np.float32(low), out=out)
         np.minimum(out, np.float32(high), out=out)

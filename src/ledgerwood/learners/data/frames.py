@@ -22,6 +22,7 @@ from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
 
 __all__ = [
     "RawColumn",
+    "array_or_list",
     "is_frame",
     "raw_columns",
     "raw_vector",
@@ -104,6 +105,7 @@ def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
     """
     from narwhals.exceptions import DuplicateError
 
+    X = array_or_list(X)
     try:
         _refuse_what_is_no_table(X)
         if isinstance(X, list | tuple):
@@ -122,7 +124,8 @@ def raw_vector(y: Any) -> RawColumn:
     """
     import narwhals.stable.v2 as nw
 
-    if isinstance(y, list | tuple | range):
+    y = array_or_list(y)
+    if isinstance(y, list | tuple):
         return RawColumn(0, "mixed", tuple(y))
     if not isinstance(y, np.ndarray):
         found = nw.from_native(y, allow_series=True, eager_only=True, pass_through=True)
@@ -132,12 +135,37 @@ def raw_vector(y: Any) -> RawColumn:
             return RawColumn(0, "text" if _is_text(found) else "mixed", found.to_native())
         if type(y).__module__.startswith(("pyarrow", "pandas")) and hasattr(y, "__len__") and not is_frame(y):
             return RawColumn(0, "mixed", y)  # an array of a library's own
-    array = y if isinstance(y, np.ndarray) else np.asarray(y)
+    array = _as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y must be one column of labels, got an array of {array.ndim} dimensions")
     return RawColumn(0, "mixed", array)
+
+
+def array_or_list(values: Any) -> Any:
+    """Return any sequence of Python's as a list; arrays, lists, frames and all else as they are.
+
+    Numpy would take the type of a deque from all its values, as it would of a list: one text makes texts of all.
+
+    >>> from collections import deque
+    >>> array_or_list(deque([2**60 + 1, 0.5]))
+    [1152921504606846977, 0.5]
+    """
+    known = isinstance(values, np.ndarray | list | tuple | str | bytes | memoryview) or _has_type(values)
+    return list(values) if isinstance(values, Sequence) and not known else values
+
+
+def _has_type(values: Any) -> bool:
+    """Whether these are an array of some library, which has a type that numpy takes over."""
+    return any(hasattr(type(values), name) for name in ("__array__", "__array_interface__", "__array_struct__"))
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Return an array as numpy's, a mask with it; what has no type of its own has no dimension."""
+    if isinstance(values, np.ndarray):
+        return values
+    return np.asarray(values) if _has_type(values) or isinstance(values, memoryview) else np.empty((), dtype=object)
 
 
 def is_frame(X: Any) -> bool:
@@ -168,9 +196,10 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
         return frame.drop(unit).to_native() if unit in frame.columns else X
     if not isinstance(unit, int):
         return X
+    X = array_or_list(X)
     if isinstance(X, list | tuple):
         return [_without(row, unit) if len(row) != n_features else row for row in X]
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
+    array = _as_array(X)
     if array.ndim != 2 or array.shape[1] == n_features:
         return X
     return array[:, [j for j in range(array.shape[1]) if j != unit]]
@@ -183,10 +212,11 @@ def _without(row: Sequence[Any], place: int) -> list[Any]:
 def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of a table, by numbers or a mask, as the same kind of table."""
     places = np.flatnonzero(rows) if rows.dtype == bool else rows
+    X = array_or_list(X)
     if isinstance(X, list | tuple):
         return [X[i] for i in places.tolist()]
     if not is_frame(X):
-        return (X if isinstance(X, np.ndarray) else np.asarray(X))[places]
+        return _as_array(X)[places]
     import narwhals.stable.v2 as nw
 
     return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
@@ -255,22 +285,24 @@ def _name(name: Any) -> Key:
 
 def _own_type(series: Any) -> str:
     native = series.to_native()
-    return str(getattr(native, "dtype", None) or getattr(native, "type", series.dtype))
+    own = getattr(native, "dtype", None) or getattr(native, "type", None)
+    return str(series.dtype if own is None else own)
 
 
 def _is_text(series: Any) -> bool:
-    """Whether the type is text; what narwhals calls a column of objects depends on the values."""
+    """Whether the type is text; narwhals looks at the values of a column of objects, so it is not asked about one."""
     import narwhals.stable.v2 as nw
 
-    return bool(series.dtype == nw.String) and _own_type(series) != "object"
+    return _own_type(series) != "object" and bool(series.dtype == nw.String)
 
 
 def _type(series: Any, name: Key, any_type: bool) -> Type:
     import narwhals.stable.v2 as nw
 
-    dtype, own = series.dtype, _own_type(series)
+    own = _own_type(series)
     if own == "object":
         return "mixed"
+    dtype = series.dtype
     if dtype == nw.Boolean:
         return "boolean"
     if dtype.is_numeric():
@@ -314,7 +346,7 @@ def _no_table(dimensions: int) -> ValueError:
 
 
 def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    array = _as_array(X)
     kind = array.dtype.kind
     if kind == "c" and not any_type:
         raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes
 from ledgerwood.learners.data.columns import Scalar
-from ledgerwood.learners.data.frames import raw_vector
+from ledgerwood.learners.data.frames import array_or_list, raw_vector
 
 Values = NDArray[Any]
 
@@ -35,7 +35,8 @@ class Labels:
 
 
 def as_vector(y: Any) -> Any:
-    """Return y as an array, missing labels as None; arrays and lists stay as they are."""
+    """Return y as an array, missing labels as None; arrays and lists stay as they are, other sequences are lists."""
+    y = array_or_list(y)
     if y is None or (isinstance(y, np.ndarray | list | tuple) and not np.ma.isMaskedArray(y)):
         return y
     return raw_vector(y).ids()

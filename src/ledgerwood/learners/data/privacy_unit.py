@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from decimal import Decimal
-from numbers import Number
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,6 +98,8 @@ def _name(value: Any) -> str:
             return _MISSING + value if value.startswith(_MISSING) else str.__str__(value)
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             return _MISSING
+        if isinstance(value, np.floating | np.bool_):  # named as what numpy makes of it in a list
+            value = value.item()
         return _whole(value) or str(value)
     except UnicodeDecodeError:
         return f"{_MISSING}bytes {value.hex()}"
@@ -107,14 +109,14 @@ def _name(value: Any) -> str:
 
 def _whole(value: Any) -> str | None:
     """Return the text of a whole number, the sign of what is missing for nan, None for all else."""
-    if not isinstance(value, Number):
+    if not isinstance(value, Real | Decimal):  # numpy warns where a complex number becomes an integer
         return None
     if isinstance(value, Decimal) and Decimal.is_finite(value) and Decimal.adjusted(value) > _MOST_DIGITS:
         return f"{_MISSING}decimal {Decimal.__str__(value)}"  # its digits may not fit in memory
     try:
         if value != value:
             return _MISSING
-        whole = int(value)  # type: ignore[call-overload]
+        whole = int(value)  # type: ignore[arg-type]
         if value != whole:
             return None
     except (ArithmeticError, ValueError):  # infinities, a decimal's signalling nan

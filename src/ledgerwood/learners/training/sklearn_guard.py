@@ -87,6 +87,10 @@ def _taken(caller: Any, local: Mapping[str, Any]) -> Iterator[str]:
         yield from map(_learned, learning_steps(caller.transformer))
     elif kinds & {"RFE", "SequentialFeatureSelector"}:
         yield f"columns chosen by {name}"
+    elif "IterativeImputer" in kinds:
+        yield f"cells that {name} filled in from other rows"
+    elif "RANSACRegressor" in kinds:
+        yield f"rows chosen by {name}"
     elif "SelfTrainingClassifier" in kinds:
         yield f"labels made by {name} from earlier fits"
     elif ("_BaseStacking" in kinds and "X_meta" in local and caller.cv != "prefit") or (
