@@ -50,7 +50,7 @@ def draws(release, value, count, rng):
 
 
 def unattainable(outputs, grid):
-    """Outputs that are no multiple of the grid."""
+    """Outputs that are not a multiple of the grid."""
     return int(np.count_nonzero(low_bit(outputs.astype(np.float64)) < np.log2(grid)))
 
 

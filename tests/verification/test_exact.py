@@ -358,20 +358,20 @@ def test_algorithm_six_of_the_sparse_vector_grows_with_the_number_of_queries(k, 
 # -- claims --------------------------------------------------------------------------------------------------
 
 
-def randomised_response(k, epsilon):
+def randomized_response(k, epsilon):
     one_hot = [[int(i == j) for i in range(k)] for j in (0, 1)]
     return textbook.exponential_mechanism_pair(*one_hot, rate=epsilon)
 
 
 def test_tight_claims_are_proved_without_any_tolerance():
-    assert check(randomised_response(8, 1), PureDP(1.0), tolerance=0).holds
+    assert check(randomized_response(8, 1), PureDP(1.0), tolerance=0).holds
     assert check(textbook.laplace_pair(0, 1, 10), PureDP(0.1), tolerance=0).holds
     assert check(textbook.discrete_laplace_pair(3, 5, 1), PureDP(2.0), tolerance=0).holds
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0])
 def test_a_claim_smaller_by_a_hair_is_refuted(epsilon):
-    pair = randomised_response(3, epsilon)
+    pair = randomized_response(3, epsilon)
     assert check(pair, PureDP(epsilon)).holds
     verdict = check(pair, PureDP(epsilon * (1 - 1e-9)))
     assert verdict.violated
@@ -409,7 +409,7 @@ def test_bounded_range_holds_for_the_exponential_mechanism_and_fails_for_permute
 
 
 def test_a_curve_claim_is_decided_over_all_orders():
-    pair = randomised_response(2, 1)
+    pair = randomized_response(2, 1)
     worst = max(pair.renyi(a).upper / a for a in np.linspace(1, 3, 400))
     assert check(pair, ZCDP(worst * 1.01)).holds
     verdict = check(pair, ZCDP(worst * 0.98))
@@ -429,7 +429,7 @@ def test_a_profile_claim_is_decided_over_all_epsilons():
 
 def test_a_violation_between_the_ends_of_the_axis_is_not_overlooked():
     """Claims that hold at both ends and break in the middle."""
-    pair = randomised_response(2, 1)
+    pair = randomized_response(2, 1)
     low, high = pair.renyi(1.0).upper, pair.renyi(1.6).lower
     step = RDP(lambda alpha: np.where(np.asarray(alpha) < 1.7, (low + high) / 2, 2.0))
     verdict = check(pair, step)
@@ -487,7 +487,7 @@ def test_an_uncertain_zero_never_refutes():
     assert check(pair, PureDP(1.0)).status == "undecided"
 
 
-def test_randomised_response_with_two_answers_is_decided_at_its_epsilon_and_a_touched_profile_soon_left_undecided():
+def test_randomized_response_with_two_answers_is_decided_at_its_epsilon_and_a_touched_profile_soon_left_undecided():
     pair = Pair.from_distributions({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)})
     assert check(pair, RandomizedResponse(math.log(3))).holds
     assert check(pair, RandomizedResponse(1.09)).violated

@@ -20,7 +20,7 @@ from ledgerwood.verification.training_audit import (
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
-def test_the_bound_holds_for_randomised_response_on_every_canary_by_enumeration(epsilon):
+def test_the_bound_holds_for_randomized_response_on_every_canary_by_enumeration(epsilon):
     m = 60
     q = 1 / (1 + math.exp(-epsilon))
     right = np.arange(m + 1)

@@ -209,10 +209,10 @@ def test_a_claim_that_cannot_be_proved_is_not_a_pass():
 def test_a_program_is_verified_by_enumeration():
     def program(keep):
         @verify_mechanism(claim=PureDP(math.log(3)), pairs=[(0, 1)], method="program")
-        def randomised_response(bit, source):
+        def randomized_response(bit, source):
             return bit if source.draw({True: keep, False: 1 - keep}) else 1 - bit
 
-        return randomised_response
+        return randomized_response
 
     verify(program(Fraction(3, 4)))
     with pytest.raises(PrivacyViolation, match="violated"):

@@ -196,9 +196,9 @@ def test_noisy_histograms_keep_their_claim(pair):
 def test_numpy_attains_every_output_of_its_own_laplace_sampler():
     """The preimage search finds a grid point for outputs that surely have one: it misses none."""
     rng = np.random.default_rng(11)
-    for centre in (0.0, 1.0, -3.5, 1000.0):
-        for output in (centre + rng.laplace(scale=10.0, size=300)).tolist():
-            assert grid_preimages(output, centre, 10.0) >= 1
+    for center in (0.0, 1.0, -3.5, 1000.0):
+        for output in (center + rng.laplace(scale=10.0, size=300)).tolist():
+            assert grid_preimages(output, center, 10.0) >= 1
 
 
 def test_most_outputs_of_one_input_are_unattainable_from_the_other():

@@ -39,7 +39,7 @@ _ATTRIBUTE = "__dp_verification__"
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What :func:`verify_mechanism` was told."""
+    """The arguments of :func:`verify_mechanism`."""
 
     claim: Cost
     method: Method

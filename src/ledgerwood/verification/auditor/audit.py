@@ -402,7 +402,7 @@ class _AuditSummary:
         return self._report(pair, problems=problems)
 
     def clock_seeded(self, pilot: Pilot, pair: InputPair) -> AuditReport:
-        """Noise that only the clock decides: the second is public, so two different outputs are told apart surely."""
+        """Noise that only the clock decides: the second is public, so two different outputs identify their inputs."""
         event = "the output is the one that the clock's second and the input determine"
         bound = math.inf if pilot.inputs_differ else 0.0
         return self._report(

@@ -124,13 +124,13 @@ def _explain(
     from ledgerwood.verification.auditor._kernels import first_explanation
 
     with np.errstate(over="ignore", invalid="ignore"):
-        centre = float(np.median(values))
-        spread = float(np.mean(np.abs(values - centre)))
+        center = float(np.median(values))
+        spread = float(np.mean(np.abs(values - center)))
     error = 6.0 * spread / math.sqrt(values.size)
-    if not math.isfinite(centre) or not math.isfinite(error):  # near the largest float: no scale that people write
+    if not math.isfinite(center) or not math.isfinite(error):  # near the largest float: no scale that people write
         return None
     near = sorted(
-        (x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre)
+        (x for x in {*_simple(center, error), *extra} if abs(x - center) <= error), key=lambda x: abs(x - center)
     )
     wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
     if noise is not None:
@@ -149,15 +149,15 @@ def _explain(
     return None
 
 
-def _simple(centre: float, error: float) -> list[float]:
-    """Numbers people write, near ``centre``: multiples of 1, 1/2, 1/4, 1/10, 1/100 and their reciprocals."""
+def _simple(center: float, error: float) -> list[float]:
+    """Numbers people write, near ``center``: multiples of 1, 1/2, 1/4, 1/10, 1/100 and their reciprocals."""
     numbers: list[float] = []
     for unit in (1.0, 0.5, 0.25, 0.1, 0.01):
-        first, last = math.ceil((centre - error) / unit), math.floor((centre + error) / unit)
+        first, last = math.ceil((center - error) / unit), math.floor((center + error) / unit)
         numbers += [k * unit for k in range(first, min(last, first + 40) + 1)]
         numbers += [k / (1.0 / unit) for k in range(first, min(last, first + 40) + 1)]
-    if centre - error > 0:
-        low, high = 1.0 / (centre + error), 1.0 / (centre - error)
+    if center - error > 0:
+        low, high = 1.0 / (center + error), 1.0 / (center - error)
         for unit in (1.0, 0.5, 0.1, 0.01):
             first, last = math.ceil(low / unit), math.floor(high / unit)
             numbers += [1.0 / (k * unit) for k in range(first, min(last, first + 40) + 1) if k]

@@ -105,7 +105,7 @@ class Design:
     """Features of a row: each field and each step between neighbouring fields, scaled and clipped, and their signs."""
 
     columns: NDArray[np.int64]
-    centres: Floats
+    centers: Floats
     scales: Floats
     cuts: Floats
 
@@ -114,19 +114,19 @@ class Design:
         """Centre at the median, scale by half the spread of the middle half."""
         columns = np.flatnonzero([np.unique(column[:2000]).size > 1 for column in numbers.T])[:most]
         steps = _with_steps(numbers, columns)
-        centres = np.median(steps, axis=0)
+        centers = np.median(steps, axis=0)
         low, high = np.quantile(steps, [0.25, 0.75], axis=0)
         spread = np.where(high > low, (high - low) / 2, np.std(steps, axis=0))
-        above = np.mean(steps > centres, axis=0)
-        cuts = np.where(above > 0.1, centres, np.nextafter(centres, -np.inf))  # a bit that is mostly 1 keeps two signs
-        return cls(columns, centres, np.where(spread > 0, spread, 1.0), cuts)
+        above = np.mean(steps > centers, axis=0)
+        cuts = np.where(above > 0.1, centers, np.nextafter(centers, -np.inf))  # a bit that is mostly 1 keeps two signs
+        return cls(columns, centers, np.where(spread > 0, spread, 1.0), cuts)
 
     def __call__(self, encoded: Encoded) -> NDArray[np.float32]:
         steps = _with_steps(encoded.numbers, self.columns)
         features = np.empty((steps.shape[0], 2 * self.width), dtype=np.float32)
         np.greater(steps, self.cuts, out=features[:, self.width :], casting="unsafe")
         features[:, self.width :] -= 0.5
-        steps -= self.centres
+        steps -= self.centers
         steps /= self.scales
         np.clip(steps, -3, 3, out=features[:, : self.width], casting="unsafe")
         return features
@@ -136,13 +136,13 @@ class Design:
         from ledgerwood.verification.auditor._kernels import linear_scores
 
         rates = 1.0 / np.maximum(self.scales, 1e-300)  # finite
-        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, rates, self.cuts, weights)
+        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centers, rates, self.cuts, weights)
         return scores
 
     @property
     def width(self) -> int:
         """Scaled values come first, then as many signs."""
-        return int(self.centres.size)
+        return int(self.centers.size)
 
 
 def _with_steps(numbers: Floats, columns: NDArray[np.int64]) -> Floats:

@@ -117,9 +117,9 @@ def _penalized(c1: Floats, c2: Floats) -> Iterator[tuple[Floats, float]]:
 def _line(c1: Floats, c2: Floats, places: Floats) -> Floats:
     """The straight line of largest likelihood, level if the places are not all finite or not two."""
     total = c1 + c2
-    centre = float(np.average(places, weights=total))
-    spread = math.sqrt(float(np.average((places - centre) ** 2, weights=total)))
-    slope = (places - centre) / spread if math.isfinite(spread) and spread > 0.0 else np.zeros(places.size)
+    center = float(np.average(places, weights=total))
+    spread = math.sqrt(float(np.average((places - center) ** 2, weights=total)))
+    slope = (places - center) / spread if math.isfinite(spread) and spread > 0.0 else np.zeros(places.size)
     design = np.stack([np.ones(places.size), slope])
     weights = np.zeros(2)
     for _ in range(2 * TUNING.newton_steps):
@@ -198,8 +198,8 @@ class _Ramps:
         # a column of ones, and for each piece how far along it a place is
         pieces = [np.clip(places, ends[:, j, None], ends[:, j + 1, None]) for j in range(options.shape[1] - 1)]
         design = np.stack([np.ones_like(pieces[0]), *pieces], axis=1)
-        centre = design[:, 1:] @ total / total.sum()
-        design[:, 1:] -= centre[:, :, None]
+        center = design[:, 1:] @ total / total.sum()
+        design[:, 1:] -= center[:, :, None]
         design[:, 1:] /= np.sqrt((design[:, 1:] ** 2) @ total / total.sum())[:, :, None] + 1e-300
         weights = np.zeros(design.shape[:2])
         ridge = 1e-6 * np.eye(design.shape[1])

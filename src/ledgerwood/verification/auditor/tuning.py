@@ -1,8 +1,9 @@
 """The tuning constants of the auditor: they decide how much is found, never whether a certificate holds.
 
-Unless a comment names another, a value was chosen on the zoo: the median certified epsilon of twenty audits per entry
-at two million outputs (``docs/benchmarks/auditor.md``), on seeds other than those of the published table. Constants
-that a proof relies on stay beside the proof, in ``certificate``.
+Values that compare scores and events were tuned together on the zoo: the median certified epsilon of each entry at two
+million outputs (``benchmarks/auditor.py``), on seeds other than those of the published table. They were not measured
+one by one. Groups with another reason say so. Constants that a proof relies on stay beside the proof, in
+``certificate``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Tuning:
     pilot_share: float = 0.05  # of a time budget, per input
     replay_seconds: float = 0.1  # for each of two runs with one seed
 
-    # Drawing (sampling.py): chosen by CPU time of ``benchmarks/auditor``
+    # Drawing (sampling.py): chosen by CPU time
     batch: int = 100_000  # outputs per call of a vectorized mechanism
     parallel_seconds: float = 20.0  # expected, from which other cores are used
     most_iterated: int = 1_000_000  # items read of an iterator, which may be endless

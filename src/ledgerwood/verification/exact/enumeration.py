@@ -33,7 +33,7 @@ Data = TypeVar("Data", bound=Hashable)
 Program: TypeAlias = "Callable[[Any, Choices], Hashable]"
 
 
-_MOST_DRAWS = 1000  # of one run: a loop without end is told from a long program
+_MOST_DRAWS = 1000  # of one run: longer than any program meant to be enumerated, so a loop without end is refused
 _REPLAYS = 3  # of the first run, to see that nothing else decides its output
 
 

@@ -174,7 +174,7 @@ def laplace_vector_pair(first: Sequence[Rational], second: Sequence[Rational], s
 def discrete_laplace_pair(first: int, second: int, rate: Rational) -> Pair:
     """First + two-sided geometric noise, P(k) ∝ exp(-rate |k|), against second + the same: a finite partition.
 
-    Beyond the two centres the loss is constant, so the whole of either tail is one outcome.
+    Beyond the two centers the loss is constant, so the whole of either tail is one outcome.
     """
     gap, c = abs(second - first), Fraction(rate)
     if gap == 0:
@@ -192,8 +192,8 @@ def largest_noisy_value_pair(first: Sequence[Rational], second: Sequence[Rationa
     """The largest of several values with Laplace noise, released as a number.
 
     Its density is a sum of products of densities and distribution functions, one factor per value, and each factor
-    moves by at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every centre each
-    factor is ½ exp((x - centre)/scale) up to a constant, so there the loss is the signed sum, exactly.
+    moves by at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every center each
+    factor is ½ exp((x - center)/scale) up to a constant, so there the loss is the signed sum, exactly.
     """
     a, b = [Fraction(x) for x in first], [Fraction(x) for x in second]
     s, edge = Fraction(scale), min([*a, *b])

@@ -53,8 +53,8 @@ def _float_laplace(data: Sequence[float], n: int, rng: np.random.Generator) -> A
     return data[0] + rng.laplace(scale=10.0, size=n)
 
 
-def grid_preimages(output: float, centre: float, scale: float) -> int:
-    """How many points of numpy's uniform grid make ``centre + laplace(scale)`` equal to ``output``.
+def grid_preimages(output: float, center: float, scale: float) -> int:
+    """How many points of numpy's uniform grid make ``center + laplace(scale)`` equal to ``output``.
 
     numpy draws U = k 2^-53 and returns scale*log(U+U) for U < ½, -scale*log(2-U-U) above, in floats. Both branches are
     monotone in k up to a few units in the last place, so all solutions lie in a short window around the real one.
@@ -63,9 +63,9 @@ def grid_preimages(output: float, centre: float, scale: float) -> int:
     >>> grid_preimages(y, 1.0, 10.0) > 0, grid_preimages(y, 0.0, 10.0)
     (True, 0)
     """
-    noise = output - centre
+    noise = output - center
     below = math.exp(-abs(noise) / scale) * 2.0**52  # k of the lower branch; the upper branch mirrors it
-    blur = 4 * (math.ulp(output) + math.ulp(centre) + math.ulp(noise))
+    blur = 4 * (math.ulp(output) + math.ulp(center) + math.ulp(noise))
     reach = math.ceil(below * blur / scale) + 16
     points: set[int] = set()
     if noise <= blur:
@@ -73,7 +73,7 @@ def grid_preimages(output: float, centre: float, scale: float) -> int:
     if noise >= -blur:
         mirrored = 2**53 - int(below)
         points |= set(range(max(2**52, mirrored - reach), min(2**53 - 1, mirrored + reach) + 1))
-    return sum(centre + _numpy_laplace(k * 2.0**-53, scale) == output for k in points)
+    return sum(center + _numpy_laplace(k * 2.0**-53, scale) == output for k in points)
 
 
 def _numpy_laplace(u: float, scale: float) -> float:

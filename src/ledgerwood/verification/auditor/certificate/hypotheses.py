@@ -76,8 +76,8 @@ class RatioHypothesis:
     def _boundary(self, ratio: Floats | np.float64, hits2: Floats, n: int, z: float) -> Floats:
         q = (hits2 + 1.0) / (n + 1.0)
         spread = n * _variance(ratio * q + self.delta) + ratio**2 * (n * _variance(q))
-        centre = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
-        return np.asarray(centre + z * np.sqrt(spread), dtype=np.float64)
+        center = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
+        return np.asarray(center + z * np.sqrt(spread), dtype=np.float64)
 
     def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
         x1, x2 = np.broadcast_arrays(np.asarray(hits1, np.float64), np.asarray(hits2, np.float64))
