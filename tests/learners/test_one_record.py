@@ -92,7 +92,7 @@ def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:
 
 def test_pandas_na_among_objects_is_missing() -> None:
     X = pd.DataFrame({"x": pd.Series([0.5, pd.NA, None], dtype=object)})
-    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).cells[0]).tolist() == [False, True, True]
+    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).values[0]).tolist() == [False, True, True]
 
 
 def test_an_error_about_the_target_does_not_show_it() -> None:

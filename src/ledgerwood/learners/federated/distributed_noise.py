@@ -25,16 +25,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.accounting import Cost, Skellam
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
 __all__ = ["NoiseGrid", "SkellamOf", "SkellamShare"]
 
-Ints = NDArray[np.int64]
 _UP = 1 + 2.0**-48
 
 

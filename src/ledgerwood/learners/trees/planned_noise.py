@@ -48,7 +48,7 @@ class GaussianSums:
         return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ class LaplaceSums:
         return LaplaceMechanism(scale=self.scale, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -114,7 +114,7 @@ class Selections:
         return PermuteAndFlipMechanism(self.epsilon, parts * self.range_sensitivity, neighbours)
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no matrix of integer scores."""
+        """Refuse what is not a matrix of integer scores."""
         _check_sums(value)
         if value.ndim != 2 or value.size == 0:
             raise ParameterError("value", "have a row for each part and at least one candidate", value.shape)
