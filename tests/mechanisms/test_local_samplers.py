@@ -10,8 +10,8 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
-from exact_checks import enumerate_bits
 from scipy import stats
+from tests.kit.goodness_of_fit import enumerate_bits
 
 from ledgerwood.mechanisms.local import (
     AdjMap,
