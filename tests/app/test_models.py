@@ -146,7 +146,7 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
     train = ["--target", "income", "--model", "m.json"]
     assert "bin.json" in here("train", "adult.csv", *train, "--schema", "bin.json", cwd=tmp_path, code=2)
     (tmp_path / "facts.json").write_text('{"age": [17, 90]}')
-    assert "unknown fact 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
+    assert "unknown field 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
     (tmp_path / "ab.json").write_text('{"bounds": {"b": [0, 1]}, "target_bounds": [0, 1]}')
     known = ["--target", "a", "--model", "m.json", "--schema", "ab.json"]
     assert "no rows" in here("train", "head.csv", *known, cwd=tmp_path, code=2)

@@ -70,7 +70,7 @@ BAD = [
     (b'{"recipe": "../../etc/passwd"}', "recipe must be one of"),
     (b'{"recipe": ["xgb"]}', "recipe must be one of"),
     (b'{"neighbours": 3}', "neighbours must be"),
-    (b'{"file": "/etc/passwd"}', "unknown fact 'file'"),
+    (b'{"file": "/etc/passwd"}', "unknown field 'file'"),
     (b"[" * 4000, "not JSON"),
     (b'{"rows": ' + b"9" * 5000 + b"}", "not JSON"),
 ]
