@@ -90,6 +90,10 @@ class _Best:
 
     cost: Cost
     run: Any
+    sensitivity: None = None
+
+    def check(self, value: Any) -> None:
+        """Every table was checked before the search began."""
 
     def release(self, value: Any, rng: RandomSource | None = None) -> Any:
         return self.run(value, rng)

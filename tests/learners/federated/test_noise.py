@@ -16,7 +16,7 @@ from scipy import stats
 from ledgerwood.accounting import Gaussian, Skellam
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated.distributed_noise import ForwardedNoise, NoiseGrid, SkellamOf, SkellamShare
+from ledgerwood.learners.federated.distributed_noise import NoiseGrid, SkellamOf, SkellamShare
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.task import FederatedTask
 from ledgerwood.mechanisms.randomness import source_of
@@ -174,7 +174,10 @@ def test_central_noise_is_priced_exactly_and_local_noise_needs_a_public_number_o
     assert isinstance(mechanism, SkellamShare)
     assert mechanism.variance / mechanism.parties == pytest.approx(50 * local.variance("leaf", question.grid))
     party = Party(central, rng.uniform(size=(50, 2)), rng.integers(0, 2, 50))
-    assert isinstance(party._mechanism(party.step([]).questions[0]), ForwardedNoise)
+    question = party.step([]).questions[0]
+    assert party.noisy([question]).tolist() == question.value.ravel().tolist()  # the server draws the noise
+    assert [(entry.kind, entry.label) for entry in party.ledger.journal()] == [("charge", question.label)]
+    assert "drawn elsewhere" in party.ledger.statement()
     with pytest.raises(ParameterError, match="replace_one"):
         task_of("local")
     with pytest.raises(ParameterError, match="be one of shares, central, local"):

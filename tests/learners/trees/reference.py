@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.learners.trees.aggregator import Channel, Edges, Sample, Structure, Task, Tree, exp_table, siphash
+from ledgerwood.mechanisms.randomness import SeededSource
 
 
 def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]:
@@ -111,10 +113,10 @@ class OpenDoor:
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         self.labels.append(label)
         _ = mechanism.cost
-        if callable(value):  # a sampled release
-            mechanism.aggregator.sample(None)
-            return self.exact(mechanism.mechanism, value())
         return self.exact(mechanism, value)
+
+    def sample_key(self) -> tuple[int, int]:
+        return 1, 2
 
     def exact(self, mechanism: Any, value: Any) -> Any:
         if hasattr(mechanism, "range_sensitivity"):
@@ -122,16 +124,9 @@ class OpenDoor:
         return np.asarray(value)
 
 
-class LedgerDoor:
-    """A door with a ledger, seeded."""
+class LedgerDoor(ReleaseSession):
+    """A release session with a ledger, seeded."""
 
     def __init__(self, ledger: Any, seed: int | None = None) -> None:
-        from ledgerwood.mechanisms.randomness import SeededSource
-
         self.ledger = ledger
-        self.rng = None if seed is None else SeededSource(np.random.default_rng(seed))
-
-    def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        if hasattr(mechanism, "ask"):  # a sampled release
-            value = mechanism.ask(value, self.rng)
-        return self.ledger.release(mechanism, value, label=label, rng=self.rng)
+        super().__init__(ledger, None if seed is None else SeededSource(np.random.default_rng(seed)))

@@ -83,7 +83,7 @@ def plan_with_noise(own, noise: float) -> Plan:
     kinds = ("BoundedRange", "PermuteAndFlip")
     found = []
     for release in outline(own, DOMAIN.n_features).releases():
-        selects = (release.kind or release.cost.kind).__name__ in kinds
+        selects = release.kind.__name__ in kinds
         found.append(release.with_scale(1 / noise if selects else noise))
     return Plan(found, neighbours=own.neighbours)
 

@@ -31,9 +31,7 @@ def _shared(plan: Plan, share: float) -> list[Release]:
     """Return the releases with shares that add up to ``share``."""
     releases = list(plan.releases())
     total = sum(release.share or 0.0 for release in releases)
-    return [
-        Release(r.label, r.cost, r.times, share * (r.share or 0.0) / total, **dict(r.fixed)) for r in releases
-    ]  # fmt: skip
+    return [release.with_share(share * (release.share or 0.0) / total) for release in releases]
 
 
 def plan_of_choice(choice: AutoChoice, facts: PublicMetadata) -> Plan:

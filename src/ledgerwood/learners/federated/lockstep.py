@@ -89,6 +89,9 @@ class _AnswerSession:
         self.waiting.append(SumQuery(label, grid, grid.coarse(exact)))
         return np.zeros(exact.shape, dtype=np.int64)
 
+    def sample_key(self) -> tuple[int, int]:
+        raise ParameterError("recipe", "use all rows: the server must not know which are sampled", "sampled rows")
+
     def settled(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
         if self.waiting:

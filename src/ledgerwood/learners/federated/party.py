@@ -29,7 +29,7 @@ from ledgerwood.errors import AggregationFailed, FormatError, ParameterError
 from ledgerwood.learners.data.labels import labels_of, usable_labels
 from ledgerwood.learners.data.table import read_columns
 from ledgerwood.learners.federated import masking
-from ledgerwood.learners.federated.distributed_noise import ForwardedNoise, SkellamShare
+from ledgerwood.learners.federated.distributed_noise import SkellamShare
 from ledgerwood.learners.federated.lockstep import Step, SumQuery, step
 from ledgerwood.learners.federated.protocol import Advertisement, Round
 from ledgerwood.learners.federated.secure_aggregation import ClientRound
@@ -120,17 +120,20 @@ class Party:
 
     def noisy(self, questions: Sequence[SumQuery], rng: Rng = None) -> Ints:
         """Return the round's vector with this party's noise, each question charged before its noise is drawn."""
-        parts = [
-            self.ledger.release(self._mechanism(question), question.value.ravel(), label=question.label, rng=rng)
-            for question in questions
-        ]
+        parts = [self._noisy(question, rng) for question in questions]
         return np.concatenate(parts)
 
-    def _mechanism(self, question: SumQuery) -> SkellamShare | ForwardedNoise:
+    def _noisy(self, question: SumQuery, rng: Any) -> Ints:
+        """Charge this party's ledger and return its sums with its share of the noise."""
+        value, label = question.value.ravel(), question.label
+        if self.task.noise == "central":  # the server, trusted with exact sums, draws the noise
+            self.ledger.charge(self.task.plan[label].priced(self.task.plan.neighbours), label)
+            return value
+        return self.ledger.release(self._mechanism(question), value, label=label, rng=rng)
+
+    def _mechanism(self, question: SumQuery) -> SkellamShare:
         task = self.task
         cost = task.plan[question.label].priced(task.plan.neighbours)
-        if task.noise == "central":
-            return ForwardedNoise(cost)
         variance = task.variance(question.label, question.grid)
         if task.noise == "local":  # every record adds the whole noise by itself; their number is public here
             return SkellamShare(cost, variance * max(self._count, 1), 1)

@@ -66,6 +66,9 @@ class FinalizingSession(Protocol):
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Return the answer, or zeros if it is not known yet."""
 
+    def sample_key(self) -> tuple[int, int]:
+        """Never asked for: a job that samples rows is refused."""
+
     def settled(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
 

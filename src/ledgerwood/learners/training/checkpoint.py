@@ -25,16 +25,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._files import owned, read_json, sync, write_durably, write_json
 from ledgerwood._version import __version__
-from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.accounting import Ledger
 from ledgerwood.accounting.ledger.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.privacy_unit import unit_names
@@ -106,33 +105,6 @@ class Checkpoint:
         model.save(draft)
         write_durably(self._folder / "model.json", draft.read_bytes(), _PRIVATE)
         _destroy(self._folder)
-
-
-@dataclass(frozen=True)
-class StoredMechanism:
-    """A mechanism whose result is stored before anyone sees it, and recalled if it is there already."""
-
-    passes_on: ClassVar[bool] = True
-    mechanism: Any
-    checkpoint: Checkpoint
-    number: int
-
-    @property
-    def cost(self) -> Cost:
-        """The mechanism's cost."""
-        cost: Cost = self.mechanism.cost
-        return cost
-
-    def check(self, value: Any) -> None:
-        """Let the mechanism look at the value before anything is spent."""
-        check = getattr(self.mechanism, "check", None)
-        if check is not None:
-            check(value)
-
-    def release(self, value: Any, rng: Any = None) -> Any:
-        """Recall, or release as the mechanism does and store."""
-        found = self.checkpoint.recall(self.number)
-        return found[0] if found else self.checkpoint.store(self.number, self.mechanism.release(value, rng), rng.seal)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,8 @@ _WHERE = {"engine"}  # where a model was trained is no part of it
 Kind = TypeVar("Kind", bound=type[Any])
 Check: TypeAlias = Callable[[Any, Mapping[str, Any]], None]
 
+OMITTED_IF_DEFAULT = {"omitted if default": True}
+"""Metadata of a field that files of before do not have: it is written only where it says something."""
 _STORED: dict[str, tuple[type[Any], Check | None]] = {"Column": (Column, None)}
 _LEARNERS: dict[str, type[Any]] = {}
 
@@ -157,9 +159,16 @@ def encode(value: Any) -> Any:
         return {"$model": _document(value)}
     name = next((name for name, (known, _) in _STORED.items() if known is kind), None)
     if name is not None:
-        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
+        values = {field: getattr(value, field.name) for field in dataclasses.fields(kind) if field.init}
+        fields = {
+            field.name: encode(v) for field, v in values.items() if not (_is_optional(field) and v == field.default)
+        }
         return {"$value": [name, fields]}
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
+
+
+def _is_optional(field: dataclasses.Field[Any]) -> bool:
+    return field.metadata == OMITTED_IF_DEFAULT
 
 
 def _encode_array(array: Any) -> Any:
@@ -255,7 +264,9 @@ def _decode_value(name: str, fields: dict[str, Any]) -> Any:
     kind, _ = _STORED.get(name, (None, None))
     if kind is None:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
-    if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
+    known = [field for field in dataclasses.fields(kind) if field.init]
+    needed = {field.name for field in known if not _is_optional(field)}
+    if not needed <= fields.keys() <= {field.name for field in known}:
         raise FormatError(f"a {name} has other fields")
     decoded = {key: decode(value) for key, value in fields.items()}
     hints = typing.get_type_hints(kind, localns={"Column": Column})

@@ -33,7 +33,7 @@ from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import atoms
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column, Scalar
-from ledgerwood.learners.training.public_metadata import PublicMetadata, UnitCost, complete_plan, total_share
+from ledgerwood.learners.training.public_metadata import PublicMetadata, complete_plan, total_share
 from ledgerwood.mechanisms import GaussianMechanism
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def releases(facts: PublicMetadata, share: float) -> tuple[Release, ...]:
     found = []
     if histograms:
         size = histogram_sensitivity(histograms, facts.neighbours)
-        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size))
+        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size, group=facts.rows_per_unit))
     if unknown.categories:
         if facts.delta == 0:
             raise ParameterError("delta", "be positive to learn categories", 0, "Declare them: Schema(categories=...)")
@@ -180,7 +180,7 @@ def _edges(index: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class SelectionCost(UnitCost):
+class SelectionCost:
     """The cost of selecting the categories of some columns, for the whole unit, as a function of the noise."""
 
     columns: int
@@ -218,9 +218,9 @@ class SetSelection:
         return self.terms(self.sigma)
 
     @property
-    def rows_per_unit(self) -> int:
-        """The price is already that of a unit."""
-        return self.terms.rows
+    def sensitivity(self) -> float:
+        """L2, of the counts of common values, for a whole unit."""
+        return self.terms.sensitivity
 
     @property
     def threshold(self) -> int:
@@ -229,6 +229,11 @@ class SetSelection:
 
         chance = self.terms.delta / (self.terms.columns * self.terms.rows)
         return math.ceil(self.terms.rows + self.sigma * float(norm.isf(chance)) * (1 + 1e-9)) + 1
+
+    def check(self, value: Sequence[Counter[Scalar]]) -> None:
+        """Refuse what is not one count of values for each column."""
+        if len(value) != self.terms.columns or not all(isinstance(counts, Counter) for counts in value):
+            raise ParameterError("value", f"be the counts of {self.terms.columns} columns", type(value).__name__)
 
     def release(self, value: Sequence[Counter[Scalar]], rng: Rng = None) -> tuple[tuple[Scalar, ...], ...]:
         """Return the kept values of each column."""

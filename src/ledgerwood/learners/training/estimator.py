@@ -155,12 +155,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ) as saved,
             with_progress_bar(self.verbose, self.callbacks) as callbacks,
         ):
+            plan = plan.frozen()  # as the ledger follows it, and as a file keeps it
             journal, charge = self._ledgers(plan, ledger, saved)
             door = ReleaseSession(
-                journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
+                journal, rng, charge=charge, plan=plan, callbacks=callbacks,
                 name=type(self).__name__, facts=facts, checkpoint=saved,
             )  # fmt: skip
-            plan = journal.plan or plan
             stopped = False
             columns, target_bounds = facts.columns, facts.target_bounds
 
@@ -291,8 +291,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(ledger, Ledger):
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)
         if ledger.plan is not None:
-            fresh = Ledger(plan=plan)
-            if ledger.plan != fresh.plan or not all(saved and saved.owns(entry.id) for entry in ledger.journal()):
+            if not plan.same_charges(ledger.plan) or not all(saved and saved.owns(e.id) for e in ledger.journal()):
                 raise ParameterError(
                     "ledger", "follow this fit's plan from its beginning, or have a filter", "<another plan>",
                     "Open it with Ledger(plan=estimator.plan(X, y)), or with Ledger(epsilon=..., delta=...)",
@@ -306,7 +305,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
                 limit=left.epsilon,
                 hint="The ledger cannot pay for the whole plan, so the fit was not begun. Lower epsilon on the "
-                "estimator, or open a larger ledger (outright=... if categories are learned).",
+                "estimator, or open a larger ledger (reserved_delta=... if categories are learned).",
             )  # fmt: skip
         return Ledger(plan=plan), ledger
 

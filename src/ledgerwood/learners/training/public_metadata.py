@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 from functools import lru_cache
 from numbers import Real
-from typing import Any, cast
+from typing import Any
 
-from ledgerwood.accounting import Cost, Plan
+from ledgerwood.accounting import Plan
 from ledgerwood.accounting.plan.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column, Scalar, Task
@@ -88,18 +87,6 @@ def delta_of(rows: int) -> float:
     return float(Context(prec=1, rounding=ROUND_DOWN).create_decimal(repr(min(1e-6, 0.1 / max(rows, 1)))))
 
 
-@dataclass(frozen=True)
-class GroupedCost:
-    """A cost template for a unit with k rows: same noise parameter, the price of k changed records."""
-
-    template: Callable[[float], Cost]
-    k: int
-
-    def __call__(self, scale: float) -> Cost:
-        """Return the cost of one release at that noise parameter."""
-        return self.template(scale).group(self.k)
-
-
 @lru_cache(maxsize=64)
 def complete_plan(
     plan: Plan, facts: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
@@ -114,15 +101,18 @@ def complete_plan(
     facts
         The public facts.
     extra
-        Releases made before training (bounds, categories), with shares on the scale of ``plan``'s shares.
+        Releases made before training (bounds, categories), already priced for the unit, with shares on the scale of
+        ``plan``'s shares.
     method
         The accounting method for calibrating; by default the tightest certified one.
     """
     if plan.neighbours != facts.neighbours:
-        raise ParameterError("plan", f"speak of the schema's neighbours, {facts.neighbours!r}", str(plan.neighbours))
+        raise ParameterError(
+            "plan", f"be stated for the schema's neighbours, {facts.neighbours!r}", str(plan.neighbours)
+        )
     if facts.rows_per_unit == 1 and not extra:
         return plan if plan.is_calibrated else plan.calibrate(facts.epsilon, facts.delta, method=method)
-    items = tuple(_grouped_item(item, facts) for item in (*extra, *plan.items))
+    items = (*extra, *(_for_unit(item, facts.rows_per_unit) for item in plan.items))
     return replace(plan, items=items, epsilon=None, delta=None, reserve_mu=None).calibrate(
         facts.epsilon, facts.delta, method=method
     )
@@ -133,49 +123,21 @@ def total_share(plan: Plan) -> float:
     return plan._shares()
 
 
-def _grouped_item(item: Item, facts: PublicMetadata) -> Item:
-    if facts.rows_per_unit == 1:
+def _for_unit(item: Item, rows: int) -> Item:
+    """Return an item of a plan for one record, charged for a unit of that many rows."""
+    if rows == 1:
         return item
     match item:
         case Release():
-            return _grouped(item, facts)
+            return item.with_group(rows)
         case InSequence():
-            return replace(item, releases=tuple(_grouped(release, facts) for release in item.members))
+            return replace(item, releases=tuple(release.with_group(rows) for release in item.members))
         case InParallel():
             raise ParameterError(
                 "plan",
                 "have no parallel groups when a unit has several rows: they may lie in several parts",
                 item.label,
             )
-
-
-def _grouped(release: Release, facts: PublicMetadata) -> Release:
-    k = facts.rows_per_unit
-    if isinstance(release.cost, UnitCost):
-        return release
-    if isinstance(release.cost, Cost):
-        return Release(release.label, release.cost.group(k), release.times, None, release.scale)
-    template: Callable[[float], Cost] = cast("Callable[[float], Cost]", release.cost)
-    if release.kind is not None:
-        template = _OfKind(release, facts.neighbours)
-    return Release(release.label, GroupedCost(template, k), release.times, release.share)
-
-
-@dataclass(frozen=True)
-class _OfKind:
-    release: Release
-    neighbours: str
-
-    def __call__(self, scale: float) -> Cost:
-        return self.release.with_scale(scale).priced(self.neighbours)
-
-
-class UnitCost:
-    """Base of cost templates that are already priced for the whole unit."""
-
-    def __call__(self, scale: float) -> Cost:
-        """Return the cost of one release at that noise parameter."""
-        raise NotImplementedError
 
 
 def checked_budget(epsilon: Any, delta: Any, rows: int) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from ledgerwood.errors import WeakGuarantee
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.training import discovery
-from ledgerwood.learners.training.codec import stored
+from ledgerwood.learners.training.codec import OMITTED_IF_DEFAULT, stored
 from ledgerwood.learners.training.public_metadata import PublicMetadata, delta_of
 
 __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
@@ -39,11 +39,12 @@ ROWS_ASSUMED = (
 @stored("Line")
 @dataclass(frozen=True)
 class Line:
-    """One release: its label, what it cost (as plain values), and whether its noise was private."""
+    """One release: its label, what it cost (as plain values), whether its noise was private, or not drawn here."""
 
     label: str
     cost: dict[str, Any]
     private: bool
+    drawn_elsewhere: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
 
 
 @stored("Receipt")
@@ -63,10 +64,11 @@ class Receipt:
         written: dict[int, dict[str, Any]] = {}  # by identity: equal costs may state different sensitivities
         lines = []
         for entry in ledger.journal():
-            if entry.kind == "release" and entry.cost is not None:
+            if entry.kind in ("release", "charge") and entry.cost is not None:
                 if id(entry.cost) not in written:
                     written[id(entry.cost)] = serialization.to_dict(entry.cost)
-                lines.append(Line(entry.label, dict(written[id(entry.cost)]), entry.private))
+                cost = dict(written[id(entry.cost)])
+                lines.append(Line(entry.label, cost, entry.private, drawn_elsewhere=entry.kind == "charge"))
         return cls(tuple(lines))
 
     def __len__(self) -> int:
@@ -86,7 +88,8 @@ class Receipt:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Every release, oldest first."""
-        return [asdict(line) for line in self.lines]
+        written = [asdict(line) for line in self.lines]
+        return [{k: v for k, v in line.items() if v or k != "drawn_elsewhere"} for line in written]
 
 
 @stored("Fact")
@@ -194,6 +197,9 @@ class PrivacyStatement:
         yield from self.conventions
         if self.charged_to:
             yield f"Every release was also charged to {self.charged_to}."
+        elsewhere = sum(line.drawn_elsewhere for line in self.receipt)
+        if elsewhere:
+            yield f"The noise of {elsewhere} of them was drawn elsewhere; that it has the cost charged is assumed."
         source = "the operating system's generator" if self.receipt.private else "a seeded generator"
         yield (
             f"Randomness: {source}. Not covered: scores computed on private rows (see private_score), and what is "

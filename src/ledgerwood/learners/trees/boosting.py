@@ -58,10 +58,10 @@ def boost(
         Whether the curvature counts less in what is released while scores are small. False where noise is added
         before the release, by parties who know one scale for all rounds.
     """
-    check_plan(plan, settings, domain.n_features, rows_per_unit)
+    releases = check_plan(plan, settings, domain.n_features, rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    public = settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops
+    public = settings, domain, aggregator, door, releases, rng, settings.make_loss(), loops
     training = BoostingState(*public, bound=start_bound, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0

@@ -7,17 +7,14 @@ while the planned cost stays. Each of these takes the planned cost and today's s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._rounding import UP
-from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
+from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.aggregator import Aggregator, Sample
 from ledgerwood.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
@@ -26,7 +23,7 @@ from ledgerwood.mechanisms import (
 )
 from ledgerwood.mechanisms.randomness import Rng, source_of
 
-__all__ = ["GaussianSums", "LaplaceSums", "SampledMechanism", "Selections"]
+__all__ = ["GaussianSums", "LaplaceSums", "Selections"]
 
 
 def _check_sums(value: NDArray[np.int64]) -> None:
@@ -100,6 +97,11 @@ class Selections:
     range_sensitivity: float
 
     @property
+    def sensitivity(self) -> float:
+        """The range sensitivity."""
+        return self.range_sensitivity
+
+    @property
     def epsilon(self) -> float:
         """The planned epsilon."""
         return self.cost.pure_epsilon()
@@ -124,35 +126,3 @@ class Selections:
             return mechanism.release(value, rng)
         source = source_of(rng)
         return np.array([mechanism.release(row, source) for row in value], dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class SampledMechanism:
-    """A release about a fresh, secret Poisson sample, and its price.
-
-    Whoever releases it asks first: a door is given a function that asks the data, and calls :meth:`ask` with it.
-    """
-
-    passes_on: ClassVar[bool] = True
-    cost: PoissonSubsampled
-    mechanism: Any
-    aggregator: Aggregator
-    numerator: int
-    round: int
-
-    def ask(self, query: Callable[[], Any], rng: Rng = None) -> Any:
-        """Draw a key, ask, forget the sample; return the exact answer."""
-        words = source_of(rng).words(2)
-        self.aggregator.sample(Sample(self.numerator, (int(words[0]), int(words[1])), self.round))
-        try:
-            return query()
-        finally:
-            self.aggregator.sample(None)
-
-    def check(self, value: Any) -> None:
-        """Let the mechanism look at the answer."""
-        self.mechanism.check(value)
-
-    def release(self, value: Any, rng: Rng = None) -> Any:
-        """Release the answer as the mechanism does."""
-        return self.mechanism.release(value, rng)

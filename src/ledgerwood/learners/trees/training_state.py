@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Plan
-from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, Edges, Structure, Tree
+from ledgerwood.accounting import Release
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, Edges, Sample, Structure, Tree
 from ledgerwood.learners.trees.binning import (
     FeatureDomain,
     even_edges,
@@ -24,8 +24,7 @@ from ledgerwood.learners.trees.binning import (
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_of, noise_of, quantised, weights_of
 from ledgerwood.learners.trees.loss import TreeLoss
-from ledgerwood.learners.trees.plan import planned_cost
-from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums
 from ledgerwood.learners.trees.settings import Loops, TreeSettings
 from ledgerwood.learners.trees.splitting import open_tree
 
@@ -38,6 +37,9 @@ class SupportsTreeRelease(Protocol):
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Release an exact value by a mechanism, under a label of the plan."""
 
+    def sample_key(self) -> tuple[int, int]:
+        """Return the secret key of a fresh sample of rows; asked only where rows are sampled."""
+
 
 @dataclass
 class BoostingState:
@@ -47,7 +49,7 @@ class BoostingState:
     domain: FeatureDomain
     aggregator: Aggregator
     door: SupportsTreeRelease
-    plan: Plan
+    releases: dict[str, Release]
     rng: np.random.Generator
     loss: TreeLoss
     loops: Loops
@@ -58,7 +60,6 @@ class BoostingState:
     groups: set[frozenset[int]] = field(default_factory=set)
     bound: int = 0
     asked: int = 0
-    costs: dict[str, Any] = field(default_factory=dict)
     balanced: bool = True
 
     # ---- asking
@@ -69,15 +70,21 @@ class BoostingState:
 
     def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
-        if label not in self.costs:
-            self.costs[label] = planned_cost(self.plan, self.settings, self.domain.n_features, label)
-        cost, whole = self.costs[label]
+        planned = self.releases[label]
         self.asked += 1
-        if whole is None:
-            return self.door.release(mechanism(cost), query(), label)
-        numerator = round(whole.rate * 2**32)
-        outer = SampledMechanism(whole, mechanism(cost), self.aggregator, numerator, self.asked)
-        return self.door.release(outer, query, label)
+        return self.door.release(
+            mechanism(planned.record_cost(self.settings.neighbours)), self._exact(planned, query), label
+        )
+
+    def _exact(self, planned: Release, query: Callable[[], Any]) -> Any:
+        """Return the exact answer, of a fresh secret sample if rows are sampled, which is forgotten at once."""
+        if planned.rate == 1:
+            return query()
+        self.aggregator.sample(Sample(round(planned.rate * 2**32), self.door.sample_key(), self.asked))
+        try:
+            return query()
+        finally:
+            self.aggregator.sample(None)
 
     # ---- candidates
 

@@ -66,6 +66,10 @@ class TableRelease:
         dearest = sorted((cost.epsilon(0.0) for cost in costs), reverse=True)[: self.columns_per_record]
         return reduce(add, [PureDP(epsilon, neighbours="replace_one") for epsilon in dearest])
 
+    @property
+    def sensitivity(self) -> None:
+        """None: the cost holds for any two records."""
+
     def check(self, value: Sequence[Codes]) -> None:
         """Raise an error if the shapes are wrong; nothing is drawn."""
         if len(value) != len(self.columns) or len({codes.shape for codes in value}) != 1 or value[0].ndim != 1:

@@ -77,6 +77,10 @@ class _Note:
     """Costs nothing and releases nothing: a line in the journal."""
 
     cost = zero("replace_one")
+    sensitivity = None
+
+    def check(self, value: object) -> None:
+        """Nothing to check."""
 
     def release(self, value: object, rng: Any = None) -> None:
         """Nothing."""
