@@ -128,7 +128,7 @@ def _question(
 
 
 def _document(name: str, kind: str) -> Callable[..., Awaitable[Response]]:
-    content = files("ledgerwood.app").joinpath("page", name).read_bytes()
+    content = files("ledgerwood.app.web").joinpath("page", name).read_bytes()
 
     async def endpoint(request: Request) -> Response:
         return Response(content, media_type=kind)
