@@ -63,7 +63,7 @@ BAD = [
     (b'{"trees": 1.5}', "trees must be an integer"),
     (b'{"trees": true}', "trees must be an integer"),
     (b'{"trees": 1000000}', "trees must lie between"),
-    (b'{"trees": 1e400}', "no finite number"),
+    (b'{"trees": 1e400}', "not a finite number"),
     (b'{"epsilon": "1"}', "epsilon must be a number"),
     (b'{"epsilon": -1}', "epsilon must lie between"),
     (b'{"delta": 0}', "delta must be positive"),
