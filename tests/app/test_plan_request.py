@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,11 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, content: str, said: s
     (tmp_path / "bad.toml").write_text(content)
     with pytest.raises(FormatError, match=said):
         read_releases([str(tmp_path / "bad.toml")])
+
+
+@pytest.mark.parametrize("fields", [{}, {"unit_rows": 3, "learned": 2}, {"neighbours": "replace_one", "categories": 1}])
+def test_the_python_of_a_request_makes_its_plan(fields: dict[str, Any]) -> None:
+    request = PlanRequest(recipe="tr", trees=2, depth=2, features=4, **fields)
+    names: dict[str, Any] = {}
+    exec(request.python().replace("print(plan.table())", ""), names)
+    assert names["plan"] == request.plan()

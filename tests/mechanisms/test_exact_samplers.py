@@ -171,10 +171,10 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
         "gaussian": exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, 3),
         "laplace": exact.LazyShape(Geometric(r, False), zero, zero, r, 3),
     }[which]
-    first = data.draw(words_near(thresholds(shape.law, 63)[1], True))
+    first = data.draw(words_near(thresholds(shape.distribution, 63)[1], True))
     m = shape.fine_digits(64)
     u = data.draw(st.one_of(st.integers(0, 2**m - 1), st.sampled_from([0, 2**m - 1])))
-    i = exact.invert(shape.law, exact.Uniform(first >> 1, 63, exact.Reader(ReplaySource([7] * 9))))
+    i = exact.invert(shape.distribution, exact.Uniform(first >> 1, 63, exact.Reader(ReplaySource([7] * 9))))
     at = Fraction(u, 2**m)
     x = float((shape.product * i + shape.linear) * at + shape.square * at * at)
     edge = min(int(math.exp(-x) * 2 ** (64 - m)), 2 ** (64 - m) - 1)  # the acceptance that is hardest to decide
@@ -192,7 +192,7 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
 def test_digits_of_u_that_are_not_yet_known_leave_the_acceptance_undecided() -> None:
     """Where exp(-x) lies above a multiple of 2**-32 by less than the unknown digits of u are worth."""
     shape = _normal_shape()
-    offset, table = thresholds(shape.law, 63)
+    offset, table = thresholds(shape.distribution, 63)
     i = 1000
     first = (int(table[i - 1 - offset]) + 2**20) << 1
     u = np.arange(1, 2**32, 99_991, dtype=np.uint64)

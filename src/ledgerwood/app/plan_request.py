@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from ledgerwood import _checks
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class PlanRequest:
             if value is None and name in _OPTIONAL:
                 continue
             whole = name in _WHOLE
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            if not (_checks.is_integer(value) if whole else _checks.is_real(value)):
                 raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
                 raise ParameterError(name, f"lie between {low:g} and {high:g}", value)
@@ -244,7 +245,7 @@ class PlanRequest:
         known: dict[str, Any] = {"n_rows": self.rows, "n_features": self.features, **target}
         more = {
             "n_categories": (self.categories, 0), "n_classes": (self.classes or None, 2),
-            "n_learned": (self.learned, 0), "rows_per_unit": (self.unit_rows, 1),
+            "n_learned": (self.learned, 0), "max_rows_per_unit": (self.unit_rows, 1),
             "neighbours": (self.neighbours, "add_remove"),
         }  # fmt: skip
         known |= {name: value for name, (value, usual) in more.items() if value != usual}
@@ -272,7 +273,7 @@ def _training(request: PlanRequest) -> PlannedTraining:
     public = declared_metadata(
         n_rows=request.rows, n_features=request.features, epsilon=request.epsilon, delta=request.target_delta,
         n_categories=request.categories, n_classes=request.classes or None, n_learned=request.learned,
-        neighbours=request.neighbours, rows_per_unit=request.unit_rows,
+        neighbours=request.neighbours, max_rows_per_unit=request.unit_rows,
     )  # fmt: skip
     return training_of(request.recipe, public, **_options(request))
 

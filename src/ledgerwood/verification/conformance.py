@@ -236,7 +236,7 @@ def _numbers(model: Any) -> Iterator[float]:
 
 
 def _flat(value: Any, depth: int) -> Iterator[float]:
-    if isinstance(value, bool | int | float | np.generic):
+    if isinstance(value, int | float | np.generic):
         yield float(value)
     elif isinstance(value, np.ndarray):
         if value.dtype.kind in "biuf" and value.size <= 4096:

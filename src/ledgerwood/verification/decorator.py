@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from ledgerwood.accounting import Cost
 from ledgerwood.errors import MissingDependency, ParameterError, PrivacyViolation
+from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.enumeration import pair_of
@@ -179,8 +180,6 @@ def _verify_pair(mechanism: Callable[..., Any], plan: Verification, first: Any, 
 
 
 def _verify_by_audit(mechanism: Callable[..., Any], plan: Verification) -> None:
-    from ledgerwood.verification.auditor.audit import audit
-
     if isinstance(plan.pairs, SearchStrategy):
         raise ParameterError("pairs", "be a list for an audit", plan.pairs, "Or give schema= and let the audit search.")
     pairs = plan.pairs or (None,)

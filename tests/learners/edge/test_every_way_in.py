@@ -498,12 +498,12 @@ def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path, times: in
         asked: list[Any] = []
 
         def step() -> Any:
-            asked.extend(node_from(party).party().step([]).questions)
-            return [(question.label, question.grid) for question in asked]
+            asked.extend(node_from(party).party().step([]).queries)
+            return [(query.label, query.grid) for query in asked]
 
         found = observe(step)
-        found.values = [np.array(question.value) for question in asked]
-        found.claims = [question.grid.l2 for question in asked]
+        found.values = [np.array(query.value) for query in asked]
+        found.claims = [query.grid.l2 for query in asked]
         return found
 
     rows = clean()

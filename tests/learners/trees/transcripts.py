@@ -58,10 +58,10 @@ class Replaying:
         return recorded.output
 
 
-def train(settings, domain, plan, data, door, seed=0):
+def train(settings, domain, plan, data, session, seed=0):
     columns, labels = data
     records = LocalAggregator(columns, labels, n_threads=1)
-    return boost(settings, domain, records, door, plan, rng=np.random.default_rng(seed))
+    return boost(settings, domain, records, session, plan, rng=np.random.default_rng(seed))
 
 
 def both(settings, domain, plan, first, second, source, change=None, seed=0):

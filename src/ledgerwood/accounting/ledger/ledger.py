@@ -563,7 +563,7 @@ class LedgerParts:
         self._ledger, self._block = ledger, block
 
     def __getitem__(self, key: int | str) -> LedgerPart:
-        if isinstance(key, bool) or not isinstance(key, int | str):
+        if not isinstance(key, int | str) or _checks.is_bool(key):
             raise ParameterError("part", "be an int or a string", key)
         if isinstance(key, int) and key.bit_length() > 64:
             raise ParameterError("part", "be an int of at most 64 bits", f"<{key.bit_length()} bits>")

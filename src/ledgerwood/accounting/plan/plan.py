@@ -1,4 +1,4 @@
-r"""Plans: decide from public facts what will be released, how often, and with how much noise.
+r"""Plans: decide from public metadata what will be released, how often, and with how much noise.
 
 Calibration finds one number :math:`s` and gives every release with a share the noise at which
 
@@ -8,7 +8,7 @@ where :math:`n_i` is how often it is paid for and :math:`\rho_i` its small-scale
 :math:`\varepsilon^2/8`, Gaussian :math:`\mu^2/2`, pure and Laplace :math:`\varepsilon^2/2`). More :math:`s` is less
 noise everywhere, so the largest :math:`s` whose price meets the target is found by bisection on the safe side.
 
-Tidy tables: rows of named values that print well and plot well, without a dependency.
+What a plan says about itself are tables of named values (:class:`TextTable`): they print well and need no dependency.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
+from ledgerwood._rounding import format_up
 from ledgerwood.accounting.accountant.calibration import calibrate, recalibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
@@ -62,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Releases in their order of execution, made from public facts only.
+    """Releases in their order of execution, made from public metadata only.
 
     Parameters
     ----------
@@ -214,8 +215,6 @@ class Plan:
             What one guarantee is about, in words, for a plan whose costs are those of all rows of a privacy unit. By
             default the adjacency of the plan, such as "one record added or removed".
         """
-        from ledgerwood._rounding import format_up
-
         epsilon, delta = self._target()
         counts: dict[str, int] = {}
         for run in self.runs():

@@ -85,11 +85,11 @@ def _vertical(model: VerticalModel) -> Iterator[str]:
 def _released(party: Any) -> str:
     """Exact losses and order of every column that a party sent."""
     from ledgerwood._rounding import format_up_short
-    from ledgerwood.learners.vertical.release import column_facts
+    from ledgerwood.learners.vertical.release import column_summary
 
     ordered, nominal = [], []
     for column in party.transformer.release_.columns:
-        summary = column_facts(column)
+        summary = column_summary(column)
         if summary["kind"] == "nominal":
             nominal.append([summary["name"], len(summary["categories"]), format_up_short(summary["epsilon"])])
             continue

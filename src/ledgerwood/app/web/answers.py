@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from ledgerwood import _checks
 from ledgerwood.app import curves
 from ledgerwood.app.leaf_noise import LeafNoise, saving, trees_for_error
 from ledgerwood.app.output import plain, price, shown, why_not
@@ -56,9 +57,8 @@ class Wish:
             raise FormatError("the request must be a JSON object")
         own = dict(given)
         rows, error = own.pop("leaf_rows", 50), own.pop("leaf_error", 1.0)
-        if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**12:
-            raise ParameterError("leaf_rows", "be a whole number between 1 and 1e12", rows)
-        if isinstance(error, bool) or not isinstance(error, int | float) or not 1e-9 <= error <= 1e9:
+        rows = _checks.integer("leaf_rows", rows, 1, 10**12)
+        if not _checks.is_real(error) or not 1e-9 <= error <= 1e9:
             raise ParameterError("leaf_error", "be a number between 1e-9 and 1e9", error)
         return cls(PlanRequest.from_mapping(own), rows, float(error))
 

@@ -1,9 +1,8 @@
-"""The only way out of the data inside a learner.
+"""The release session: the only way out of the data inside a learner, and how far a fit is.
 
 A learner never sees a ledger. It hands exact sums and scores to :meth:`ReleaseSession.release` and gets back what the
-mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
-
-Showing how far a fit is: public facts only.
+mechanism made of them, after the plan's ledger (and the user's, if one was given) has recorded the charge. After each
+release callbacks and the progress bar are given a :class:`Progress`, made of public metadata only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each release: public facts only.
+    """What a callback is given after each release: public metadata only.
 
     Attributes
     ----------
@@ -75,8 +74,8 @@ class ReleaseSession:
         The plan whose groups and sampling rates say what is charged; the ledger's by default.
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
-    facts
-        The public facts that the plan was made from.
+    metadata
+        The public metadata that the plan was made from.
     checkpoint
         Where results are kept, and where they are recalled from in a run that is resumed; its key makes the noise.
 
@@ -85,9 +84,9 @@ class ReleaseSession:
     >>> from ledgerwood.accounting import Gaussian, Plan, Release
     >>> from ledgerwood.mechanisms import GaussianMechanism
     >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
-    >>> door = ReleaseSession(Ledger(plan=plan))
-    >>> noisy = door.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
-    >>> door.private, door.done
+    >>> session = ReleaseSession(Ledger(plan=plan))
+    >>> noisy = session.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
+    >>> session.private, session.done
     (True, 1)
     """
 
@@ -100,12 +99,12 @@ class ReleaseSession:
         plan: Plan | None = None,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
-        facts: PublicMetadata | None = None,
+        metadata: PublicMetadata | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
-        self.facts = facts
+        self.metadata = metadata
         self._checkpoint, self._choices = checkpoint, 0
         self._callbacks = tuple(callbacks)
         plan = ledger.plan if plan is None else plan
@@ -125,9 +124,9 @@ class ReleaseSession:
         return self.rng is None or self.rng.private
 
     @property
-    def rows_per_unit(self) -> int:
+    def max_rows_per_unit(self) -> int:
         """How many rows a privacy unit has at most: what the plan is priced for."""
-        return 1 if self.facts is None else self.facts.rows_per_unit
+        return 1 if self.metadata is None else self.metadata.max_rows_per_unit
 
     @property
     def recalling(self) -> bool:
@@ -187,7 +186,7 @@ class ReleaseSession:
         if not self._callbacks:
             return
         seconds = time.monotonic() - self._began
-        speed = 0.0 if self.facts is None or seconds <= 0 else self.facts.rows * self.done / seconds
+        speed = 0.0 if self.metadata is None or seconds <= 0 else self.metadata.rows * self.done / seconds
         self._spent += self._shares.get(label, 0.0)
         event = Progress(label, self.done, self.total, seconds, self._trees, speed, min(1.0, self._spent))
         stop = [callback(event) is True for callback in self._callbacks]

@@ -1,4 +1,4 @@
-"""What a training will release, from public facts alone: the plan shown is the plan spent."""
+"""What a training will release, from public metadata alone: the plan shown is the plan spent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledgerwood.accounting.costs.base import Atom
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.training import discovery
 from ledgerwood.learners.training.public_metadata import PublicMetadata
-from ledgerwood.learners.trees.recipes import choice_for, recipe_settings
+from ledgerwood.learners.trees.recipes import choice_for, choose_trees, recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
 
 __all__ = [
@@ -69,7 +69,7 @@ def plan_boosting(
     method: str | None = None,
     **options: Any,
 ) -> Plan:
-    """Return the calibrated plan of a training: pure, cached, made of public facts.
+    """Return the calibrated plan of a training: pure, cached, made of public metadata.
 
     Parameters
     ----------
@@ -93,8 +93,6 @@ def plan_boosting(
     [('split', 60), ('leaf', 20)]
     """
     if recipe == "auto":
-        from ledgerwood.learners.trees.recipes import choose_trees
-
         public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
         choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
         assert choice.settings is not None
@@ -117,10 +115,10 @@ def accounting_method(settings: TreeSettings) -> str | None:
     return None if settings.tight else settings.paper_method
 
 
-def check_plan(plan: Plan, settings: TreeSettings, n_features: int, rows_per_unit: int = 1) -> dict[str, Release]:
+def check_plan(plan: Plan, settings: TreeSettings, n_features: int, max_rows_per_unit: int = 1) -> dict[str, Release]:
     """Return the releases of the outline with the plan's noise, by label, for one record.
 
-    A plan of another shape, unit or relation is refused: its noise would belong to other sensitivities.
+    A plan of another shape, privacy unit or relation is refused: its noise would belong to other sensitivities.
     """
     wanted = outline(settings, n_features)
     if plan.neighbours != wanted.neighbours:
@@ -135,7 +133,7 @@ def check_plan(plan: Plan, settings: TreeSettings, n_features: int, rows_per_uni
             shape = None if found is None else (found.label, found.times)
             raise ParameterError("plan", f"have {release.times} releases {release.label!r} of known noise", shape)
         known[release.label] = release.with_scale(found.scale)
-        own = known[release.label].with_group(rows_per_unit).priced(plan.neighbours)
+        own = known[release.label].with_group(max_rows_per_unit).priced(plan.neighbours)
         priced = found.priced(plan.neighbours)
         if priced != own:
             raise ParameterError("plan", f"price {release.label!r} as {own!r}", priced)
@@ -143,7 +141,9 @@ def check_plan(plan: Plan, settings: TreeSettings, n_features: int, rows_per_uni
 
 
 def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int]:
-    """Return P2's (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
+    """Return how many histogram queries candidates, splits and leaf weights take.
+
+    The (kappa_c, kappa_s, kappa_w) of Maddock et al. 2022.
 
     >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
     (0, 1000, 0)
@@ -160,7 +160,7 @@ def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[floa
     if settings.shares is None:
         return float(queries[0]), float(queries[1]), float(queries[2])
     whole = sum(settings.shares) or 1.0
-    # A component that the recipe does not have, added by an override, gets P0's share.
+    # A component that the recipe does not have, added by an override, gets the usual share.
     filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
     return filled[0], filled[1], filled[2]
 
@@ -168,9 +168,9 @@ def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[floa
 AUTO, LINEAR = "auto", "linear"
 
 
-def tree_settings(recipe: str, facts: PublicMetadata, **given: Any) -> TreeSettings:
+def tree_settings(recipe: str, metadata: PublicMetadata, **given: Any) -> TreeSettings:
     """Return the settings of boosted trees: the recipe's, those given, and what the task implies."""
-    n_classes = None if facts.task == "regression" else len(facts.classes or ())
+    n_classes = None if metadata.task == "regression" else len(metadata.classes or ())
     if n_classes is None:
         if given.get("loss", "squared") != "squared":
             raise ParameterError("loss", "be squared for regression", given["loss"])
@@ -182,19 +182,19 @@ def tree_settings(recipe: str, facts: PublicMetadata, **given: Any) -> TreeSetti
     elif given.get("loss") == "softmax":
         raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
     if recipe == AUTO:
-        chosen = choice_for(facts).settings
+        chosen = choice_for(metadata).settings
         assert chosen is not None
         return chosen.with_options(**given)
-    return recipe_settings(recipe, **given, neighbours=str(facts.neighbours))
+    return recipe_settings(recipe, **given, neighbours=str(metadata.neighbours))
 
 
-def plan_of_trees(settings: TreeSettings, facts: PublicMetadata, method: str | None = None) -> Plan:
-    """Return what boosted trees release: calibrated if nothing comes before them and a unit has one row."""
-    if settings.rows < 1 and facts.rows_per_unit > 1:
-        rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
+def plan_of_trees(settings: TreeSettings, metadata: PublicMetadata, method: str | None = None) -> Plan:
+    """Return what boosted trees release: calibrated if nothing comes before them and a privacy unit has one row."""
+    if settings.rows < 1 and metadata.max_rows_per_unit > 1:
+        rule = "be 1 if a privacy unit may have several rows: each of them would be drawn by a coin of its own"
         raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
-    if facts.rows_per_unit == 1 and not discovery.Unknown.of(facts):
+    if metadata.max_rows_per_unit == 1 and not discovery.Unknown.of(metadata):
         return plan_boosting(
-            settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta, method=method
+            settings, n_features=metadata.n_features, epsilon=metadata.epsilon, delta=metadata.delta, method=method
         )
-    return outline(settings, facts.n_features)
+    return outline(settings, metadata.n_features)

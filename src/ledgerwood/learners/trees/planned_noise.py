@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood._rounding import UP
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms import (
@@ -42,13 +42,13 @@ class GaussianSums:
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise, in grid units."""
-        return self.sensitivity / self.cost.ratio * UP
+        return raised(self.sensitivity / self.cost.ratio)
 
     def _mechanism(self) -> GaussianMechanism:
         return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class LaplaceSums:
     @property
     def scale(self) -> float:
         """Scale of the noise, in grid units."""
-        return self.sensitivity / self.cost.pure_epsilon() * UP
+        return raised(self.sensitivity / self.cost.pure_epsilon())
 
     @property
     def sigma(self) -> float:
@@ -77,7 +77,7 @@ class LaplaceSums:
         return LaplaceMechanism(scale=self.scale, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -114,7 +114,7 @@ class Selections:
         return PermuteAndFlipMechanism(self.epsilon, parts * self.range_sensitivity, neighbours)
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no matrix of integer scores."""
+        """Refuse what is not a matrix of integer scores."""
         _check_sums(value)
         if value.ndim != 2 or value.size == 0:
             raise ParameterError("value", "have a row for each part and at least one candidate", value.shape)

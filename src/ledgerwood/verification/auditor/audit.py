@@ -23,6 +23,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 
+from ledgerwood import _checks
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.certificate.bound import Counts, combined_bound
 from ledgerwood.verification.auditor.certificate.counts import Guesses, sizes
@@ -145,8 +146,7 @@ def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> No
         raise ParameterError("f", "be callable as f(data, rng) or have sample(data, n, rng)", f)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
-    if not isinstance(samples, (int, np.integer)) or samples < _LEAST:
-        raise ParameterError("samples", f"be an integer of at least {_LEAST}", samples)
+    _checks.integer("samples", samples, _LEAST)
     if seconds is not None and not seconds > 0:
         raise ParameterError("seconds", "be positive", seconds)
 

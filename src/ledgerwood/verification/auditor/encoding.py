@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._checks import is_bool
+
 __all__ = ["Encoded", "OutputEncoder", "Raised", "count_nans", "has_nan", "low_bit", "row_keys"]
 
 Floats = NDArray[np.float64]
@@ -332,7 +334,7 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.imag", float(output.imag)
     elif isinstance(output, np.timedelta64):  # a number to numpy, but "not a time" is none
         yield from _fields(output.item(), path, depth + 1)
-    elif isinstance(output, (bool, int, float, np.number, np.bool_, Decimal, Fraction)):
+    elif is_bool(output) or isinstance(output, (int, float, np.number, Decimal, Fraction)):
         output = int(output) if isinstance(output, np.integer) else output  # numpy would compare it as a float
         number = _number(output)
         yield path, number
