@@ -291,7 +291,7 @@ def test_attempts_succeed_often_for_every_rate():
 
 
 def two_stages(mechanism: AdjMap, x: int) -> list[mpmath.mpf]:
-    """Adj-map's law from P1's Algorithm 2, on offsets."""
+    """Adj-map's law from Li et al.'s Algorithm 2, on offsets."""
     parts = mechanism.partition
     own = int(parts.index(np.array(x)))
     law = []
