@@ -145,7 +145,7 @@ def judge(answer: Answer, *, lower: float, ours: float) -> Agreement:
     """Compare an answer with the truth's lower end and with our upper end.
 
     >>> judge(Answer(value=0.5), lower=1.0, ours=1.0)
-    <Verdict.TOO_SMALL: 'too small'>
+    <Agreement.TOO_SMALL: 'too small'>
     """
     if not answer.offered:
         return Agreement.ABSENT
