@@ -179,7 +179,7 @@ def test_figure_3_adj_map_with_alpha_1_overlaps_global_map_for_a_value_in_the_mi
 
 
 def test_bounds_refuse_what_they_do_not_cover() -> None:
-    with pytest.raises(ParameterError, match="distance must lie in"):
+    with pytest.raises(ParameterError, match="distance must be an integer"):
         global_map_bound(GlobalMap(HUNDRED, 1.0), 100)
     with pytest.raises(ParameterError, match="partition must be even"):
         adj_map_bound(AdjMap(Domain(0, 5), Partition((1, 3, 2)), 1.0, 1.0), 1)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
 from ledgerwood._rounding import format_up
-from ledgerwood.accounting.accountant.calibration import calibrate, recalibrate
+from ledgerwood.accounting.accountant.calibration import calibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, sequence
@@ -279,14 +279,9 @@ class Plan:
         def cost(noise: float) -> Cost:
             return target._with_noise(noise).cost
 
-        guess, now = _first_noise(epsilon, delta), self._noise_now()
-        if method is None and delta and now and self.epsilon and self.delta:
-            guess *= now / _first_noise(self.epsilon, self.delta)
-            last = self.cost, self.epsilon, self.delta
-            noise = recalibrate(cost, epsilon=epsilon, delta=delta, last=last, guess=guess)
-        else:
-            options = {} if tolerance is None else {"tolerance": tolerance}
-            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
+        options = {} if tolerance is None else {"tolerance": tolerance}
+        guess = _first_noise(epsilon, delta)
+        noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
         return target._with_noise(noise)
 
     def what_if(
@@ -307,8 +302,7 @@ class Plan:
         rows = []
         for label, count, plan in variants or [(None, None, self)]:
             for target in epsilon:
-                plan = plan.calibrate(epsilon=target, delta=delta)  # the last one is the next one's first guess
-                for release in plan.releases():
+                for release in plan.calibrate(epsilon=target, delta=delta).releases():
                     rows.append({
                         "epsilon": target, "delta": delta, "varied": label, "times": count,
                         "label": release.label, "scale": release.scale,
@@ -371,17 +365,6 @@ class Plan:
 
     def _shares(self) -> float:
         return math.fsum(_share(item) for item in self.items) + (self.reserve or 0.0)
-
-    def _noise_now(self) -> float | None:
-        """Return the noise of a plan that is calibrated already, as :meth:`_with_noise` counts it."""
-        if not self.is_calibrated:
-            return None
-        spends, whole, shared = self._spends(), 0.0, 0.0
-        for item in self.items:
-            for release in () if isinstance(item, InParallel) else _members(item):
-                if release.share is not None:
-                    whole, shared = whole + spends[release.label], shared + release.share
-        return math.sqrt(shared / self._shares() / whole) if whole else None
 
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""

@@ -299,7 +299,10 @@ def scale_of(cost: Cost) -> float | None:
 
 
 def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:
-    """Return the scale at which a monotone function of it has small-scale concentrated cost at most ``rho``."""
+    """Return the scale at which a monotone function of it has small-scale concentrated cost at most ``rho``.
+
+    For functions, whose inverse is not known; a cost class has a closed form (``from_rho``).
+    """
     growing = small_scale_rho(cost(2.0)) > small_scale_rho(cost(1.0))  # more scale, more cost: an epsilon
 
     def gap(log_noise: float) -> float:

@@ -160,7 +160,7 @@ def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[floa
     if settings.shares is None:
         return float(queries[0]), float(queries[1]), float(queries[2])
     whole = sum(settings.shares) or 1.0
-    # A component that the recipe does not have, added by an override, gets the usual share.
+    # A component that the recipe does not have, added by an override, gets the share of DP-XGB.
     filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
     return filled[0], filled[1], filled[2]
 
