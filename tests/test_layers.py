@@ -213,7 +213,6 @@ INSIDE_FUNCTIONS = {
     ("accounting.accountant", "accounting.accountant.pld"): "the same",
     ("_pytest_plugin", "verification"): "loaded by every pytest run of the machine; only --dp-audit needs it",
     ("_pytest_plugin", "errors"): "the same",
-    ("", "errors"): "import ledgerwood loads nothing before the first name is used",
     ("datasets", "learners"): "the learners are an optional extra",
     ("verification.conformance", "learners"): "the learners are an optional extra",
 }

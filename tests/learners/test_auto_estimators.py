@@ -1,4 +1,4 @@
-"""The front door: it chooses from public facts, plans before it fits, and is a scikit-learn estimator."""
+"""The auto estimators: they choose from public metadata, plan before they fit, and are scikit-learn estimators."""
 
 from __future__ import annotations
 

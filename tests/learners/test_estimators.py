@@ -238,7 +238,7 @@ def test_every_learner_prices_its_unit(estimator: Any) -> None:
 
 @pytest.mark.parametrize("kind", [PrivateClassifier, PrivateRegressor])
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 1.0])
-def test_the_front_door_interrupted_leaves_a_smaller_model_or_none(kind: Any, part: float, tmp_path: Path) -> None:
+def test_an_auto_estimator_interrupted_leaves_a_smaller_model_or_none(kind: Any, part: float, tmp_path: Path) -> None:
     """A linear model that trees start from may be half made: then there is no model, and never a false statement."""
     metadata = {name: fact for name, fact in FACTS.items() if name != "classes"}
     target: dict[str, Any] = {"classes": [0, 1]} if kind is PrivateClassifier else {"target_bounds": (0, 1)}

@@ -184,7 +184,7 @@ def test_a_private_search_and_a_grid_search_look_through_a_pipeline_too() -> Non
     assert leaks == ("settings chosen by GridSearchCV on exact scores", "what PCA learned from all rows")
 
 
-def test_a_desensitised_table_behind_a_scaler_is_not_private() -> None:
+def test_a_randomized_table_behind_a_scaler_is_not_private() -> None:
     transformer = OrderPreservingTransformer(domain={0: (0, 1)})
     assert transformer.fit(X[:, :1]).privacy_statement().private
     pipe = make_pipeline(MinMaxScaler(), transformer)

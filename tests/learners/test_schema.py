@@ -33,7 +33,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"neighbours": "swap"}, "neighbours must be 'add_remove' or 'replace_one'"),
     ({"max_rows_per_unit": 2}, "max_rows_per_unit must be 1 without a unit"),
     ({"unit": "p", "max_rows_per_unit": 2.5}, "be an integer"),
-    ({"unit": "p", "bounds": {"p": (0, 1)}}, "it is no feature"),
+    ({"unit": "p", "bounds": {"p": (0, 1)}}, "it is not a feature"),
     ({"unit": "p", "max_rows_per_unit": 2, "neighbours": "replace_one"}, "use neighbours='add_remove'"),
 ]
 

@@ -1,4 +1,4 @@
-"""The estimators: every recipe end to end, tasks, totality on values, errors on public facts."""
+"""The estimators: every recipe end to end, tasks, totality on values, errors on public metadata."""
 
 from __future__ import annotations
 
