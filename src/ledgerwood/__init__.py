@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ledgerwood._version import __version__
+from ledgerwood.errors import MissingDependency
 
 if TYPE_CHECKING:
     from ledgerwood import accounting, datasets, errors, learners, mechanisms, verification
@@ -131,8 +132,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     except ModuleNotFoundError as error:
-        from ledgerwood.errors import MissingDependency
-
         raise MissingDependency(error.name or "", f"ledgerwood.{name}", _HOME[name]) from error
 
 
