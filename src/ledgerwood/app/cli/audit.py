@@ -231,7 +231,7 @@ class RecipeTraining:
         return self.model.plan(X, y).cost
 
     def __call__(self, data: Rows, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Train once; return the splits, the leaf weights and the released masses."""
+        """Train once; return the splits, the leaf weights and the released covers."""
         X, y = _table(data)
         self.model.set_params(random_state=int(rng.integers(2**31 - 1)))
         with warnings.catch_warnings():
@@ -240,7 +240,7 @@ class RecipeTraining:
         numbers = []
         for tree in forest.trees:
             numbers += [tree.structure.feature, tree.structure.left.sum(axis=1), tree.weights]
-            numbers += [tree.mass] if tree.mass is not None else []
+            numbers += [tree.cover] if tree.cover is not None else []
         return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in numbers])
 
 
