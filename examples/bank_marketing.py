@@ -1,6 +1,6 @@
 """The main job on real data, start to end: ``make demo``, or ``python examples/bank_marketing.py``.
 
-Bank Marketing (UCI, CC BY 4.0, embedded): will a client subscribe a term deposit? The demo plans from public facts,
+Bank Marketing (UCI, CC BY 4.0, embedded): will a client subscribe a term deposit? The demo plans from public metadata,
 trains private boosted trees at ε = 1, compares them with non-private XGBoost, prints the privacy statement and the
 spend, audits the recipe by one more training, and writes the model and a one-page report. It says which of its numbers
 are not private.

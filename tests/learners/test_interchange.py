@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from tests.kit.toy_learners import ToyClassifier
 from tests.kit.tree_definitions import encode, leaf_numbers
-from toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners import (

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
-from toy_learners import ToyClassifier, ToyRegressor
+from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
 from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from toy_learners import ToyClassifier, ToyRegressor
+from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError, UntrackedFits

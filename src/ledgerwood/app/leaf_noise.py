@@ -36,16 +36,16 @@ class LeafNoise:
     unit: str = "log-odds"
 
     @classmethod
-    def of(cls, facts: PlanRequest, plan: Plan) -> Self | None:
+    def of(cls, request: PlanRequest, plan: Plan) -> Self | None:
         """Return that of a plan's leaves; None if the model has none."""
-        settings = facts.settings
+        settings = request.settings
         if settings is None:
             return None
         size, curvature = _one_record(settings)
         return cls(_deviation(leaf_release(plan)) * size, settings.rows * curvature, settings.l2, _unit(settings))
 
     def error(self, rows: float) -> float:
-        """Return the typical error of the weight of a leaf with so many rows."""
+        """Return the typical error of the weight of a leaf with this many rows."""
         return self.noise / (rows * self.curvature + self.penalty)
 
 
@@ -91,15 +91,15 @@ def saving(plan: Plan, other: Plan) -> float:
     return max(0.0, 1 - mine / its) if mine and its else 0.0
 
 
-def trees_for_error(facts: PlanRequest, rows: float, error: float) -> int:
-    """Return how many trees keep the leaf error within a limit at these facts' epsilon (0 if not even one).
+def trees_for_error(request: PlanRequest, rows: float, error: float) -> int:
+    """Return how many trees keep the leaf error within a limit at the epsilon of the request (0 if not even one).
 
     Noise grows with the number of trees. Priced by Rényi accounting, which is quick and asks for a little more noise
     than the plan will need, so the answer is on the safe side.
     """
 
     def fits(trees: int) -> bool:
-        asked = replace(facts, trees=trees)
+        asked = replace(request, trees=trees)
         try:
             plan = asked.plan(method="rdp")
         except CalibrationError:
@@ -107,7 +107,7 @@ def trees_for_error(facts: PlanRequest, rows: float, error: float) -> int:
         leaf = LeafNoise.of(asked, plan)
         return leaf is not None and leaf.error(rows) <= error
 
-    if facts.recipe == "linear" or not fits(1):
+    if request.recipe == "linear" or not fits(1):
         return 0
     low, high = 1, 2
     while high <= MOST_TREES and fits(high):

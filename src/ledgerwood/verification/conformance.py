@@ -73,7 +73,7 @@ def check_learner(
         The budget of the audited trainings.
     samples, seconds
         Trainings on each of the two tables, and the time they may take (no limit by default). An audit that time
-        cuts short is no pass.
+        cuts short does not pass.
     seed
         Makes the audit reproducible.
 

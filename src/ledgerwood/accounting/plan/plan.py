@@ -206,16 +206,24 @@ class Plan:
             rows.append({**row, "note": note})
         return TextTable(rows)
 
-    def statement(self) -> str:
-        """Return the guarantee as a full sentence."""
+    def statement(self, protects: str | None = None) -> str:
+        """Return the guarantee as a full sentence.
+
+        Parameters
+        ----------
+        protects
+            What one guarantee is about, in words, for a plan whose costs are those of all rows of a privacy unit. By
+            default the adjacency of the plan, such as "one record added or removed".
+        """
         epsilon, delta = self._target()
         counts: dict[str, int] = {}
         for run in self.runs():
             counts[run.label] = counts.get(run.label, 0) + run.times
         listed = ", ".join(f"{count} x {label}" for label, count in counts.items())
+        protects = protects or Neighbours(self.neighbours).sentence
         return (
             f"Releasing {listed}, with the noise of the plan and in its order, is (epsilon={format_up(epsilon)}, "
-            f"delta={format_up(delta)})-differentially private for {Neighbours(self.neighbours).sentence}, whatever is "
+            f"delta={format_up(delta)})-differentially private for {protects}, whatever is "
             f"asked on the strength of earlier outputs; accounting: adaptive composition in the plan's order; assumed: "
             f"the stated sensitivities, disjoint parts in parallel groups, noise from the operating system's source."
         )

@@ -1,4 +1,4 @@
-r"""The one loop of AdaSSP and its boosted forms (Rho et al. 2022, Algorithm 2), against exact sums and a session.
+r"""The one loop of AdaSSP and its boosted forms (Rho et al. 2022, Algorithm 2): exact sums in, a release session out.
 
 1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
 2. T times: release the sum of gradient times row at the current weights, and step by

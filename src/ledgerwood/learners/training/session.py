@@ -25,7 +25,7 @@ from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is called with after each release: public metadata only.
+    """What a callback is given after each release: public metadata only.
 
     Attributes
     ----------
