@@ -6,9 +6,7 @@ import math
 import numbers
 import sys
 from collections.abc import Iterable
-from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +23,7 @@ def real(name: str, value: Any, rule: str = "be a real number") -> float:
     """A float that is not nan; booleans and strings are refused."""
     if type(value) is float and value == value:  # what comes nearly always; the general question takes ten times longer
         return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
+    if not is_real(value):
         raise ParameterError(name, rule, value)
     try:
         number = float(value)
@@ -72,29 +70,52 @@ def delta_value(value: Any, name: str = "delta") -> float:
     return number + 0.0
 
 
-def count(name: str, value: Any, least: int = 0) -> int:
-    """An integer that is at least ``least`` and at most 10**18; floats and booleans are refused."""
-    rule = f"be an integer that is at least {least}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(name, rule, value)
-    if value > LARGEST_COUNT:
-        raise ParameterError(name, "be at most 10**18", f"<{int(value).bit_length()} bits>")
-    return int(value)
+def is_bool(value: Any) -> bool:
+    """Whether a value is a boolean of Python or numpy."""
+    return isinstance(value, (bool, np.bool_))
 
 
-@lru_cache(maxsize=1024)
-def ratio_above(numerator: float, denominator: float) -> float:
-    """The least float that is at least numerator / denominator, in exact arithmetic; ``inf`` beyond the largest.
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or numpy; booleans are not.
 
-    >>> ratio_above(1.0, 3.0), 1 / 3
-    (0.33333333333333337, 0.3333333333333333)
+    >>> is_integer(3), is_integer(True), is_integer(3.0)
+    (True, False, False)
     """
-    exact = Fraction(numerator) / Fraction(denominator)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+    return isinstance(value, (int, np.integer)) and not is_bool(value)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number of Python or numpy; booleans and strings are not.
+
+    >>> is_real(3), is_real(np.float32(0.5)), is_real(True), is_real("3")
+    (True, True, False, False)
+    """
+    return isinstance(value, (numbers.Real, np.floating, np.integer)) and not is_bool(value)
+
+
+def integer(
+    name: str, value: Any, at_least: int | None = 0, at_most: int | None = LARGEST_COUNT, *, hint: str | None = None
+) -> int:
+    """An integer in a range, as an int; floats and booleans are refused. None is no limit.
+
+    >>> integer("n_trees", 50, 1)
+    50
+    >>> integer("n_trees", 0, 1)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: n_trees must be an integer that is at least 1, got n_trees=0
+    """
+    whole = is_integer(value)
+    if whole and (at_least is None or value >= at_least) and (at_most is None or value <= at_most):
+        return int(value)
+    limits = [] if at_least is None else [f"at least {at_least}"]
+    if at_most is not None and at_most != LARGEST_COUNT:
+        limits.append(f"at most {at_most}")
+    elif at_most is not None and whole and value > at_most:
+        limits.append("at most 10**18")
+    long = whole and int(value).bit_length() > 64
+    rule = "be an integer" + (f" that is {' and '.join(limits)}" if limits else "")
+    raise ParameterError(name, rule, f"<{int(value).bit_length()} bits>" if long else value, hint)
 
 
 def total(amounts: Iterable[float]) -> float:

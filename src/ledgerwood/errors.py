@@ -4,7 +4,7 @@
 
     LedgerwoodError
     ├── ParameterError (ValueError)          a public parameter breaks its rule
-    ├── NeighboursMismatch (ValueError)      two neighbouring relations in one composition
+    ├── NeighboursMismatch (ValueError)      two adjacencies in one composition
     ├── MethodUnavailable (ValueError)       an accounting method cannot price this cost
     ├── CalibrationError (ValueError)        no noise meets the target
     ├── ReleaseRefused
@@ -22,6 +22,7 @@
     │   ├── PartyRefused                     the other party refused a request and said why
     │   └── ProtocolError                    a message of the wrong version, size, order or content
     ├── FitStopped                           a callback ended a fit before there was a model
+    ├── UnsupportedSystem (OSError)          the operating system lacks what a durable file needs
     └── MissingDependency (ImportError)      an optional package is not installed
 
     LedgerwoodWarning (UserWarning)
@@ -74,13 +75,13 @@ def did_you_mean(given: object, known: Collection[str]) -> str | None:
 
 
 class NeighboursMismatch(LedgerwoodError, ValueError):
-    """Costs under different neighbouring relations cannot be added."""
+    """Costs that are stated for different adjacencies cannot be added."""
 
     def __init__(self, left: str, right: str) -> None:
         self.left, self.right = left, right
         super().__init__(
-            f"cannot combine a cost under {left!r} with a cost under {right!r}: the two guarantees speak of "
-            f"different neighbours. Price every release under one relation (the argument neighbours=...)"
+            f"cannot combine a cost under {left!r} with a cost under {right!r}: the two guarantees are "
+            f"stated for different adjacencies. Price every release under one of them (the argument neighbours=...)"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -196,6 +197,10 @@ class ProtocolError(PartyError):
 
 class FitStopped(LedgerwoodError):
     """A callback ended a fit before there was a model; what was released is spent."""
+
+
+class UnsupportedSystem(LedgerwoodError, OSError):
+    """The operating system lacks what a durable file needs; no file was made."""
 
 
 class MissingDependency(LedgerwoodError, ImportError):

@@ -33,10 +33,10 @@ def test_a_model_across_columns_says_what_each_party_gave_away(tmp_path: Path) -
     text = report(model, tmp_path / "r.html").read_text()
     assert "What bank released" in text and "<td>income</td>" in text
     assert "<b>town" not in text and "&lt;b&gt;town" in text
-    assert "promises nothing about them" in text and "locally differentially private" in text
+    assert "guarantees nothing about them" in text and "locally differentially private" in text
     exact = model.parties[0].transformer.release_.cost.epsilon(0.0)
-    told = re.search(r"all columns together, costs epsilon = ([\d.]+) at most", text)
-    assert told is not None and float(told[1]) == pytest.approx(exact, rel=1e-3) and float(told[1]) >= exact - 1e-9
+    shown = re.search(r"all columns together, costs epsilon = ([\d.]+) at most", text)
+    assert shown is not None and float(shown[1]) == pytest.approx(exact, rel=1e-3) and float(shown[1]) >= exact - 1e-9
     assert '<td class="number">2</td>' in text  # two split values of income
 
 
@@ -45,8 +45,8 @@ def test_a_federated_model_has_plan_guarantee_and_rounds(tmp_path: Path) -> None
         Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1]), (0, 1), {1: "aa" * 32, 2: "bb" * 32, 3: "cc" * 32},
         threshold=2, rows=500, recipe="tr_cyc", options={"n_trees": 4, "max_depth": 2, "batch": 4}, epsilon=2.0,
     )  # fmt: skip
-    asked = server_step(task, ()).questions
-    answers = tuple(np.zeros(question.value.size, dtype=np.int64) for question in asked)
+    asked = server_step(task, ()).queries
+    answers = tuple(np.zeros(query.value.size, dtype=np.int64) for query in asked)
     found = Federation(task, server_step(task, answers).model, answers, 1, 1, ((1, 3),), ("<i>no</i>",), 1234)
     found.save(tmp_path / "federated.json")
     here("report", "federated.json", "-o", "r.html", cwd=tmp_path)

@@ -1,15 +1,15 @@
 """What every mechanism is, and the checks that all of them share.
 
-A mechanism is a frozen value. It states the sensitivity that it assumes, knows its ``cost`` and releases a
-value: ``mechanism.release(value, rng=None)``. The caller promises that neighbouring data give values no further
-apart than the stated sensitivity; the mechanism promises that the law of its output is *exactly* the stated one.
+A mechanism is a frozen value: it knows its ``cost``, states the ``sensitivity`` that the cost assumes, checks a value
+and releases it (:class:`~ledgerwood.accounting.ledger.ledger.Mechanism`, declared below the ledger because the ledger
+charges for it). The caller promises that neighbouring data give values no further apart than the stated sensitivity;
+the mechanism promises that the distribution of its output is *exactly* the stated one.
 
-Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
-a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
-the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
-lower bound, so that no number whatever can make a release fail: only its type can, which the caller's code decides
-(:func:`typed_array`). ``mechanism.check(value)`` runs these checks
-alone, so that a ledger can refuse a bad value before it spends.
+Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn: a wrong
+shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke the contract.
+A mechanism that declares ``bounds`` clamps values, and a nan becomes the lower bound, so no number can make its release
+fail: only a type can, which the caller's code decides (:func:`typed_array`). ``mechanism.check(value)`` runs these
+checks alone, so that a ledger can refuse a bad value before it spends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood._rounding import sqrt_up
+from ledgerwood import _checks
+from ledgerwood._rounding import float_up, sqrt_up
+from ledgerwood.accounting.ledger.ledger import Mechanism
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = [
     "LARGEST_INTEGER",
@@ -36,32 +37,13 @@ __all__ = [
     "coerce_floats",
     "finite_floats",
     "integers",
-    "positive",
     "real_array",
     "typed_array",
-    "whole_number",
 ]
 
 
 LARGEST_INTEGER = 2**61
 """Largest absolute integer (or multiple of the grid) that a release accepts; outputs saturate at twice it."""
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """A frozen value that knows what it costs and how to release.
-
-    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
-    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
-    True
-    """
-
-    @property
-    def cost(self) -> Any:
-        """What one release costs: a cost of :mod:`ledgerwood.accounting`."""
-
-    def release(self, value: Any, rng: Rng = None) -> Any:
-        """Release ``value``; ``rng`` is None (the operating system) or, for tests only, a seeded source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +63,7 @@ class Sensitivity:
     dimension: int = 1
 
     def __post_init__(self) -> None:
-        whole_number("dimension", self.dimension, at_least=1)
+        _checks.integer("dimension", self.dimension, 1)
         known = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
         coerce_floats(self, *known, upwards=True)
         if not known:
@@ -124,49 +106,21 @@ class Sensitivity:
         return min(float(bound) for bound in (self.l1, self.l2, self.linf) if bound is not None)
 
 
-def positive(name: str, value: SupportsFloat) -> float:
-    """``value`` as a float if it is a positive, finite number; otherwise an error.
-
-    >>> positive("sigma", -1)
-    Traceback (most recent call last):
-    ...
-    ledgerwood.errors.ParameterError: sigma must be a positive finite number, got sigma=-1
-    """
-    if type(value) is float and 0 < value < math.inf:  # what comes nearly always, and is quickly said
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Fraction):
-        raise ParameterError(name, "be a positive finite number", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not 0 < number < math.inf:
-        raise ParameterError(name, "be a positive finite number", value)
-    return number
-
-
 def coerce_floats(mechanism: object, *names: str, upwards: bool = False) -> None:
     """Check positive fields of a new frozen value, and keep them as floats: priced and sampled as one number.
 
     A numpy scalar or a fraction would go through exact arithmetic as something else than its price says; a
-    sensitivity that is no float is rounded ``upwards``.
+    sensitivity that is not a float is rounded ``upwards``.
 
     >>> Sensitivity(l1=Fraction(1, 3)).in_l1 >= Fraction(1, 3)
     True
     """
     for name in names:
         value = getattr(mechanism, name)
-        number = positive(name, value)
-        if upwards and number < value:
-            number = positive(name, math.nextafter(number, math.inf))
+        number = _checks.positive(name, value)
+        if upwards:
+            number = _checks.positive(name, float_up(value))
         object.__setattr__(mechanism, name, number)
-
-
-def whole_number(name: str, value: Any, *, at_least: int) -> int:
-    """``value`` as an int if it is a whole number not below ``at_least``; otherwise an error."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ParameterError(name, f"be a whole number of at least {at_least}", value)
-    return int(value)
 
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:

@@ -94,8 +94,6 @@ class KeyedSource:
 
         A value that is to be known again is made of numbers, text and arrays, in lists, mappings and dataclasses.
         """
-        while getattr(mechanism, "passes_on", False):  # it prices, stores or charges; the one inside draws
-            mechanism = mechanism.mechanism
         state = hashlib.blake2b(key=derived(self._key, "ledgerwood seal", self._release), digest_size=16)
         for piece in _pieces((mechanism, value)):
             state.update(piece)
@@ -129,7 +127,7 @@ def _keystream(key: bytes) -> Any:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """Yield bytes that tell a value from every other; total on values of any type.
+    """Yield bytes that distinguish a value from every other; total on values of any type.
 
     What a type outside this list shows of itself may be a part of it (a long series prints its ends), so its bytes are
     fresh ones: no other value shares them, and a repetition is not known again.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PoissonSubsampled
+from ledgerwood.accounting.ledger.ledger import check_value
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import Mechanism, coerce_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
@@ -68,7 +69,7 @@ class PoissonSubsampledMechanism:
     True
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism[Any, Any]
     rate: float
     query: Callable[[Any], Any]
 
@@ -79,6 +80,11 @@ class PoissonSubsampledMechanism:
         if not callable(self.query):
             raise ParameterError("query", "be a function of the kept records", self.query)
         _ = self.cost
+
+    @property
+    def sensitivity(self) -> Any:
+        """The mechanism's: that of the query on any set of records."""
+        return self.mechanism.sensitivity
 
     @property
     def cost(self) -> PoissonSubsampled:
@@ -100,9 +106,7 @@ class PoissonSubsampledMechanism:
             nothing = self.query(rows[:0])
         except Exception as error:
             raise ParameterError("query", "have a value for an empty sample", self.query) from error
-        check = getattr(self.mechanism, "check", None)
-        if check is not None:
-            check(nothing)
+        check_value(self.mechanism, nothing)
         return rows
 
     def release(self, records: Any, rng: Rng = None) -> Any:

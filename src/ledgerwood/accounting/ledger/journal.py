@@ -90,6 +90,7 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], anchor: Anchor | None = None) -> None:
+        self._locks = _files.file_locks("a ledger with a journal")
         self.path = Path(path)
         self.anchor_path = self.path.with_name(self.path.name + ".anchor")
         self.count, self._hash, self._offset = 0, GENESIS, 0
@@ -110,20 +111,18 @@ class Journal:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the exclusive lock that serialises all processes on this journal."""
-        import fcntl
-
         if self.broken:
             raise JournalError(
                 f"the journal {self.path.name!r} failed to take a record earlier; nothing was released. "
                 "Free the disk if it is full, then open the ledger again"
             )
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._locks.flock(self._file, self._locks.LOCK_EX)
         try:
             self._check_identity()
             yield
         finally:
             with contextlib.suppress(OSError):  # a file closed meanwhile has no lock left to drop
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                self._locks.flock(self._file, self._locks.LOCK_UN)
 
     def replay(self) -> list[Record]:
         """Read the whole journal and check it against its anchors. For a file just opened."""
@@ -131,9 +130,9 @@ class Journal:
         stored = self._stored_anchor(os.fstat(self._file).st_size)
         self._expected = [a for a in (stored, self._kept) if a is not None and a.count]
         records, torn = self._read_on()
-        for anchor in self._expected:  # before a torn line is cut: what an anchor speaks of was never torn
+        for anchor in self._expected:  # before a torn line is cut: what an anchor names was never torn
             raise JournalTampered(
-                f"the journal {self.path.name!r} has {self.count} records, its anchor speaks of {anchor.count}: "
+                f"the journal {self.path.name!r} has {self.count} records, its anchor names {anchor.count}: "
                 "records were removed from its end"
             )
         if self.count and stored != self.anchor:
@@ -196,7 +195,7 @@ class Journal:
         for anchor in [a for a in self._expected if a.count == self.count]:
             if anchor.hash != digest:
                 raise JournalTampered(
-                    f"record {self.count - 1} of {self.path.name!r} is not the one its anchor speaks of: "
+                    f"record {self.count - 1} of {self.path.name!r} is not the one its anchor names: "
                     "the history was rewritten"
                 )
             self._expected.remove(anchor)

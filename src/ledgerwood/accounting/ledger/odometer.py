@@ -11,7 +11,7 @@ orders of :data:`ORDERS`, and by Ville's inequality it ever reaches :math:`1/\de
 Beside it, losses that are bounded surely add: :math:`L_t \le \sum \varepsilon_i` when every release is pure. Proof and
 references (Rogers et al. 2016; Whitehouse et al. 2023): ``docs/theory/filters.md``, Theorem 5.
 
-A cost that spends delta outright has an infinite loss with that probability, so what is kept for such costs is taken
+A cost with a delta of its own has an infinite loss with that probability, so what is kept for such costs is taken
 from the odometer's delta first.
 """
 
@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import MARGIN
+
 if TYPE_CHECKING:
     from ledgerwood.accounting.costs.base import Cost
 
 ORDERS: NDArray[np.float64] = 1 + np.exp2(np.arange(-4.0, 16.0))
 """The fixed orders of every odometer."""
 ORDERS.setflags(write=False)
-
-_MARGIN = 2.0**-40
 
 
 def loss_curve(cost: Cost) -> NDArray[np.float64]:
@@ -40,7 +40,7 @@ def loss_curve(cost: Cost) -> NDArray[np.float64]:
         curve[:-1] = cost.renyi(ORDERS)
     curve[-1] = cost.pure_epsilon()
     curve[np.isnan(curve)] = np.inf  # an order at which nothing can be computed says nothing
-    curve *= 1 + _MARGIN
+    curve *= 1 + MARGIN
     curve.setflags(write=False)
     return curve
 
@@ -53,7 +53,7 @@ def no_loss() -> NDArray[np.float64]:
 def own_delta(delta: float, kept: float, *, spent: bool) -> float | None:
     """Return what is left of ``delta`` for the odometer itself, None when nothing finite can be said.
 
-    ``kept`` is the probability set aside before the first release for costs that spend delta outright. A smaller delta
+    ``kept`` is the probability set aside before the first release for costs with a delta of their own. A smaller delta
     than that is all the odometer's own until the first such cost is ``spent``; after it every reading is infinite.
     """
     if delta >= kept:
@@ -75,4 +75,4 @@ def time_uniform_epsilon(total: NDArray[np.float64], delta: float) -> float:
     if delta <= 0 or sure == 0:
         return sure
     slack = math.log(ORDERS.size / delta) / (ORDERS - 1)
-    return min(sure, float(np.min(total[:-1] + slack)) * (1 + _MARGIN))
+    return min(sure, float(np.min(total[:-1] + slack)) * (1 + MARGIN))

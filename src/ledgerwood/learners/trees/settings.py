@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from ledgerwood import _checks
 from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.training.codec import stored
@@ -31,6 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+"""Leaf numbers are bytes."""
 LARGEST_SCORE = 8192
 """Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
@@ -38,14 +40,14 @@ LARGEST_SCORE = 8192
 @stored("Settings")
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """Every choice of a training, from public facts alone.
+    """Every choice of a training, from public metadata alone.
 
     Parameters
     ----------
     candidates
         Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
         near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
-        curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
+        hessian sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised hessian
         histogram for every round).
     n_bins
         Bins of a numeric feature.
@@ -69,7 +71,7 @@ class TreeSettings:
     loss, n_classes
         What is minimised.
     missing
-        Whether the side of missing cells is part of the ``private`` choice, or ``random``.
+        Whether the side of missing values is part of the ``private`` choice, or ``random``.
     n_trees, trees_per_feature
         Trees, or trees for each feature if ``trees_per_feature``.
     max_depth, learning_rate, leaf_clip, l2
@@ -136,18 +138,15 @@ class TreeSettings:
                 raise ParameterError(name, f"be one of {', '.join(allowed)}", getattr(self, name))
         for name, least, most in (
             ("n_bins", 2, 253),
-            ("features_per_tree", 1, math.inf),
+            ("features_per_tree", 1, _checks.LARGEST_COUNT),
             ("n_trees", 1, 100_000),
             ("max_depth", 1, MAX_DEPTH),
             ("interaction_depth", 1, MAX_DEPTH),
-            ("interaction_order", 1, math.inf),
-            ("sketch_rounds", 1, math.inf),
+            ("interaction_order", 1, _checks.LARGEST_COUNT),
+            ("sketch_rounds", 1, _checks.LARGEST_COUNT),
             ("n_classes", 1, 1000),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                upper = "" if most == math.inf else f" and at most {most}"
-                raise ParameterError(name, f"be a whole number of at least {least}{upper}", value)
+            object.__setattr__(self, name, _checks.integer(name, getattr(self, name), least, most))
         for name, allow_zero, top in (
             ("rows", False, 1.0),
             ("learning_rate", False, 16.0),
@@ -159,12 +158,16 @@ class TreeSettings:
             ("min_child_weight", True, 2.0**40),
         ):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not (0 <= value <= top) or (value == 0 and not allow_zero):
+            if (
+                not isinstance(value, int | float)
+                or _checks.is_bool(value)
+                or not (0 <= value <= top)
+                or (value == 0 and not allow_zero)
+            ):
                 rule = f"be a number {'of at least 0' if allow_zero else 'above 0'} and at most {top:g}"
                 raise ParameterError(name, rule, value)
-        whole = isinstance(self.batch, int) and not isinstance(self.batch, bool) and self.batch >= 1
-        if not whole and not (isinstance(self.batch, float) and 0 < self.batch <= 1):
+        trees = isinstance(self.batch, int) and not _checks.is_bool(self.batch) and self.batch >= 1
+        if not trees and not (isinstance(self.batch, float) and 0 < self.batch <= 1):
             raise ParameterError("batch", "be a number of trees, or a fraction in (0, 1]", self.batch)
         if self.shares is not None and (
             len(self.shares) != 3 or not all(isinstance(s, int | float) and 0 <= s < math.inf for s in self.shares)
@@ -190,7 +193,7 @@ class TreeSettings:
             raise ParameterError("leaf", rule, self.leaf)
         _ = self.make_loss()
 
-    # ---- derived facts
+    # ---- derived
 
     @property
     def tight(self) -> bool:
@@ -274,10 +277,10 @@ class TreeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """How often things happen, from public facts.
+    """How often things happen, from public metadata.
 
     ``sketches`` releases of ``sketch_width`` features each, ``splits`` of ``split_width`` each, ``leaves``; in units
-    of one feature's histogram these are the query counts of P2's Table 1.
+    of one feature's histogram these are the query counts of Maddock et al.'s Table 1.
     """
 
     trees: int
