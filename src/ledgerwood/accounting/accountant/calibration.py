@@ -290,7 +290,7 @@ def most_repetitions(
     5
     """
     target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
-    limit = _checks.count("most", most, least=1)
+    limit = _checks.integer("most", most, 1)
 
     def fits(count: int) -> bool:
         value = cost(count)
