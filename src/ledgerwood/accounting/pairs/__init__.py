@@ -11,6 +11,7 @@ Every pair is exact for its mechanism (its profile is attained) unless its docst
 Derivations: ``docs/theory/privacy-loss-distributions.md``.
 """
 
+from ledgerwood.accounting.pairs.allocation import AllocationPair, renyi_of_allocation
 from ledgerwood.accounting.pairs.atoms import (
     ApproxDPPair,
     DiscreteGaussianPair,
@@ -23,8 +24,11 @@ from ledgerwood.accounting.pairs.atoms import (
 from ledgerwood.accounting.pairs.base import Array, LossPair
 from ledgerwood.accounting.pairs.compound import MaxPair, SubsampledPair
 from ledgerwood.accounting.pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
+from ledgerwood.accounting.pairs.mixtures import MixturePair, PublicChoicePair, TwoSidedPair
+from ledgerwood.accounting.pairs.moments import renyi_above
 
 __all__ = [
+    "AllocationPair",
     "ApproxDPPair",
     "Array",
     "BoundedRangePair",
@@ -34,9 +38,14 @@ __all__ = [
     "LaplacePair",
     "LossPair",
     "MaxPair",
+    "MixturePair",
     "PmfPair",
+    "PublicChoicePair",
     "PureDPPair",
     "RandomizedResponsePair",
     "SkellamPair",
     "SubsampledPair",
+    "TwoSidedPair",
+    "renyi_above",
+    "renyi_of_allocation",
 ]
