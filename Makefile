@@ -13,16 +13,16 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)  ## set up, then run the main job
-	$(BIN)/python -m ledgerwood.demo
+	$(BIN)/python examples/bank_marketing.py
 
 demo-opboost: $(STAMP)  ## three parties on this machine, with certificates made on the spot
-	$(BIN)/python -m ledgerwood.app.opboost demo
+	$(BIN)/python examples/opboost.py
 
 demo-dask: $(STAMP)  ## a local cluster of processes loses a worker and gives the same model
-	$(BIN)/python -m ledgerwood.demo.dask
+	$(BIN)/python examples/dask_cluster.py
 
 demo-federated: $(STAMP)  ## three parties train over Flower on this machine
-	$(BIN)/python -m ledgerwood.app.federated_demo
+	$(BIN)/python examples/federated.py
 
 test: $(STAMP)  ## set up, then run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile

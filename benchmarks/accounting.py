@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import BoundedRange, Gaussian, calibrate
-from ledgerwood.accounting.optimal import optimal_lower
-from ledgerwood.verification.oracles.high_precision import theorem_1
+from ledgerwood.accounting.accountant.certified import optimal_lower
+from ledgerwood.verification.oracles.agreement import PRICES, Agreement, Question, Row, answer, judge
+from ledgerwood.verification.oracles.high_precision import bounded_range_renyi
 from ledgerwood.verification.oracles.peers import PEERS
-from ledgerwood.verification.oracles.questions import PRICES, Question
-from ledgerwood.verification.oracles.table import Row, Verdict, answer, judge
 
 ROOT = Path(__file__).parent.parent
 DELTA, ADULT = 1e-5, 1 / 32561
@@ -129,11 +128,11 @@ def theorem_1_curve() -> dict[str, Any]:
         "ours": (lambda: BoundedRange(0.1).rdp(orders), 5, 200),
         "by_hand": (lambda: [by_hand(0.1, a) for a in orders], 3, 1),
         "by_scipy": (lambda: [by_scipy(0.1, a) for a in orders], 3, 1),
-        "mpmath": (lambda: [float(theorem_1(0.1, a, 16)) for a in orders], 1, 1),
+        "mpmath": (lambda: [float(bounded_range_renyi(0.1, a, 16)) for a in orders], 1, 1),
         "autodp": (lambda: [peer.RenyiDP(a) for a in orders], 5, 5),
     }
     seconds = {name: cpu(way, runs=runs, repeat=repeat) for name, (way, runs, repeat) in ways.items()}
-    exact = np.array([float(theorem_1(0.1, a, 25)) for a in orders])
+    exact = np.array([float(bounded_range_renyi(0.1, a, 25)) for a in orders])
     errors = {name: float(np.max(np.abs(np.asarray(way()) / exact - 1))) for name, (way, _, _) in ways.items()}
     return {
         "orders": len(orders),
@@ -225,7 +224,7 @@ def looser_than_a_peer(rows: list[Row]) -> list[str]:
         if row.ours < row.lower * (1 - 1e-12):
             found.append(f"{row.question.label}: below the lower bound")
         for (peer, said), verdict in zip(row.answers, row.verdicts()):
-            sound = verdict in (Verdict.AGREES, Verdict.LOOSE)
+            sound = verdict in (Agreement.AGREES, Agreement.LOOSE)
             if sound and said.value is not None and row.ours > said.value * (1 + 1e-6):
                 found.append(f"{row.question.label}: looser than {peer.name}")
     return found
@@ -323,9 +322,9 @@ def _said(record: dict[str, Any], name: str) -> str:
         return "–"
     said, verdict = record["peers"][name]["epsilon"], record["peers"][name]["verdict"]
     shown = f"{said:.5g}" if isinstance(said, float) else "fails"
-    if verdict == Verdict.TOO_SMALL:
+    if verdict == Agreement.TOO_SMALL:
         shown += ", *too small*"
-    elif verdict == Verdict.LOOSE:
+    elif verdict == Agreement.LOOSE:
         shown += f" (+{100 * (said / record['ours'] - 1):.2g} %)"
     return f"{shown}, {_time(record['seconds'][name])}"
 

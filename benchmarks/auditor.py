@@ -48,7 +48,7 @@ def oracle(entry: Any, samples: int, confidence: float = 0.99) -> float:
     import numpy as np
     from scipy.special import betaincinv, ndtr
 
-    from ledgerwood.verification.intervals import interval
+    from ledgerwood.verification.exact.intervals import interval
 
     if entry.name in GAUSSIAN:
         cuts = np.linspace(-6.0, 6.0, 4001)

@@ -33,7 +33,7 @@ import numpy as np
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification import audit, check_determinism
-from ledgerwood.verification.search import candidate_pairs
+from ledgerwood.verification.auditor.pairs import candidate_pairs
 
 CLAIMED = 0.1
 LEAST_CHILD_WEIGHT = 500

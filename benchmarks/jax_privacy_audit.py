@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.verification.features import row_keys
-from ledgerwood.verification.one_run import _gaussian_epsilon, gdp_one_run_bound, one_run_bound
+from ledgerwood.verification.auditor.encoding import row_keys
+from ledgerwood.verification.training_audit import _gaussian_epsilon, gdp_one_run_bound, one_run_bound
 from ledgerwood.verification.zoo import ZOO
 
 OUTPUTS = 2_000_000

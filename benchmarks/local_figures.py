@@ -13,7 +13,7 @@ import numpy as np
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -22,7 +22,7 @@ from ledgerwood.mechanisms.local import (
     UnaryEncoding,
     order_preservation,
 )
-from ledgerwood.mechanisms.local.ordered import OrderedMechanism
+from ledgerwood.mechanisms.local.base import OrderedMechanism
 
 matplotlib.use("Agg")
 matplotlib.rcParams.update({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none", "font.size": 9})
@@ -80,7 +80,7 @@ def order_figure(domain: Domain) -> None:
         "Global-map": GlobalMap(domain, 0.1),
         "Adj-map, alpha 1": AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0),
         "Adj-map, alpha 0.2": AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=0.2),
-        "GRR": GeneralisedRandomisedResponse(domain, 0.1),
+        "GRR": GeneralizedRandomizedResponse(domain, 0.1),
     }
     for label, mechanism in curves.items():
         axes.plot(np.arange(1, 100), order_preservation(mechanism)[1:], label=label, lw=1)
@@ -97,7 +97,7 @@ def main() -> None:
     law_and_profile("adj-map", AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0), (1, 30, 35))
     whole = LocalMap(Domain(1, 10), Partition((10,)), 0.1)
     law_and_profile("local-map", whole, (1, 5))
-    law_and_profile("randomised-response", GeneralisedRandomisedResponse(Domain(1, 10), 1.0), (3, 7))
+    law_and_profile("randomised-response", GeneralizedRandomizedResponse(Domain(1, 10), 1.0), (3, 7))
     law_and_profile("piecewise", PiecewiseMechanism(domain, 1.0), (1, 30, 100))
     unary_figure(Domain(0, 9), 1.0, 3)
     order_figure(domain)

@@ -19,7 +19,7 @@ import numpy as np
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -29,7 +29,7 @@ from ledgerwood.mechanisms.local import (
     order_probabilities,
     weighted_kendall,
 )
-from ledgerwood.mechanisms.local.ordered import OrderedMechanism
+from ledgerwood.mechanisms.local.base import OrderedMechanism
 from ledgerwood.mechanisms.randomness import SeededSource
 
 RESULTS = Path(__file__).parent / "results"
@@ -112,7 +112,7 @@ def utility() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for epsilon in (0.08, 0.32, 1.28):
         candidates = [*maps(domain, epsilon, "exponential")]
-        candidates += [("GRR", GeneralisedRandomisedResponse(domain, epsilon))]
+        candidates += [("GRR", GeneralizedRandomizedResponse(domain, epsilon))]
         candidates += [("Piecewise", PiecewiseMechanism(domain, epsilon))]
         for name, mechanism in candidates:
             row: dict[str, object] = {"epsilon": epsilon, "map": name}

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
+from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import DaskEngine, Partitions
-from ledgerwood.learners.engines.partitions import LazyPart
 
 FEATURES = 28
 PART = 1 << 20
@@ -182,7 +182,7 @@ def cluster(count: int, recipe: str, trees: int, workers: int = 2) -> None:
 
 def units(count: int) -> None:
     """Keep one row of each made-up id, of which one in a hundred comes twice."""
-    from ledgerwood.learners.engines.grouping import grouped
+    from ledgerwood.learners.engines.out_of_core import grouped
 
     memory = Memory()
     memory.start()
@@ -210,7 +210,7 @@ def units(count: int) -> None:
 
 def _time_answers() -> None:
     """On a worker: time what it sums."""
-    from ledgerwood.learners.trees.local import LocalAggregator
+    from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
     for name in ("histogram", "leaf_sums"):
         inner = getattr(LocalAggregator, name)

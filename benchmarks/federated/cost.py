@@ -14,9 +14,8 @@ from fractions import Fraction
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledgerwood.learners.federated.client import ClientRound
 from ledgerwood.learners.federated.protocol import Round
-from ledgerwood.learners.federated.server import ServerRound
+from ledgerwood.learners.federated.secure_aggregation import ClientRound, ServerRound
 from ledgerwood.mechanisms.randomness import source_of
 from ledgerwood.mechanisms.sampling import draws
 

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import Gaussian
-from ledgerwood.learners.federated.noise import SkellamShare
+from ledgerwood.learners.data.labels import read_labels
+from ledgerwood.learners.data.table import read_columns
+from ledgerwood.learners.federated.distributed_noise import SkellamShare
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.tables import read_columns, read_labels
-from ledgerwood.learners.trees.noise import GaussianSums
+from ledgerwood.learners.trees.planned_noise import GaussianSums
 
 
 @dataclass

@@ -22,13 +22,13 @@ import pandas as pd
 from benchmarks.linear.cases import CLASSIFICATION, DELTA, REGRESSION, RESULTS, Case, Runs, scores
 from ledgerwood.accounting import Gaussian, calibrate
 from ledgerwood.learners import Schema
-from ledgerwood.learners.linear import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor, boost
+from ledgerwood.learners.linear import BoostedAdaSSPClassifier, BoostedAdaSSPRegressor, plan
 from ledgerwood.learners.linear.ridge import noise_norm
-from ledgerwood.learners.linear.sensitivities import RowBound, packed, unpacked
+from ledgerwood.learners.linear.sensitivity import RowBound, packed, unpacked
 
 SPLITS = (100, 101, 102, 103)
 EPSILONS = (0.1, 1.0)
-HERE = "ledgerwood.learners.linear.boost"
+HERE = "ledgerwood.learners.linear.boosting"
 Change = Callable[[], AbstractContextManager[Any]]
 
 
@@ -122,7 +122,7 @@ def measure(case: Case, variant: str, options: dict[str, Any], change: Change, e
     if options.get("step_size") == "curvature":
         options["step_size"] = 1.0 if numbers else 4.0
     if isinstance(options.get("n_rounds"), float):
-        usual = kind(epsilon=epsilon, **own).plan(X, y)[boost.GRADIENTS].times
+        usual = kind(epsilon=epsilon, **own).plan(X, y)[plan.GRADIENTS].times
         options["n_rounds"] = max(1, round(options["n_rounds"] * usual))
     spent = apart(epsilon) if "apart" in variant else epsilon
     with change():

@@ -15,9 +15,9 @@ import numpy as np
 
 from benchmarks.linear.cases import DELTA, EPSILONS, REGRESSION, REPORTED, RESULTS, Case, Runs
 from ledgerwood.learners import Schema
+from ledgerwood.learners.data.table import read_table
 from ledgerwood.learners.linear import AdaSSPRegressor, BoostedAdaSSPRegressor
-from ledgerwood.learners.linear.encoding import Encoder
-from ledgerwood.learners.tables import read_table
+from ledgerwood.learners.linear.encoding import RowEncoder
 
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "AdaSSP": (AdaSSPRegressor, {}),
@@ -32,7 +32,7 @@ def ridge(case: Case, train: np.ndarray, test: np.ndarray, bins: int | None) -> 
     from sklearn.linear_model import Ridge
 
     table = read_table(case.X, Schema(bounds=case.bounds, categories=case.categories))
-    design = Encoder(table.columns, bins).encode(table).dense()[:, 1:] / 4096
+    design = RowEncoder(table.columns, bins).encode(table).dense()[:, 1:] / 4096
     return float(Ridge(alpha=1.0).fit(design[train], case.y[train]).score(design[test], case.y[test]))
 
 

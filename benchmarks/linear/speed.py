@@ -22,11 +22,11 @@ import numpy as np
 
 from benchmarks.linear.cases import DELTA, RESULTS, Case
 from ledgerwood.learners import Schema
+from ledgerwood.learners.data.table import read_table
 from ledgerwood.learners.linear import BoostedAdaSSPClassifier
-from ledgerwood.learners.linear import rows as rows_module
-from ledgerwood.learners.linear.encoding import Encoder
-from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.tables import read_table
+from ledgerwood.learners.linear import integer_rows as rows_module
+from ledgerwood.learners.linear.encoding import RowEncoder
+from ledgerwood.learners.linear.loss import loss_named
 
 ROWS, ROUNDS = 32561, 1000
 PEER = """
@@ -86,11 +86,11 @@ def rounds(case: Case) -> list[dict[str, float]]:
     for copies in (1, 2, 4, 8):
         table = replace(whole, cells=tuple(np.tile(c, copies) for c in whole.cells), rows=ROWS * copies)
         labels = np.tile(case.y[:ROWS].astype(np.int64), copies)
-        rows = Encoder(table.columns, row_norm=case.row_norm).encode(table, labels, coded=True)
+        rows = RowEncoder(table.columns, row_norm=case.row_norm).encode(table, labels, coded=True)
         weights = np.random.default_rng(0).integers(-(2**20), 2**20, (1, rows.columns))
         dense, w, g = rows.dense(), np.ones(rows.columns), np.ones(rows.count)
 
-        def round_(rows: rows_module.Rows = rows, weights: np.ndarray = weights) -> Any:
+        def round_(rows: rows_module.IntegerRows = rows, weights: np.ndarray = weights) -> Any:
             return rows.pull(loss, weights, 2**16)
 
         first = best(round_, 5)

@@ -19,13 +19,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.opboost.accuracy import EPSILONS
+from benchmarks.opboost.split_survival import printed_beta, split_survives
 from benchmarks.opboost.tables import Table
 from ledgerwood.learners.vertical import OrderPreservingTransformer
-from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -44,7 +44,7 @@ def maps(size: int, epsilon: float, thetas: tuple[int, ...]) -> Iterator[Named]:
     yield "global_map", 0, 0.0, GlobalMap(domain, epsilon, "laplace")
     yield "laplace_map", 0, 0.0, LaplaceMap(domain, epsilon, "laplace")
     yield "piecewise", 0, 0.0, PiecewiseMechanism(domain, epsilon)
-    yield "grr", 0, 0.0, GeneralisedRandomisedResponse(domain, epsilon)
+    yield "grr", 0, 0.0, GeneralizedRandomizedResponse(domain, epsilon)
     for theta in thetas:
         yield "local_map", theta, 0.0, LocalMap(domain, Partition.even(size, theta), epsilon, "laplace")
         for alpha in (0.4, 2.0, 10.0):

@@ -33,7 +33,7 @@ from ledgerwood.learners.vertical import (
     train_vertical,
 )
 from ledgerwood.learners.vertical.messages import WireColumn
-from ledgerwood.learners.vertical.store import Stored, file_digest
+from ledgerwood.learners.vertical.release_store import Stored, file_digest
 
 KEY, TOKEN = b"k" * 16, b"t" * 16
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ledgerwood
-from ledgerwood.accounting.algebra import Cost
+from ledgerwood.accounting.costs.base import Cost
 
 
 @dataclass(frozen=True)

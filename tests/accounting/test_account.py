@@ -30,7 +30,7 @@ from ledgerwood.accounting import (
     parallel,
     sequence,
 )
-from ledgerwood.accounting.account import METHODS
+from ledgerwood.accounting.accountant.methods import METHODS
 from ledgerwood.errors import MethodUnavailable, OrderAtEdge
 
 sizes = st.floats(0.01, 1.5)

@@ -32,7 +32,7 @@ from ledgerwood.accounting import (
     sequence,
     zero,
 )
-from ledgerwood.accounting.serialize import from_dict, to_dict
+from ledgerwood.accounting.costs.serialization import from_dict, to_dict
 from ledgerwood.errors import FormatError, LedgerwoodError, MethodUnavailable, NeighboursMismatch, ParameterError
 
 EVERY_COST = [

@@ -9,17 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import (
-    ApproxDP,
-    BoundedRange,
-    Cost,
-    Gaussian,
-    Laplace,
-    PureDP,
-    calibrate,
-    calibration,
-    sequence,
-)
+from ledgerwood.accounting import ApproxDP, BoundedRange, Cost, Gaussian, Laplace, PureDP, calibrate, sequence
+from ledgerwood.accounting.accountant import calibration
 from ledgerwood.errors import CalibrationError, ParameterError
 
 FAMILIES: dict[str, tuple[Callable[[float], Cost], int]] = {

@@ -28,8 +28,8 @@ from ledgerwood.accounting import (
     RandomizedResponse,
     Skellam,
     SparseVector,
-    gdp,
 )
+from ledgerwood.accounting.curves import gaussian
 from ledgerwood.errors import BudgetExceeded, MethodUnavailable, ParameterError
 
 SIZE = st.floats(1e-150, 1e150)
@@ -86,7 +86,7 @@ def test_the_gaussian_profile_is_sound_for_large_losses(mu: float, delta: float)
         a, b = e / m - m / 2, e / m + m / 2
         least = exact if exact is not None else mp.ncdf(-a) - mp.npdf(a) / b
         assert least <= mp.mpf(delta) * (1 + mp.mpf(10) ** -12)
-        assert math.exp(gdp.log_delta(mu, epsilon)) * (1 + 1e-10) >= least
+        assert math.exp(gaussian.log_delta(mu, epsilon)) * (1 + 1e-10) >= least
 
 
 # -- Rényi curves -----------------------------------------------------------------------------------------------------

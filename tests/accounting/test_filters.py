@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PureDP
-from ledgerwood.accounting.filters import UNIT, from_units, make_filter, to_units
-from ledgerwood.accounting.odometer import ORDERS, loss_curve
+from ledgerwood.accounting.accountant.filters import UNIT, from_units, make_filter, to_units
+from ledgerwood.accounting.ledger.odometer import ORDERS, loss_curve
 
 BUDGETS = [(0.01, 1e-12), (0.1, 1e-6), (1.0, 1e-5), (1.0, 0.1), (8.0, 1e-9), (50.0, 1e-6)]
 

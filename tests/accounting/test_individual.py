@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger
-from ledgerwood.accounting.individual import IndividualBudget, IndividualFilter
+from ledgerwood.accounting.ledger.individual import IndividualBudget, IndividualFilter
 from ledgerwood.errors import BudgetExceeded, ParameterError
 
 ORDER = 4.0

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.accounting import journal as journal_module
-from ledgerwood.accounting.journal import GENESIS, Anchor, Journal, seal, unseal
+from ledgerwood.accounting.ledger import journal as journal_module
+from ledgerwood.accounting.ledger.journal import GENESIS, Anchor, Journal, seal, unseal
 from ledgerwood.errors import FormatError, JournalError, JournalTampered
 
 

@@ -35,8 +35,8 @@ from ledgerwood.accounting import (
     SparseVector,
     parallel,
 )
-from ledgerwood.accounting import journal as journal_module
-from ledgerwood.accounting.filters import to_units
+from ledgerwood.accounting.accountant.filters import to_units
+from ledgerwood.accounting.ledger import journal as journal_module
 from ledgerwood.errors import (
     BudgetExceeded,
     FormatError,
@@ -348,7 +348,7 @@ def test_a_block_under_replace_one_refuses_replace_one_costs_before_anything_is_
 def test_a_journal_whose_blocks_were_priced_too_low_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old.jsonl"
     old = Ledger.open(path, 1.0, 1e-6, neighbours="replace_one")
-    monkeypatch.setattr("ledgerwood.accounting.books.checked_part_cost", lambda cost: cost)  # as it was
+    monkeypatch.setattr("ledgerwood.accounting.ledger.entries.checked_part_cost", lambda cost: cost)  # as it was
     with old.parallel("block") as parts:
         parts[0].release(Silent(PureDP(0.1, neighbours="replace_one")), None, label="r")
     old.close()
@@ -594,7 +594,7 @@ def test_reopening_with_other_terms_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_journal_from_the_future_is_refused(tmp_path: Path) -> None:
-    from ledgerwood.accounting.journal import Journal
+    from ledgerwood.accounting.ledger.journal import Journal
 
     for name, record, text in [
         ("a", {"kind": "open", "version": 2}, "version 2"),

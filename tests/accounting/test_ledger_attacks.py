@@ -14,8 +14,8 @@ import pytest
 from ledger_cases import Silent
 
 from ledgerwood.accounting import RDP, ApproxDP, Gaussian, Ledger, Plan, PureDP, Release
-from ledgerwood.accounting import journal as journal_module
-from ledgerwood.accounting.individual import IndividualBudget, IndividualFilter
+from ledgerwood.accounting.ledger import journal as journal_module
+from ledgerwood.accounting.ledger.individual import IndividualBudget, IndividualFilter
 from ledgerwood.errors import JournalError, LedgerClosed, ParameterError
 
 fcntl = pytest.importorskip("fcntl")

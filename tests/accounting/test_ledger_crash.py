@@ -11,7 +11,7 @@ _COMMON = """
 import json, os, random, signal, sys, time
 sys.path.insert(0, os.getcwd())
 from ledgerwood.accounting import Ledger, PureDP
-from ledgerwood.accounting import journal as journal_module
+from ledgerwood.accounting.ledger import journal as journal_module
 
 class Drawing:
     '''Tells the parent, through a pipe, that noise was drawn: the release may be out from here on.'''

@@ -16,7 +16,7 @@ from ledger_cases import Silent
 from scipy.special import ndtr
 
 from ledgerwood.accounting import BoundedRange, Cost, Gaussian, Ledger, PureDP
-from ledgerwood.accounting.filters import make_filter
+from ledgerwood.accounting.accountant.filters import make_filter
 from ledgerwood.errors import BudgetExceeded
 
 

@@ -23,8 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ledger_cases import Silent
 
 from ledgerwood.accounting import Ledger, PureDP
-from ledgerwood.accounting.filters import UNIT
-from ledgerwood.accounting.ledger import Parts
+from ledgerwood.accounting.accountant.filters import UNIT
+from ledgerwood.accounting.ledger.ledger import LedgerParts
 from ledgerwood.errors import BudgetExceeded
 
 EPSILONS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.25, 0.3, 1.5])
@@ -76,8 +76,8 @@ class LedgerLife(RuleBasedStateMachine):
         else:
             self.ledger = Ledger(epsilon, 0.0, neighbours=neighbours)
         self.model = Model(units(epsilon), neighbours == "replace_one")
-        self.managers: dict[int, AbstractContextManager[Parts]] = {}
-        self.parts: dict[int, Parts] = {}
+        self.managers: dict[int, AbstractContextManager[LedgerParts]] = {}
+        self.parts: dict[int, LedgerParts] = {}
         self.children: dict[int, tuple[Ledger, Model]] = {}
         self.serial = 0
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ledgerwood.accounting import normal
-from ledgerwood.accounting.normal import erfcx, log_factorial, log_ndtr, mills, ndtr
+from ledgerwood.accounting.curves import numerics
+from ledgerwood.accounting.curves.numerics import erfcx, log_factorial, log_ndtr, mills, ndtr
 
 ULP = 2.0**-52
 RNG = np.random.default_rng(11)
@@ -34,7 +34,7 @@ def ulps(found: np.ndarray, exact: list[mp.mpf]) -> np.ndarray:
 
 
 def test_the_coefficients_are_those_of_the_chebyshev_series() -> None:
-    degree, nodes, centre = len(normal._POWERS) - 1, 64, mp.mpf(15) / 4
+    degree, nodes, centre = len(numerics._POWERS) - 1, 64, mp.mpf(15) / 4
     with mp.workdps(50):
         angles = [mp.pi * (2 * j + 1) / (2 * nodes) for j in range(nodes)]
         points = [centre * (1 + mp.cos(a)) / (1 - mp.cos(a)) for a in angles]
@@ -52,7 +52,7 @@ def test_the_coefficients_are_those_of_the_chebyshev_series() -> None:
             for i, v in enumerate(before):
                 after[i] -= v
             before, current = current, after
-        assert [float(p) for p in powers] == list(normal._POWERS)
+        assert [float(p) for p in powers] == list(numerics._POWERS)
 
 
 def test_erfcx_is_right_to_the_stated_ulps() -> None:
@@ -106,7 +106,7 @@ def test_they_agree_with_scipy_and_keep_the_shape() -> None:
 def test_a_plan_is_priced_by_every_method_without_loading_scipy(recipe: str) -> None:
     """Its import is a fifth of a second, of the one second that a plan may take."""
     code = (
-        "import sys; from ledgerwood.app.planning import Facts\n"
+        "import sys; from ledgerwood.app.plan_request import PlanRequest\n"
         f"Facts(recipe={recipe!r}, rows=5000, epsilon=1.0).plan().account(lower_end=False)\n"
         "assert 'scipy' not in sys.modules"
     )

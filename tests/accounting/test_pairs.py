@@ -10,20 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting.pairs import (
+from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
+from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     ApproxDPPair,
-    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    LossPair,
-    MaxPair,
     PmfPair,
     PureDPPair,
     RandomizedResponsePair,
     SkellamPair,
-    SubsampledPair,
 )
 from ledgerwood.errors import ParameterError
 

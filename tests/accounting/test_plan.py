@@ -30,8 +30,8 @@ from ledgerwood.accounting import (
     PoissonSubsampled,
     PureDP,
     Release,
-    calibration,
 )
+from ledgerwood.accounting.accountant import calibration
 from ledgerwood.errors import (
     BudgetExceeded,
     CalibrationError,

@@ -15,25 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import Gaussian, PoissonSubsampled
-from ledgerwood.accounting.pairs import (
+from ledgerwood.accounting.accountant.pld import composition as module
+from ledgerwood.accounting.accountant.pld.composition import compose
+from ledgerwood.accounting.accountant.pld.discretization import UniformGrid, from_above, from_below
+from ledgerwood.accounting.accountant.pld.tilted_fft import UNIT_ROUNDOFF, TiltedSum, tilted_sum
+from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
+from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     ApproxDPPair,
-    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    LossPair,
-    MaxPair,
     PmfPair,
     PureDPPair,
     RandomizedResponsePair,
     SkellamPair,
-    SubsampledPair,
 )
-from ledgerwood.accounting.pld import compose
-from ledgerwood.accounting.pld import composed as module
-from ledgerwood.accounting.pld.discretise import Grid, from_above, from_below
-from ledgerwood.accounting.pld.tilted import UNIT_ROUNDOFF, TiltedSum, tilted_sum
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
 
@@ -228,7 +224,7 @@ def test_one_release_agrees_with_every_closed_form() -> None:
 )
 @pytest.mark.parametrize("step", [0.3, 0.05, 0.004])
 def test_the_grid_laws_enclose_the_profile_between_the_points_too(pair: LossPair, step: float) -> None:
-    grid = Grid(0.01, step, math.floor(-3 / step), math.ceil(4 / step))
+    grid = UniformGrid(0.01, step, math.floor(-3 / step), math.ceil(4 / step))
     above, below = from_above(pair, grid), from_below(pair, grid)
     for eps in np.linspace(-2.9, 3.9, 301):
         exact = float(np.exp(pair.log_delta(eps)))
@@ -240,7 +236,7 @@ def test_the_grid_laws_enclose_the_profile_between_the_points_too(pair: LossPair
 
 def test_the_grid_from_below_is_off_by_the_square_of_the_step() -> None:
     def gap(step: float) -> float:
-        grid = Grid(0.0, step, math.floor(-6 / step), math.ceil(7 / step))
+        grid = UniformGrid(0.0, step, math.floor(-6 / step), math.ceil(7 / step))
         high, low = from_above(GaussianPair(1.0), grid), from_below(GaussianPair(1.0), grid)
         loss = (high.first + np.arange(len(high.log_mass))) * step
         weight = np.maximum(0, -np.expm1(0.3 - loss))

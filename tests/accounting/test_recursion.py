@@ -17,16 +17,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import recursion
-from ledgerwood.accounting._kernels import recursion as kernels
-from ledgerwood.accounting.range_profile import (
+from ledgerwood.accounting.accountant.bounded_range import _kernels as kernels
+from ledgerwood.accounting.accountant.bounded_range import recursion
+from ledgerwood.accounting.accountant.bounded_range.profile import (
+    RangeProfile,
     _gaussian_profile,
     _gaussian_tail,
     bounded_range_delta,
     bounded_range_epsilon,
     bounded_range_log_delta,
 )
-from ledgerwood.accounting.recursion import RangeProfile, TooLarge, bounded_range_profile, estimated_work
+from ledgerwood.accounting.accountant.bounded_range.recursion import TooLarge, bounded_range_profile, estimated_work
 from ledgerwood.errors import ParameterError
 
 mp.mp.dps = 40
@@ -676,7 +677,7 @@ def test_importing_the_recursion_loads_neither_numba_nor_scipy():
     import sys
 
     code = (
-        "import sys, ledgerwood.accounting.recursion as r; "
+        "import sys, ledgerwood.accounting.accountant.bounded_range.recursion as r; "
         "assert 'numba' not in sys.modules and 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

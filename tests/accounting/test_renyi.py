@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import BoundedRange, DiscreteLaplace, Laplace, PureDP, RandomizedResponse, renyi
+from ledgerwood.accounting import BoundedRange, DiscreteLaplace, Laplace, PureDP, RandomizedResponse
+from ledgerwood.accounting.curves import renyi
 
 GRID_EPSILON = [1e-14, 1e-12, 1e-8, 1e-4, 0.01, 0.1, 1.0, 10.0, 50.0, 500.0, 1000.0]
 GRID_EXCESS = [0.0, 1e-14, 1e-10, 1e-6, 1e-3, 0.5, 1.0, 9.0, 999.0, 1e5, 1e9]

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ledgerwood.accounting import recursion
-from ledgerwood.accounting._kernels import recursion as compiled
-from ledgerwood.accounting._kernels import vectors
+from ledgerwood.accounting.accountant.bounded_range import _kernels as compiled
+from ledgerwood.accounting.accountant.bounded_range import recursion, vectorized
 
 
 def _cases() -> list[tuple[list[tuple[float, int]], dict[str, Any]]]:
@@ -37,7 +36,7 @@ def test_numpy_gives_the_bits_of_the_compiled_kernels(
     steps: list[tuple[float, int]], how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    for kernels in (compiled, vectors):
+    for kernels in (compiled, vectorized):
         monkeypatch.setattr(recursion, "_kernels", lambda work, kernels=kernels: kernels)
         found.append(recursion.bounded_range_profile(steps, **how))
     for field in fields(found[0]):
@@ -69,10 +68,10 @@ def test_a_plan_of_greedy_trees_loads_no_compiler() -> None:
 def test_compiled_kernels_take_over_when_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recursion, "_done_by_numpy", 0.0)
     monkeypatch.setattr(recursion, "_compiler_is_loaded", lambda: False)
-    assert recursion._kernels(1e6) is vectors
-    assert recursion._kernels(1e9) is not vectors
+    assert recursion._kernels(1e6) is vectorized
+    assert recursion._kernels(1e9) is not vectorized
     monkeypatch.undo()
-    assert recursion._kernels(1e6) is not vectors  # numba is loaded now
+    assert recursion._kernels(1e6) is not vectorized  # numba is loaded now
 
 
 def test_coarse_grids_before_a_price_by_compiled_kernels_use_these_too(monkeypatch: pytest.MonkeyPatch) -> None:

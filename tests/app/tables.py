@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ledgerwood.app.recipe_audit import RecipeTraining
+from ledgerwood.app.cli.audit import RecipeTraining
 from ledgerwood.learners import Schema
-from ledgerwood.verification.report import AuditReport, Block, Certificate, Picture, Subject
+from ledgerwood.verification.auditor.report import AuditReport, Certificate, CertificateBlock, Picture, Subject
 
 
 def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
@@ -37,7 +37,7 @@ def adult(folder: Path, rows: int = 600) -> pd.DataFrame:
 
 def an_audit(subject: Subject | None = None) -> AuditReport:
     """The result of an audit of a recipe, with everything that one can have."""
-    block = Block("output >= 3", "the first input", 70, 20, 100)
+    block = CertificateBlock("output >= 3", "the first input", 70, 20, 100)
     certificate = Certificate(
         "epsilon", 0.9, math.inf, 1e-6, "output >= 3", "input 1", 75, 21, 100, 0.99, earlier=(block,)
     )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ledgerwood.app.cli import main
+from ledgerwood.app.cli.main import main
 
 
 def run(*words: str, cwd: Path | None = None, code: int = 0, env: dict[str, str] | None = None) -> str:

@@ -19,10 +19,10 @@ from tables import adult
 from terminal import ask, here, run
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
-from ledgerwood.app.cli import main
-from ledgerwood.app.commands.every import build
-from ledgerwood.app.planning import Facts
-from ledgerwood.app.specs import read_releases
+from ledgerwood.app.cli.commands import build
+from ledgerwood.app.cli.main import main
+from ledgerwood.app.cli.release_specs import read_releases
+from ledgerwood.app.plan_request import PlanRequest
 from ledgerwood.errors import FormatError
 from ledgerwood.mechanisms import GaussianMechanism
 
@@ -159,7 +159,7 @@ def test_compare_noise_for_a_target() -> None:
 def test_compare_recipes() -> None:
     found = ask("compare", "--recipes", "xgb,tr_cyc", "--epsilon", "2", "--rows", "10000")
     assert [row["recipe"] for row in found["recipes"]] == ["xgb", "tr_cyc"]
-    plan = Facts(recipe="tr_cyc", rows=10000, epsilon=2.0).plan()
+    plan = PlanRequest(recipe="tr_cyc", rows=10000, epsilon=2.0).plan()
     assert found["recipes"][1]["releases"]["leaf"]["scale"] == plan["leaf"].scale
 
 
@@ -481,7 +481,7 @@ def test_the_console_script_points_at_the_command_line() -> None:
 
 def test_answering_needs_no_plotting_or_learning_library() -> None:
     code = (
-        "import sys\nfrom ledgerwood.app.cli import main\n"
+        "import sys\nfrom ledgerwood.app.cli.main import main\n"
         "try:\n    main(['account', '3 Laplace scale=10', '--delta', '0'])\n"
         "except SystemExit:\n    print(sorted({m.split('.')[0] for m in sys.modules}))"
     )

@@ -20,7 +20,7 @@ from terminal import ask, here, run
 
 from ledgerwood.accounting import Gaussian, Ledger, PureDP
 from ledgerwood.app import report
-from ledgerwood.app.planning import Facts
+from ledgerwood.app.plan_request import PlanRequest
 from ledgerwood.errors import FormatError, NotPrivate, ParameterError
 from ledgerwood.learners import (
     AdaSSPRegressor,
@@ -405,7 +405,7 @@ def test_a_report_needs_a_fitted_model(tmp_path: Path) -> None:
 
 
 def test_the_plan_shown_is_the_plan_spent(model: PrivateBoostingClassifier) -> None:
-    facts = Facts(recipe="xgb", rows=400, features=2, trees=3, depth=2, epsilon=3.0, delta=1e-4)
+    facts = PlanRequest(recipe="xgb", rows=400, features=2, trees=3, depth=2, epsilon=3.0, delta=1e-4)
     assert json.loads(facts.plan().to_json()) == json.loads(model.plan_.to_json())
 
 
@@ -418,7 +418,7 @@ def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str, size: dict[
     X = pd.DataFrame(rng.uniform(size=(500, 6)), columns=list("abcdef"))
     y = (X["a"] > 0.5).astype(int)
     schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1])
-    facts = Facts(recipe=recipe, rows=500, features=6, epsilon=2.0, **size)
+    facts = PlanRequest(recipe=recipe, rows=500, features=6, epsilon=2.0, **size)
     namespace: dict[str, Any] = {}
     exec(facts.python().replace("print(plan.table())", ""), namespace)
     assert namespace["plan"] == facts.plan()
@@ -428,7 +428,7 @@ def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str, size: dict[
 
 def test_pictures_say_what_they_show() -> None:
     from ledgerwood.accounting import BoundedRange, Plan, Release
-    from ledgerwood.app import plots
+    from ledgerwood.app.reports import plots
 
     tree = 4 * BoundedRange(0.2) + Gaussian(sigma=8.0)
     axes = plots.plot_composition(tree, delta=1e-5, times=[1, 4, 8])

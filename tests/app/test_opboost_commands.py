@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.opboost import make_tables, write_lender, write_party
 from terminal import ask
 
-from ledgerwood.app.cli import main
-from ledgerwood.app.opboost_config import read_table
-from ledgerwood.app.opboost_demo import make_tables, write_lender, write_party
+from ledgerwood.app.cli.main import main
+from ledgerwood.app.cli.opboost import read_table
 from ledgerwood.learners.vertical import OrderPreservingTransformer
 
 

@@ -12,7 +12,8 @@ from terminal import here
 
 from ledgerwood.app import report
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated.coordinator import Federation, server_step
+from ledgerwood.learners.federated.coordinator import Federation
+from ledgerwood.learners.federated.lockstep import server_step
 from ledgerwood.learners.federated.task import FederatedTask
 
 

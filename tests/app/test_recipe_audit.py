@@ -6,7 +6,7 @@ import pytest
 from terminal import ask
 
 from ledgerwood.accounting import ApproxDP
-from ledgerwood.app.recipe_audit import RecipeTraining
+from ledgerwood.app.cli.audit import RecipeTraining
 from ledgerwood.verification import audit
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ledgerwood.app import answers
-from ledgerwood.app.planning import Facts
-from ledgerwood.app.worker import Stopped, Worker
+from ledgerwood.app.plan_request import PlanRequest
+from ledgerwood.app.web import answers
+from ledgerwood.app.web.worker import Worker, WorkerStopped
 from ledgerwood.errors import LedgerwoodError
 
-FACTS = Facts(recipe="xgb", trees=4, depth=2)
+FACTS = PlanRequest(recipe="xgb", trees=4, depth=2)
 
 
 def test_its_answers_are_those_of_this_process() -> None:
@@ -30,10 +30,10 @@ def test_its_answers_are_those_of_this_process() -> None:
 
 
 @pytest.mark.parametrize(
-    "facts", [Facts(), Facts(recipe="linear"), FACTS, Facts(recipe="sarus", share=0.3, delta=1e-7)]
+    "facts", [PlanRequest(), PlanRequest(recipe="linear"), FACTS, PlanRequest(recipe="sarus", share=0.3, delta=1e-7)]
 )
-def test_facts_and_wishes_are_read_back_as_they_were(facts: Facts) -> None:
-    assert Facts.from_mapping(facts.to_mapping()) == facts
+def test_facts_and_wishes_are_read_back_as_they_were(facts: PlanRequest) -> None:
+    assert PlanRequest.from_mapping(facts.to_mapping()) == facts
     wish = answers.Wish(facts, 7, 0.25)
     assert answers.Wish.from_mapping(wish.to_mapping()) == wish
 
@@ -48,13 +48,13 @@ def test_it_takes_no_module_from_the_working_folder(tmp_path: Path, monkeypatch:
 
 
 def test_a_worker_that_was_ended_says_so_and_starts_again() -> None:
-    plans = [Facts(recipe="xgb", trees=trees).to_mapping() for trees in range(2000, 1000, -1)]
+    plans = [PlanRequest(recipe="xgb", trees=trees).to_mapping() for trees in range(2000, 1000, -1)]
     with Worker() as worker:
         assert worker._process is not None
         before = worker._process.pid
         waiting = threading.Timer(0.5, os.kill, (before, signal.SIGKILL))
         waiting.start()
-        with pytest.raises(Stopped):  # it ends long before it has planned so many trees so often
+        with pytest.raises(WorkerStopped):  # it ends long before it has planned so many trees so often
             list(map(worker.ask, itertools.repeat("rest"), plans))
         waiting.join()
         assert worker.ask("exact", FACTS.to_mapping())["facts"]["trees"] == 4

@@ -13,8 +13,8 @@ import pytest
 
 from ledgerwood.accounting import Plan
 from ledgerwood.app import report
-from ledgerwood.app.leaves import LeafNoise, trees_for_error
-from ledgerwood.app.planning import Facts
+from ledgerwood.app.leaf_noise import LeafNoise, trees_for_error
+from ledgerwood.app.plan_request import PlanRequest
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
 
 SMALL = "?recipe=xgb&trees=6&depth=2"  # little to compute
@@ -39,7 +39,7 @@ def cells(page: Any, table: str) -> list[list[str]]:
 def test_the_page_shows_the_plan_that_would_be_spent(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     settled(page)
-    plan = Facts(recipe="xgb", trees=6, depth=2).plan()
+    plan = PlanRequest(recipe="xgb", trees=6, depth=2).plan()
     assert page.locator("#statement").text_content() == plan.statement()
     shown = {row[0]: row for row in cells(page, "budget-table")}
     for release in plan.releases():
@@ -122,7 +122,7 @@ def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: s
         return str(page.locator("#what").text_content())
 
     page.goto(address)
-    facts = Facts()
+    facts = PlanRequest()
     assert facts.what() in what() and "AdaSSP" in facts.what()
     assert page.locator("#statement").text_content() == facts.plan().statement()
     assert page.input_value("#trees") == str(facts.to_dict()["trees"]) and "trees" not in query(page)
@@ -134,13 +134,13 @@ def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: s
     assert facts.what() in what() and "trees" not in query(page)
     page.select_option("#classes", "0")
     assert what() and "half of the target's range" in (page.locator("#leaf-lead").text_content() or "")
-    assert page.locator("#statement").text_content() == Facts(classes=0).plan().statement()
+    assert page.locator("#statement").text_content() == PlanRequest(classes=0).plan().statement()
     assert "--task regression" in (page.locator("#command").text_content() or "")
     page.click("form summary")
     page.fill("#unit_rows", "3")
     page.fill("#learned", "2")
     what()
-    asked = Facts(classes=0, unit_rows=3, learned=2)
+    asked = PlanRequest(classes=0, unit_rows=3, learned=2)
     assert page.locator("#statement").text_content() == asked.statement(asked.plan())
     assert "at most 3 rows" in asked.statement(asked.plan())
     page.fill("#categories", "99")
@@ -148,7 +148,7 @@ def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: s
     assert "at most the number of features" in (page.locator("#problem").text_content() or "")
     page.goto(address + "?classes=7&categories=3")
     assert what() and page.input_value("#classes") == "7" and page.input_value("#categories") == "3"
-    assert page.locator("#statement").text_content() == Facts(classes=7, categories=3).plan().statement()
+    assert page.locator("#statement").text_content() == PlanRequest(classes=7, categories=3).plan().statement()
 
 
 def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
@@ -160,7 +160,7 @@ def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
     for name in ("trees", "depth", "share"):
         assert page.locator(f"#{name}").is_hidden() and page.locator(f"#{name}").is_disabled()
     page.wait_for_function("() => document.getElementById('answer-leaf').textContent.includes('no leaves')")
-    assert page.locator("#statement").text_content() == Facts(recipe="linear").plan().statement()
+    assert page.locator("#statement").text_content() == PlanRequest(recipe="linear").plan().statement()
     page.select_option("#recipe", "xgb")
     settled(page)
     assert page.locator("#leaf svg").is_visible() and page.locator("#trees").is_enabled()
@@ -182,7 +182,7 @@ def test_the_address_holds_the_state(page: Any, address: str) -> None:
 def test_the_questions_people_ask_are_answered(page: Any, address: str) -> None:
     page.goto(address + SMALL)
     page.wait_for_selector("#answer-leaf strong")
-    facts = Facts(recipe="xgb", trees=6, depth=2)
+    facts = PlanRequest(recipe="xgb", trees=6, depth=2)
     plan = facts.plan()
 
     def told(name: str) -> str:
@@ -227,7 +227,7 @@ def test_two_plans_are_compared(page: Any, address: str) -> None:
 def test_copy_and_download(page: Any, address: str, tmp_path: Path) -> None:
     page.goto(address + SMALL)
     settled(page)
-    facts = Facts(recipe="xgb", trees=6, depth=2)
+    facts = PlanRequest(recipe="xgb", trees=6, depth=2)
     for button, text in [
         ("copy-statement", facts.plan().statement()),
         ("copy-python", facts.python()),

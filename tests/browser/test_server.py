@@ -10,8 +10,8 @@ from urllib.parse import urlparse
 import httpx
 import pytest
 
-from ledgerwood.app.planning import Facts
-from ledgerwood.app.server import LARGEST_REQUEST
+from ledgerwood.app.plan_request import PlanRequest
+from ledgerwood.app.web.server import LARGEST_REQUEST
 
 SMALL = {"recipe": "xgb", "trees": 5, "depth": 2}
 
@@ -40,7 +40,7 @@ def test_the_page_names_no_other_machine(client: httpx.Client) -> None:
 
 def test_answers_are_strict_json_about_the_same_plan(client: httpx.Client) -> None:
     quick, exact, rest = (client.post(f"/api/{q}", json=SMALL).json() for q in ("quick", "exact", "rest"))
-    plan = Facts(recipe="xgb", trees=5, depth=2).plan()
+    plan = PlanRequest(recipe="xgb", trees=5, depth=2).plan()
     assert exact["statement"] == plan.statement() and exact["plan"] == json.loads(plan.to_json())
     assert quick["method"] == "rdp" and exact["method"] == "optimal"
     assert {r["label"] for r in quick["releases"]} == {r.label for r in plan.releases()}
@@ -121,6 +121,6 @@ def test_no_path_reaches_the_file_system(address: str, path: str) -> None:
 def test_the_server_listens_on_loopback_by_default() -> None:
     import inspect
 
-    from ledgerwood.app.commands.pages import serve
+    from ledgerwood.app.cli.commands import serve
 
     assert inspect.signature(serve).parameters["host"].default == "127.0.0.1"

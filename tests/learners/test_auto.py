@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import gdp
+from ledgerwood.accounting.curves import gaussian
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, plan_boosting
-from ledgerwood.learners.auto import choose_trees, strength_of
+from ledgerwood.learners.trees.recipes import choose_trees, signal_to_noise
 
 SCHEMA = Schema(bounds=dict.fromkeys(range(3), (0.0, 1.0)), classes=[0, 1])
 
@@ -40,9 +40,9 @@ def test_any_public_facts_have_a_choice_whose_every_setting_has_a_reason(n, m, e
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-9), (0.1, 1e-5), (1.0, 1e-6), (10.0, 1e-3), (1e-3, 0.3)])
 def test_strength_is_rows_times_the_gaussian_parameter(epsilon: float, delta: float) -> None:
-    mu = strength_of(1000, epsilon, delta) / 1000
-    assert gdp.delta(mu, epsilon) == pytest.approx(delta, rel=1e-6)
-    assert strength_of(1000, epsilon, delta, 4) == pytest.approx(250 * mu)
+    mu = signal_to_noise(1000, epsilon, delta) / 1000
+    assert gaussian.delta(mu, epsilon) == pytest.approx(delta, rel=1e-6)
+    assert signal_to_noise(1000, epsilon, delta, 4) == pytest.approx(250 * mu)
 
 
 def test_trees_grow_with_the_strength_and_never_without_bound() -> None:
@@ -56,7 +56,7 @@ def test_trees_grow_with_the_strength_and_never_without_bound() -> None:
 def test_turns_of_a_feature_grow_with_the_cube_root_of_its_strength() -> None:
     for n, m, times in ((10**5, 20, 1), (13_000, 8, 2), (10**4, 3, 3)):
         choice = choose_trees(n_rows=n, n_features=m, epsilon=0.5, delta=1e-6)
-        turns = 3 * (strength_of(n, 0.5, 1e-6) / m) ** (1 / 3)
+        turns = 3 * (signal_to_noise(n, 0.5, 1e-6) / m) ** (1 / 3)
         assert choice.settings.n_trees == round(times * turns * m) and f"{turns:.1f} turns" in str(choice)
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.candidates import Domain, mixed_edges
+from ledgerwood.learners.trees.aggregator import Edges
+from ledgerwood.learners.trees.binning import FeatureDomain, mixed_edges
+from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import leaf_numbers
-from ledgerwood.learners.trees.grid import grid_tree
+from ledgerwood.learners.trees.grower import grid_tree
 from ledgerwood.learners.trees.leaves import weights_of
 from ledgerwood.learners.trees.plan import outline, plan_boosting
-from ledgerwood.learners.trees.seam import Edges
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.trees.settings import TreeSettings
 
 sys.path.insert(0, str(Path(__file__).parent / "trees"))
 from reference import LedgerDoor, ReferenceAggregator
@@ -63,17 +63,19 @@ def test_a_grid_of_two_features_is_the_product_of_its_sides() -> None:
 
 
 def test_mixed_edges_are_dense_near_zero_only_where_a_range_reaches_towards_it() -> None:
-    amounts, two_sided, far, flat = mixed_edges(Domain(((0, 1e5), (-4e5, 2e6), (30, 40), (2, 2)), (0,) * 4), 90).cuts
+    amounts, two_sided, far, flat = mixed_edges(
+        FeatureDomain(((0, 1e5), (-4e5, 2e6), (30, 40), (2, 2)), (0,) * 4), 90
+    ).cuts
     assert np.median(amounts) < 2e4 < np.max(amounts)
     assert (two_sided < 0).sum() > 10 and np.median(np.abs(two_sided)) < 3e5
     assert np.allclose(np.diff(far), np.diff(far)[0], rtol=1e-3)
     assert len(flat) == 0
-    mirrored = mixed_edges(Domain(((-1e5, 0),), (0,)), 90).cuts[0]
+    mirrored = mixed_edges(FeatureDomain(((-1e5, 0),), (0,)), 90).cuts[0]
     assert np.median(mirrored) > -2e4
 
 
 def test_shrinkage_removes_what_noise_explains_and_leaves_signal() -> None:
-    plain, shrunk = Settings(), Settings(shrink=1.0)
+    plain, shrunk = TreeSettings(), TreeSettings(shrink=1.0)
     rng = np.random.default_rng(0)
     noise, h = rng.normal(0, 10, (1, 512)), np.full((1, 512), 1000.0)
     energy = [np.square(weights_of(s, noise, h, 10.0)).sum() for s in (plain, shrunk)]
@@ -86,7 +88,7 @@ def test_shrinkage_removes_what_noise_explains_and_leaves_signal() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize("trees", [1, 7, 100, 300])
 def test_interactions_are_the_stated_share_of_the_last_trees(share: float, trees: int) -> None:
-    s = Settings(interactions=share)
+    s = TreeSettings(interactions=share)
     steps = [s.interactions_before(t + 1, trees) - s.interactions_before(t, trees) for t in range(trees)]
     assert set(steps) <= {0, 1}
     assert abs(sum(steps) - share * trees) <= 1
@@ -96,19 +98,19 @@ def test_interactions_are_the_stated_share_of_the_last_trees(share: float, trees
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_no_group_of_features_is_drawn_twice_before_all_were(order: int) -> None:
-    s = Settings(structure="grid", n_trees=20, interactions=1.0, interaction_order=order, interaction_depth=order)
+    s = TreeSettings(structure="grid", n_trees=20, interactions=1.0, interaction_order=order, interaction_depth=order)
     columns = [np.linspace(0, 1, 4, dtype=np.float32)] * 5
     plan = plan_boosting(s, n_features=5, epsilon=1.0, delta=1e-6)
     data = ReferenceAggregator(columns, np.array([0, 1, 0, 1]))
     door = LedgerDoor(Ledger(plan=plan), 1)
-    forest = boost(s, Domain(((0.0, 1.0),) * 5, (0,) * 5), data, door, plan, rng=np.random.default_rng(1))
+    forest = boost(s, FeatureDomain(((0.0, 1.0),) * 5, (0,) * 5), data, door, plan, rng=np.random.default_rng(1))
     groups = [frozenset(tree.structure.feature.tolist()) for tree in forest.trees]
     assert all(len(group) == order for group in groups)
     assert len(set(groups[:10])) == len(set(groups[10:])) == 10  # of five features there are ten pairs, and ten triples
 
 
 def test_grids_and_interactions_release_exactly_one_sum_per_tree() -> None:
-    s = Settings(
+    s = TreeSettings(
         candidates="mixed", structure="grid", features="cyclic", max_depth=2, n_trees=12, shrink=0.5, interactions=0.5,
         interaction_order=2, interaction_depth=3, gradient_clip=0.5, n_bins=16,
     )  # fmt: skip
@@ -118,7 +120,7 @@ def test_grids_and_interactions_release_exactly_one_sum_per_tree() -> None:
                rng.integers(0, 5, size=n).astype(np.int32)]  # fmt: skip
     columns[0][:5] = np.nan
     y = (columns[1] + 0.2 * (columns[2] == 1) > 0.5).astype(np.int64)
-    domain = Domain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
+    domain = FeatureDomain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
     plan = plan_boosting(s, n_features=3, epsilon=100.0, delta=1e-5)
     ledger = Ledger(plan=plan)
     forest = boost(s, domain, ReferenceAggregator(columns, y), LedgerDoor(ledger, 1), plan, rng=rng)
@@ -140,15 +142,17 @@ def test_grids_and_interactions_are_refused_where_they_mean_nothing() -> None:
         {"interaction_depth": 0},
     ):
         with pytest.raises(ParameterError):
-            Settings(**options)
+            TreeSettings(**options)
 
 
 @pytest.mark.parametrize("per_tree", [1, 2])
 def test_shuffled_turns_give_every_feature_its_tree_before_the_next_turn(per_tree: int) -> None:
-    s = Settings(features="shuffled", features_per_tree=per_tree, structure="grid", n_trees=12, max_depth=2, n_bins=8)
+    s = TreeSettings(
+        features="shuffled", features_per_tree=per_tree, structure="grid", n_trees=12, max_depth=2, n_bins=8
+    )
     rng = np.random.default_rng(0)
     columns = [rng.uniform(size=30).astype(np.float32) for _ in range(4)]
-    domain = Domain(((0.0, 1.0),) * 4, (0,) * 4)
+    domain = FeatureDomain(((0.0, 1.0),) * 4, (0,) * 4)
     plan = plan_boosting(s, n_features=4, epsilon=10.0, delta=1e-5)
     records = ReferenceAggregator(columns, (columns[0] > 0.5).astype(np.int64))
     forest = boost(s, domain, records, LedgerDoor(Ledger(plan=plan), 1), plan, rng=rng)

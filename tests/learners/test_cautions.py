@@ -11,8 +11,8 @@ from toy_learners import ToyClassifier
 
 from ledgerwood.errors import WeakGuarantee
 from ledgerwood.learners import PrivateSearch, Schema, search
-from ledgerwood.learners.cautions import cautions
-from ledgerwood.learners.facts import delta_of
+from ledgerwood.learners.training.public_metadata import delta_of
+from ledgerwood.learners.training.statement import cautions
 from ledgerwood.mechanisms.sampling.exact import Reader
 
 RNG = np.random.default_rng(4)

@@ -29,11 +29,11 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
-from ledgerwood.learners.checkpoint import digest_of
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
-from ledgerwood.learners.engines.resting import RestingAggregator
-from ledgerwood.mechanisms import keyed
+from ledgerwood.learners.training.checkpoint import digest_of
+from ledgerwood.learners.trees.partitioned import ReplayingAggregator
+from ledgerwood.mechanisms import keyed_randomness
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
 COLUMNS = ["a", "b", "c"]
@@ -180,13 +180,13 @@ def test_finished_rounds_are_recalled_without_a_look_at_the_data(
     given = data[COLUMNS], data["y"]
     killed(model("xgb"), 10, *given, checkpoint=tmp_path / "run")  # 3 releases a tree: in the fourth
     asked = []
-    awake = RestingAggregator._awake
+    awake = ReplayingAggregator._awake
 
-    def counting(self: RestingAggregator) -> Any:
+    def counting(self: ReplayingAggregator) -> Any:
         asked.append(1)
         return awake(self)
 
-    monkeypatch.setattr(RestingAggregator, "_awake", counting)
+    monkeypatch.setattr(ReplayingAggregator, "_awake", counting)
     model("xgb").fit(*given, checkpoint=tmp_path / "run")
     assert len(asked) == 3
 
@@ -312,15 +312,15 @@ def test_two_copies_of_a_checkpoint_with_one_record_changed_share_no_noise(
 def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No address of an object, nor anything fresh, may be part of a seal: a resumed run would not be known again."""
     seen: list[bytes] = []
-    pieces = keyed._pieces
+    pieces = keyed_randomness._pieces
 
     def watched(value: Any) -> Any:
         for piece in pieces(value):
             seen.append(bytes(piece))
             yield piece
 
-    monkeypatch.setattr(keyed, "_pieces", watched)
-    monkeypatch.setattr(keyed, "fresh_key", lambda: pytest.fail("a part of a mechanism cannot be sealed"))
+    monkeypatch.setattr(keyed_randomness, "_pieces", watched)
+    monkeypatch.setattr(keyed_randomness, "fresh_key", lambda: pytest.fail("a part of a mechanism cannot be sealed"))
     data = frame(200)
     given = data[COLUMNS], data["y"]
     for number, recipe in enumerate(["xgb", "sarus", "feverless", "tr_ih_ebm", "pr"]):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from ledgerwood.accounting import Plan, Release
-from ledgerwood.learners import Column, PublicFacts
-from ledgerwood.learners.discovery import (
+from ledgerwood.learners import Column, PublicMetadata
+from ledgerwood.learners.data.privacy_unit import keep_rows
+from ledgerwood.learners.training.discovery import (
     BINS,
     SelectionCost,
     SetSelection,
@@ -25,8 +26,7 @@ from ledgerwood.learners.discovery import (
     releases,
     value_counts,
 )
-from ledgerwood.learners.facts import complete_plan
-from ledgerwood.learners.units import keep_rows
+from ledgerwood.learners.training.public_metadata import complete_plan
 
 FLOATS = st.floats(width=64)
 
@@ -99,7 +99,7 @@ def test_the_slice_is_as_stated_and_the_unit_is_not_priced_twice() -> None:
     from ledgerwood.accounting import Gaussian
 
     for rows in (1, 4):
-        facts = PublicFacts(columns, "classification", 1000, 1.0, 1e-3, classes=(0, 1), rows_per_unit=rows)
+        facts = PublicMetadata(columns, "classification", 1000, 1.0, 1e-3, classes=(0, 1), rows_per_unit=rows)
         plan = complete_plan(Plan([Release("train", Gaussian, times=3, share=1.0)]), facts, releases(facts, 1.0))
         spends = {row["label"]: row["spend"] for row in plan.table()}
         assert spends["bounds"] == pytest.approx(0.05, rel=1e-6)

@@ -30,9 +30,9 @@ from ledgerwood.learners import (
     PrivateClassifier,
     PrivateRegressor,
     Schema,
-    callers,
     load,
 )
+from ledgerwood.learners.training import sklearn_guard
 
 CHECKED = [
     PrivateBoostingClassifier(n_trees=4, max_depth=2),
@@ -107,7 +107,7 @@ def test_searches_and_ledgers() -> None:
     search = GridSearchCV(small(), {"max_depth": [1, 2]}, cv=2, scoring="roc_auc").fit(FRAME, Y, ledger=ledger)
     fits = 2 * 2 + 1
     assert len(ledger.journal()) == fits * len(search.best_estimator_.receipt_)
-    callers._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
+    sklearn_guard._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
     with pytest.warns(UntrackedFits) as caught:
         cross_val_score(small(), FRAME, Y, cv=4, scoring="roc_auc")
     assert [str(warning.message).partition(" of ")[0] for warning in caught] == [
@@ -122,7 +122,7 @@ def test_searches_and_ledgers() -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_search_of_scikit_learn_says_its_total_and_that_its_choice_is_not_private(jobs: int) -> None:
     """Its candidates are scored on exact rows, so the settings of the best one are data; with two processes, too."""
-    callers._untracked.update(fits=0, epsilon=0.0)
+    sklearn_guard._untracked.update(fits=0, epsilon=0.0)
     search = GridSearchCV(make_pipeline(small()), {"privateboostingclassifier__epsilon": [1.0, 2.0]}, cv=2, n_jobs=jobs)
     with pytest.warns(UntrackedFits) as caught:
         search.fit(FRAME, Y)
@@ -136,7 +136,7 @@ def test_a_search_of_scikit_learn_says_its_total_and_that_its_choice_is_not_priv
 
 
 def test_ensembles_are_counted_too() -> None:
-    callers._untracked.update(fits=0, epsilon=0.0)
+    sklearn_guard._untracked.update(fits=0, epsilon=0.0)
     with pytest.warns(UntrackedFits, match="2 fits"):
         VotingClassifier([("a", small()), ("b", small())]).fit(FRAME, Y)
 

@@ -18,7 +18,7 @@ from ledgerwood.learners import (
     PrivateRegressor,
     Schema,
 )
-from ledgerwood.learners.clipped_link import probability
+from ledgerwood.learners.auto.estimators import probability
 
 BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
 SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1])

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.accounting import Plan, serialize, strict_json
-from ledgerwood.accounting.journal import GENESIS, seal, unseal
+from ledgerwood import _files
+from ledgerwood._files import read_json
+from ledgerwood.accounting import Plan
+from ledgerwood.accounting.costs import serialization
+from ledgerwood.accounting.ledger.journal import GENESIS, seal, unseal
 from ledgerwood.errors import FormatError, JournalTampered, LedgerwoodError, ParameterError
 from ledgerwood.learners import (
     BoostedAdaSSPClassifier,
@@ -25,11 +28,10 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
-from ledgerwood.learners.durable import read_json
 from ledgerwood.learners.federated import FederatedTask, Federation
-from ledgerwood.learners.linear.encoding import MAX_BINS, Encoder
-from ledgerwood.learners.linear.export import to_sklearn
-from ledgerwood.verification.report import AuditReport
+from ledgerwood.learners.linear.encoding import MAX_BINS, RowEncoder
+from ledgerwood.learners.linear.model import to_sklearn
+from ledgerwood.verification.auditor.report import AuditReport
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RNG = np.random.default_rng(0)
@@ -122,7 +124,7 @@ def test_parts_of_a_cost_are_counted_in_whole_numbers() -> None:
     """A part that is taken away would make the sum cheaper than what was released."""
     for count in (-4, 0, 0.5, True, "1", None):
         with pytest.raises((ParameterError, FormatError)):
-            serialize.from_dict(cost_of("sum", parts=[[GAUSSIAN, 5], [cost_of("PureDP", epsilon=0.1), count]]))
+            serialization.from_dict(cost_of("sum", parts=[[GAUSSIAN, 5], [cost_of("PureDP", epsilon=0.1), count]]))
 
 
 @pytest.mark.parametrize("bins", [2 * 10**9, 10**400, MAX_BINS + 1, 1, 0, -1])
@@ -148,8 +150,8 @@ def test_one_long_string_does_not_make_all_strings_long(documents: dict[str, Any
 
 
 def test_a_file_of_brackets_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledgerwood.learners.storage.MOST_VALUES", 1000)
-    monkeypatch.setattr(strict_json, "read", lambda text: pytest.fail("it is parsed"))
+    monkeypatch.setattr("ledgerwood.learners.training.codec.MOST_VALUES", 1000)
+    monkeypatch.setattr(_files, "parse_json", lambda text: pytest.fail("it is parsed"))
     with pytest.raises(FormatError, match="more than 1000 values"):
         read_text("[" + "[]," * 1000 + "[]]", tmp_path)
 
@@ -164,7 +166,7 @@ def test_weights_of_another_shape_are_refused(documents: dict[str, Any], tmp_pat
 def test_an_encoder_of_a_norm_that_is_none_is_refused() -> None:
     for norm in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(ParameterError, match="row_norm"):
-            Encoder((), row_norm=norm)
+            RowEncoder((), row_norm=norm)
 
 
 # ---- what is JSON for Python and for nobody else
@@ -191,7 +193,7 @@ def test_every_reader_refuses_what_is_no_plain_json(name: str, tmp_path: Path) -
     path = tmp_path / "hostile.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     readers: list[Callable[[], Any]] = [
-        lambda: strict_json.read(text),
+        lambda: _files.parse_json(text),
         lambda: load(path),
         lambda: Federation.load(path),
         lambda: read_json(path),
@@ -216,8 +218,8 @@ def test_a_journal_of_such_a_line_is_broken() -> None:
 
 def test_what_json_allows_is_read() -> None:
     text = '{"a": [1, -2.5e3, true, null, "\\u00e9"], "b": {"c": {}}}'
-    assert strict_json.read(text) == strict_json.read(text.encode()) == json.loads(text)
-    assert strict_json.read("[" * 100 + "]" * 100) == json.loads("[" * 100 + "]" * 100)
+    assert _files.parse_json(text) == _files.parse_json(text.encode()) == json.loads(text)
+    assert _files.parse_json("[" * 100 + "]" * 100) == json.loads("[" * 100 + "]" * 100)
 
 
 # ---- mutations of what is valid

@@ -23,8 +23,8 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
-from ledgerwood.learners.clipped_link import probability
-from ledgerwood.learners.interchange import LEAST_COVER, xgboost_document
+from ledgerwood.learners.auto.estimators import probability
+from ledgerwood.learners.trees.xgboost_json import LEAST_COVER, xgboost_document
 
 RNG = np.random.default_rng(5)
 N = 3000
@@ -194,7 +194,7 @@ def test_the_file_holds_released_numbers_only(model: Any, shaped: Any) -> None:
 
 
 def test_only_trees_can_be_exported() -> None:
-    from ledgerwood.learners.interchange import to_xgboost
+    from ledgerwood.learners.trees.xgboost_json import to_xgboost
 
     with pytest.raises(ParameterError, match="be a fitted model of trees"):
         to_xgboost(ToyClassifier(), "nowhere.json")
@@ -245,7 +245,7 @@ def selected(test: str, table: Any) -> NDArray[np.bool_]:
 @pytest.mark.parametrize("recipe", ["xgb", "tr_cyc", "auto"])
 def test_the_rules_of_a_tree_are_the_way_its_rows_go(recipe: str) -> None:
     """Each line, read as a test, selects the rows of its leaf; a leaf without a line has none."""
-    from ledgerwood.learners.explain import leaf_tests
+    from ledgerwood.learners.trees.explain import leaf_tests
     from ledgerwood.learners.trees.forest import encode, leaf_numbers
 
     model = PrivateBoostingClassifier(recipe=recipe, n_trees=6, max_depth=3, schema=TWO, delta=1e-5).fit(FRAME, Y)
@@ -265,7 +265,7 @@ def test_the_rules_of_a_tree_are_the_way_its_rows_go(recipe: str) -> None:
 
 
 def test_shapes_add_up_to_the_score_and_have_bands(shaped: Any) -> None:
-    from ledgerwood.learners.explain import shapes
+    from ledgerwood.learners.trees.explain import shapes
 
     found = {shape.name: shape for shape in shapes(shaped)}
     table = shaped._table(FRAME)
@@ -287,7 +287,7 @@ def test_shapes_add_up_to_the_score_and_have_bands(shaped: Any) -> None:
 
 def test_noise_bands_are_as_wide_as_the_noise() -> None:
     """Two hundred fits of one tree with the same structure: the spread of its weights is the stated one."""
-    from ledgerwood.learners.trees.seam import SCORE_BITS
+    from ledgerwood.learners.trees.aggregator import SCORE_BITS
 
     X = np.linspace(0, 1, 400)[:, None]
     y = (np.arange(400) % 2).astype(int)  # no signal: weights are noise

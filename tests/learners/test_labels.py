@@ -18,7 +18,7 @@ from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema, private_score
-from ledgerwood.learners.labels import label_codes, label_numbers
+from ledgerwood.learners.data.labels import label_codes, label_numbers
 from ledgerwood.mechanisms import DiscreteLaplaceMechanism
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -16,11 +16,11 @@ from ledgerwood.learners import (
     Schema,
     load,
 )
-from ledgerwood.learners.linear_start import LARGEST_START, LinearStart, start_scores
-from ledgerwood.learners.tables import read_table
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.losses import make_loss
-from ledgerwood.learners.trees.seam import SCORE_BITS, Edges, Structure
+from ledgerwood.learners.auto.linear_start import LARGEST_START, LinearStart, start_scores
+from ledgerwood.learners.data.table import read_table
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, Edges, Structure
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.loss import make_loss
 
 SCHEMA = Schema(bounds=dict.fromkeys(range(5), (0.0, 1.0)), target_bounds=(0, 3))
 ROOT = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))

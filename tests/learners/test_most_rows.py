@@ -18,19 +18,20 @@ from ledgerwood.learners import (
     PrivateBoostingClassifier,
     PrivateClassifier,
     Schema,
-    facts,
     plan_training,
 )
+from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import Partitions
-from ledgerwood.learners.engines.partitions import LazyPart
 from ledgerwood.learners.federated import FederatedTask, Party
-from ledgerwood.learners.linear.boost import Settings, boost, plan_linear
-from ledgerwood.learners.linear.losses import LOSSES, Loss, loss_named
-from ledgerwood.learners.linear.residuals import unclipped_pull
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, MAX_CLIP, MAX_ROWS, WEIGHT_BITS, Ints
-from ledgerwood.learners.linear.sensitivities import RowBound, packed, smallest_eigenvalue
-from ledgerwood.learners.trees.level_scores import level_scores
-from ledgerwood.learners.trees.seam import ONE
+from ledgerwood.learners.linear.boosting import boost
+from ledgerwood.learners.linear.integer_rows import MAX_CLIP, MAX_ROWS
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.plan import LinearSettings, plan_linear
+from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
+from ledgerwood.learners.linear.sensitivity import RowBound, packed, smallest_eigenvalue
+from ledgerwood.learners.training import public_metadata
+from ledgerwood.learners.trees.aggregator import ONE
+from ledgerwood.learners.trees.splitting import level_scores
 from ledgerwood.mechanisms.base import LARGEST_INTEGER
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
@@ -54,7 +55,7 @@ class SameRows:
     def gram(self) -> Ints:
         return np.array([[self.count * a * b for b in self.row] for a in self.row], dtype=np.int64)
 
-    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         one = [self.sign * self.count * min(clip, MOST_STEPS) * cell for cell in self.row]
         return np.array([one] * len(weights), dtype=np.int64)
 
@@ -80,7 +81,7 @@ class Taken:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_linear_sums_of_the_most_rows_are_released(loss: str, paper: bool, sign: int) -> None:
     shares = (1.0, 1.0, 1.0) if paper else (1.0, 1.0, 0.0)
-    settings = Settings(loss_named(loss), rounds=2, shares=shares, clip=MAX_CLIP, paper=paper)
+    settings = LinearSettings(loss_named(loss), rounds=2, shares=shares, clip=MAX_CLIP, paper=paper)
     plan = plan_linear(settings).calibrate(1.0, 1e-6)
     bound, door = RowBound(3 * CELL_ONE**2), Taken()
     boost(SameRows(MAX_ROWS, 3, sign), bound, settings, plan, door)  # type: ignore[arg-type]
@@ -110,13 +111,13 @@ def test_residuals_without_a_pass_are_exact_for_the_most_rows(size: int) -> None
         exact = [
             [int(m) - ((MAX_ROWS * cell * score + (1 << (shift - 1))) >> shift) for m, cell in zip(moments[0], row)]
         ]
-        assert unclipped_pull(moments, gram, weights).tolist() == exact
+        assert unclipped_gradient_sum(moments, gram, weights).tolist() == exact
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_scores_of_splits_of_the_most_rows_are_exact(outputs: int) -> None:
     """Two outputs are as far from zero as a record can bring them: the squares of its gradients add up to 2**25."""
-    n = facts.MAX_ROWS
+    n = public_metadata.MAX_ROWS
     histogram = np.zeros((outputs, 1, 1, 3, 2), dtype=np.int64)
     for k, gradient in enumerate([ONE, -ONE, 0][:outputs]):
         histogram[k, 0, 0, :, 0] = [gradient * (n - 3), gradient * 3, 0]
@@ -134,7 +135,7 @@ FRAME = pd.DataFrame({"a": np.linspace(0, 1, 30), "y": np.arange(30) % 2})
 LIMITS = [
     (BoostedAdaSSPClassifier, MAX_ROWS),
     (PrivateClassifier, MAX_ROWS),
-    (PrivateBoostingClassifier, facts.MAX_ROWS),
+    (PrivateBoostingClassifier, public_metadata.MAX_ROWS),
 ]
 
 
@@ -182,7 +183,7 @@ def test_a_plan_of_a_linear_model_says_so_too() -> None:
 
 def test_a_party_of_a_federation_has_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     task = FederatedTask(BOUNDS, ("a",), {1: "aa" * 32, 2: "bb" * 32}, threshold=2, rows=100, recipe="tr_cyc")
-    monkeypatch.setattr("ledgerwood.learners.federated.party.MAX_ROWS", 29)
+    monkeypatch.setattr("ledgerwood.learners.linear.integer_rows.MAX_ROWS", 29)
     with pytest.raises(ParameterError, match="rows must be at most 29"):
         Party(task, FRAME[["a"]], FRAME["y"])
     with pytest.raises(ParameterError, match="gradient_clip must be at most 16"):

@@ -18,11 +18,11 @@ from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import PrivateSearch, Schema, private_score
-from ledgerwood.learners.discovery import value_counts
+from ledgerwood.learners.data.labels import read_target
+from ledgerwood.learners.data.privacy_unit import keep_rows, unit_names
+from ledgerwood.learners.data.table import read_columns, read_table
 from ledgerwood.learners.engines import Partitions
-from ledgerwood.learners.labels import read_target
-from ledgerwood.learners.tables import read_columns, read_table
-from ledgerwood.learners.units import keep_rows, unit_names
+from ledgerwood.learners.training.discovery import value_counts
 
 N = 40
 Y = np.arange(N) % 2

@@ -34,8 +34,8 @@ from sklearn.preprocessing import (
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from ledgerwood.learners import AdaSSPRegressor, BoostedAdaSSPClassifier, PrivateSearch, Schema
-from ledgerwood.learners.preprocessing import learning_steps
-from ledgerwood.learners.statement import ROWS_ASSUMED
+from ledgerwood.learners.training.sklearn_guard import learning_steps
+from ledgerwood.learners.training.statement import ROWS_ASSUMED
 from ledgerwood.learners.vertical import OrderPreservingTransformer
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.UntrackedFits")

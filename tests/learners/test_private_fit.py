@@ -17,7 +17,8 @@ from toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError, UntrackedFits
-from ledgerwood.learners import Progress, Schema, callers
+from ledgerwood.learners import Progress, Schema
+from ledgerwood.learners.training import sklearn_guard
 
 GENERATOR = np.random.default_rng(7)
 X = GENERATOR.uniform(0, 1, size=(600, 2))
@@ -127,7 +128,7 @@ def test_searches_charge_their_ledger_or_warn_of_the_total() -> None:
     search = GridSearchCV(ToyClassifier(schema=SCHEMA), {"rounds": [1, 2]}, cv=2)
     search.fit(X, Y, ledger=ledger)
     assert len(ledger.journal()) == 2 * (1 + 2) + search.best_params_["rounds"]
-    callers._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
+    sklearn_guard._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
     with pytest.warns(UntrackedFits, match="together cost up to epsilon="):
         cross_val_score(ToyClassifier(schema=SCHEMA), X, Y, cv=4)
     with pytest.raises(TypeError, match="cannot be copied or pickled"):

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Column, Schema
-from ledgerwood.learners.labels import trainable
-from ledgerwood.learners.tables import read_as, read_columns, read_labels, read_table
+from ledgerwood.learners.data.labels import read_labels, trainable
+from ledgerwood.learners.data.table import read_as, read_columns, read_table
 
 arrow = pd.ArrowDtype
 SCHEMA = Schema(bounds={"age": (0, 100), "paid": (0, 1)}, categories={"sex": ["f", "m"]})

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import Gaussian, Plan, Release
-from ledgerwood.learners import Door, Labels, PrivateClassifierBase, PrivateRegressorBase, PublicFacts, Table
+from ledgerwood.learners import (
+    Labels,
+    PrivateClassifierBase,
+    PrivateRegressorBase,
+    PublicMetadata,
+    ReleaseSession,
+    Table,
+)
 from ledgerwood.mechanisms import GaussianMechanism
 
 SCALE = 256
@@ -29,7 +36,7 @@ def scaled(table: Table) -> NDArray[np.int64]:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def row_norm(facts: PublicFacts) -> float:
+def row_norm(facts: PublicMetadata) -> float:
     """L2 norm of (cells, SCALE) at most; a replaced row moves two of them."""
     norm = SCALE * math.sqrt(facts.n_features + 1)
     return norm if facts.neighbours == "add_remove" else 2 * norm
@@ -49,12 +56,12 @@ class ToyClassifier(PrivateClassifierBase):
         self.callbacks = callbacks
         self.allow_leak = allow_leak
 
-    def _plan(self, facts: PublicFacts) -> Plan:
+    def _plan(self, facts: PublicMetadata) -> Plan:
         release = Release("means", Gaussian, times=self.rounds, share=1.0, sensitivity=row_norm(facts))
         return Plan([release], neighbours=facts.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
-        facts = PublicFacts(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
+    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
+        facts = PublicMetadata(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
         mechanism = GaussianMechanism(plan["means"].scale, row_norm(facts), neighbours=plan.neighbours)
         cells = np.column_stack([scaled(table), np.full(len(table), SCALE)])
         sums = np.stack([cells[labels.values == c].sum(axis=0) for c in range(len(labels.classes))])
@@ -78,11 +85,11 @@ class ToyRegressor(PrivateRegressorBase):
         self.schema = schema
         self.random_state = random_state
 
-    def _plan(self, facts: PublicFacts) -> Plan:
+    def _plan(self, facts: PublicMetadata) -> Plan:
         size = SCALE * math.sqrt(2) * (1 if facts.neighbours == "add_remove" else 2)
         return Plan([Release("mean", Gaussian, share=1.0, sensitivity=size)], neighbours=facts.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: Door) -> Mapping[str, Any]:
+    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
         size = plan["mean"].fixed[0][1] if plan["mean"].fixed else SCALE * math.sqrt(2)
         mechanism = GaussianMechanism(plan["mean"].scale, size, neighbours=plan.neighbours)
         low, high = self.bounds_of(labels)

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 from scipy import stats
+from tests.kit.sampler_distribution import law_of_sampler
 
 from ledgerwood.mechanisms.randomness import RandomSource
-from ledgerwood.verification.bits import law_of_sampler
 
 FALSE_ALARM = 1e-9
 """Chance that one goodness-of-fit test fails although the sampler is right. Fewer than 100 of them run in CI."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ledgerwood.mechanisms.sampling.arithmetic import (
     Geometric,
     HalfGaussian,
-    Law,
     Poisson,
+    SampledDistribution,
     cumulative,
     exp_minus,
     thresholds,
@@ -43,7 +43,7 @@ def test_exp_is_enclosed_thousands_of_times() -> None:
             assert lo <= mp.exp(-mp.mpf(a) / (1 << 17)) * (1 << 24) <= hi, a
 
 
-def weights_of(law: Law) -> list[mp.mpf]:
+def weights_of(law: SampledDistribution) -> list[mp.mpf]:
     """Weights of 0, 1, 2, ... by mpmath, until they are negligible at 200 bits."""
     match law:
         case HalfGaussian(variance, folded):
@@ -79,7 +79,7 @@ LAWS = [
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("precision", [40, 160])
-def test_distribution_functions_are_enclosed(law: Law, precision: int) -> None:
+def test_distribution_functions_are_enclosed(law: SampledDistribution, precision: int) -> None:
     with mp.workprec(400):
         weights = weights_of(law)
         total = mp.fsum(weights)
@@ -96,7 +96,7 @@ def test_distribution_functions_are_enclosed(law: Law, precision: int) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("bits", [5, 63])
-def test_thresholds_are_the_leading_bits_and_cover_every_word(law: Law, bits: int) -> None:
+def test_thresholds_are_the_leading_bits_and_cover_every_word(law: SampledDistribution, bits: int) -> None:
     with mp.workprec(400):
         weights = weights_of(law)
         total = mp.fsum(weights)

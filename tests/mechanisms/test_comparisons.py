@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.mechanisms import NoisyMaxMechanism, ReplaySource, SparseVectorMechanism, noisy_max
-from ledgerwood.mechanisms.grid import _Placed, _rounded_sum
-from ledgerwood.mechanisms.sampling import draws, race
+from ledgerwood.mechanisms.noise import _Placed, _rounded_sum
+from ledgerwood.mechanisms.sampling import choice, draws
 
 WORDS = np.random.default_rng(11).integers(0, 2**64, size=60, dtype=np.uint64).tolist()
 # Few different leading words, so that equal or neighbouring reals are common.
@@ -56,7 +56,7 @@ def test_races_are_certified(parts, extra, data) -> None:
     times = reals(parts, extra)
     level = st.sampled_from([0.0, 1.0, 1.0 + 2.0**-52, -3.0])
     scores = data.draw(st.lists(level, min_size=len(parts), max_size=len(parts)))
-    order = race.order_of_arrival(np.array(scores), 0.7, times, len(parts))
+    order = choice.order_of_arrival(np.array(scores), 0.7, times, len(parts))
     assert sorted(order) == list(range(len(parts)))
     with mp.workprec(2000):
         for first, second in itertools.pairwise(order):

@@ -14,6 +14,7 @@ import pytest
 from digit_trees import exponential_mass, law_by_digits, normal_mass
 from exact_checks import assert_law, enumerate_bits
 from scipy.special import ndtr
+from tests.kit.sampler_distribution import law_of_sampler
 
 from ledgerwood.mechanisms import (
     ExponentialMechanism,
@@ -26,7 +27,6 @@ from ledgerwood.mechanisms import (
 )
 from ledgerwood.mechanisms.randomness import OutOfBits
 from ledgerwood.mechanisms.sampling import choice, draws
-from ledgerwood.verification.bits import law_of_sampler
 
 # --- the reals themselves, bit by bit ---------------------------------------------------------------------------
 

@@ -166,10 +166,10 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
     v, r = Fraction(256**2), Fraction(1, 256)
     zero = Fraction(0)
     shape = {
-        "normal": exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, None),
-        "exponential": exact.Shape(Geometric(r, False), zero, zero, r, None),
-        "gaussian": exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, 3),
-        "laplace": exact.Shape(Geometric(r, False), zero, zero, r, 3),
+        "normal": exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, None),
+        "exponential": exact.LazyShape(Geometric(r, False), zero, zero, r, None),
+        "gaussian": exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, 3),
+        "laplace": exact.LazyShape(Geometric(r, False), zero, zero, r, 3),
     }[which]
     first = data.draw(words_near(thresholds(shape.law, 63)[1], True))
     m = shape.fine_digits(64)
@@ -218,9 +218,9 @@ def test_a_draw_cut_by_the_end_of_a_block_is_continued_not_restarted(monkeypatch
     assert np.array_equal(whole.fine, big.fine)
 
 
-def _normal_shape() -> exact.Shape:
+def _normal_shape() -> exact.LazyShape:
     v = Fraction(256**2)
-    return exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), None)
+    return exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), None)
 
 
 WORDS = np.random.default_rng(3).integers(0, 2**64, size=400, dtype=np.uint64).tolist()

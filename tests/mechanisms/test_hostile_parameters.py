@@ -30,7 +30,7 @@ from ledgerwood.mechanisms import (
     SparseVectorMechanism,
     TopKMechanism,
 )
-from ledgerwood.mechanisms.local import Domain, GeneralisedRandomisedResponse, GlobalMap, UnaryEncoding
+from ledgerwood.mechanisms.local import Domain, GeneralizedRandomizedResponse, GlobalMap, UnaryEncoding
 
 
 def seeded(seed: int = 1) -> SeededSource:
@@ -56,7 +56,7 @@ def test_every_kind_of_number_makes_the_same_mechanism(three) -> None:
         (lambda v: SparseVectorMechanism(v, 3.0, sensitivity=v), [1.0, 9.0]),
         (lambda v: GaussianSparseVectorMechanism(v, v, 5, 3.0, sensitivity=v), [1.0, 9.0]),
         (lambda v: QuantileMechanism(v, 0.5, 0.0, 9.0, v), [1.0, 9.0]),
-        (lambda v: GeneralisedRandomisedResponse(domain, v), [1, 2]),
+        (lambda v: GeneralizedRandomizedResponse(domain, v), [1, 2]),
         (lambda v: UnaryEncoding(domain, v), [1, 2]),
         (lambda v: GlobalMap(domain, v), [1, 2]),
         (lambda v: GlobalMap(domain, v, "laplace"), [1, 2]),
@@ -173,7 +173,7 @@ def test_threads_that_share_a_sparse_vector_run_get_no_answer_too_many() -> None
     ("mechanism", "bad"),
     [
         (GlobalMap(Domain(0, 9), 1.0), ["young", "old"]),
-        (GeneralisedRandomisedResponse(Domain(0, 9), 1.0), [[1], [2, 3]]),
+        (GeneralizedRandomizedResponse(Domain(0, 9), 1.0), [[1], [2, 3]]),
         (UnaryEncoding(Domain(0, 9), 1.0), np.array([None])),
         (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(10.0), 0.1, np.sum), np.ones(5)),
         (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(10.0), 0.1, np.max), np.ones(5, dtype=int)),

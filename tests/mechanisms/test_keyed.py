@@ -14,7 +14,7 @@ from scipy import sparse
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ReleaseRefused
 from ledgerwood.mechanisms import GaussianMechanism
-from ledgerwood.mechanisms.keyed import KeyedSource, derived, fresh_key
+from ledgerwood.mechanisms.keyed_randomness import KeyedSource, derived, fresh_key
 from ledgerwood.mechanisms.randomness import RandomSource
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.mechanisms.local import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
-from ledgerwood.mechanisms.local.fixed_point import Ball, powers
+from ledgerwood.mechanisms.local.distributions import Ball, powers
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.local import (
     AdjMap,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -23,7 +23,7 @@ from ledgerwood.mechanisms.local import (
     global_map_bound,
     order_preservation,
     order_probabilities,
-    randomised_response_order,
+    randomized_response_order,
 )
 
 HUNDRED = Domain(1, 100)
@@ -59,7 +59,7 @@ def order_by_counting(table: np.ndarray, x1: int, x2: int) -> float:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 12), st.floats(0.01, 5.0), st.data())
 def test_order_probabilities_match_a_count_over_all_outputs(size: int, epsilon: float, data: st.DataObject) -> None:
-    mechanism = data.draw(st.sampled_from([GlobalMap, LaplaceMap, GeneralisedRandomisedResponse]))(
+    mechanism = data.draw(st.sampled_from([GlobalMap, LaplaceMap, GeneralizedRandomizedResponse]))(
         Domain(0, size - 1), epsilon
     )
     table = mechanism.probabilities(np.arange(size))
@@ -88,11 +88,11 @@ def test_theorem_4_2_is_nearly_attained_on_a_large_domain() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.integers(2, 64), st.floats(1e-3, 50.0))
 def test_theorem_4_3_is_exact(size: int, epsilon: float) -> None:
-    mechanism = GeneralisedRandomisedResponse(Domain(0, size - 1), epsilon)
+    mechanism = GeneralizedRandomizedResponse(Domain(0, size - 1), epsilon)
     kept = order_probabilities(mechanism)
     for t in range(1, size):
         pairs = np.diagonal(kept, t)
-        assert np.abs(pairs - randomised_response_order(mechanism, t)).max() < 1e-12
+        assert np.abs(pairs - randomized_response_order(mechanism, t)).max() < 1e-12
 
 
 @settings(max_examples=200, deadline=None)
@@ -135,8 +135,8 @@ def test_table_5_does_not_follow_from_the_printed_formula(alpha: float) -> None:
 
 def test_the_other_rows_of_table_5_are_at_distance_4_plus_10_dist_not_5() -> None:
     for row, epsilon in (("GRR(eps)", 0.1), ("GRR(theta eps)", 1.0)):
-        mechanism = GeneralisedRandomisedResponse(HUNDRED, epsilon)
-        at = {off: [round(randomised_response_order(mechanism, 10 * d + off), 4) for d in range(10)] for off in (4, 5)}
+        mechanism = GeneralizedRandomizedResponse(HUNDRED, epsilon)
+        at = {off: [round(randomized_response_order(mechanism, 10 * d + off), 4) for d in range(10)] for off in (4, 5)}
         assert at[4] == TABLE_5[row] and at[5] != TABLE_5[row]
     # Local-map's first entry is Theorem 4.2 on all of D at t = 4; on a part of ten it says nothing
     assert round(global_map_bound(GlobalMap(HUNDRED, 0.1), 4), 4) == TABLE_5["Local-map"][0]
@@ -147,7 +147,7 @@ def test_the_other_rows_of_table_5_are_at_distance_4_plus_10_dist_not_5() -> Non
 def test_figure_10_by_enumeration() -> None:
     """GRR near 1/2; Local-map 1 from theta on; Adj-map(1) near Global-map; alpha's order turns at theta."""
     for epsilon in (0.1, 1.0):
-        assert np.abs(order_preservation(GeneralisedRandomisedResponse(HUNDRED, epsilon))[1:] - 0.5).max() < 0.012
+        assert np.abs(order_preservation(GeneralizedRandomizedResponse(HUNDRED, epsilon))[1:] - 0.5).max() < 0.012
     local = order_preservation(LocalMap(HUNDRED, Partition.even(100, 10), 0.1))
     assert (local[10:] > 1 - 1e-12).all() and local[9] < 0.54
     gamma = {alpha: order_preservation(adj(alpha)) for alpha in ALPHAS}

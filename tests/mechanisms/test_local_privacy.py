@@ -12,6 +12,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
+from ledgerwood._rounding import sum_up
 from ledgerwood.accounting import PureDP, RandomizedResponse
 from ledgerwood.errors import MethodUnavailable, ParameterError
 from ledgerwood.mechanisms.local import (
@@ -20,7 +21,7 @@ from ledgerwood.mechanisms.local import (
     ClampedLaplace,
     DistanceClaim,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -29,8 +30,7 @@ from ledgerwood.mechanisms.local import (
     PiecewiseMechanism,
     UnaryEncoding,
 )
-from ledgerwood.mechanisms.local.claims import rounded_up
-from ledgerwood.mechanisms.local.ordered import OrderedMechanism
+from ledgerwood.mechanisms.local.base import OrderedMechanism
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,7 +73,7 @@ def local_maps(draw: st.DrawFn) -> LocalMap:
 ordered_mechanisms = st.one_of(
     st.builds(GlobalMap, domains(), epsilons),
     st.builds(LaplaceMap, domains(), epsilons),
-    st.builds(GeneralisedRandomisedResponse, domains(), epsilons),
+    st.builds(GeneralizedRandomizedResponse, domains(), epsilons),
     st.builds(PiecewiseMechanism, domains(), epsilons),
     adj_maps(),
     local_maps(),
@@ -203,7 +203,7 @@ def test_claims_are_attained_within_one_per_cent_somewhere() -> None:
         GlobalMap(Domain(0, 999), 0.002),
         LaplaceMap(Domain(0, 63), 1.0),
         AdjMap(Domain(0, 255), Partition.even(256, 2), 1e-4, 1e-4),
-        GeneralisedRandomisedResponse(Domain(0, 9), 1.0),
+        GeneralizedRandomizedResponse(Domain(0, 9), 1.0),
         PiecewiseMechanism(Domain(0, 9), 1.0),
     ]
     for mechanism in tight:
@@ -276,7 +276,7 @@ def test_profiles_with_different_claims_compose_without_a_claim() -> None:
 
 def test_costs_are_typed_and_speak_of_replacing_a_value() -> None:
     domain = Domain(0, 9)
-    cost = GeneralisedRandomisedResponse(domain, 0.5).cost
+    cost = GeneralizedRandomizedResponse(domain, 0.5).cost
     assert cost == RandomizedResponse(0.5, k=10, neighbours="replace_one")
     assert UnaryEncoding(domain, 0.5).cost == PureDP(0.5, neighbours="replace_one")
     assert PiecewiseMechanism(domain, 0.5).cost == PureDP(0.5, neighbours="replace_one")
@@ -327,12 +327,12 @@ def test_costs_are_upper_bounds_in_floating_point_too(domain: Domain, epsilon: f
 @given(st.integers(0, 1000), epsilons, st.integers(0, 1000), epsilons)
 def test_claims_round_up(a: int, x: float, b: int, y: float) -> None:
     exact = a * Fraction(x) + b * Fraction(y)
-    assert rounded_up(a, x, b, y) >= exact > Fraction(math.nextafter(rounded_up(a, x, b, y), 0)) or exact == 0
+    assert sum_up(a, x, b, y) >= exact > Fraction(math.nextafter(sum_up(a, x, b, y), 0)) or exact == 0
     assert DistanceClaim(x).epsilon(a) >= a * Fraction(x)
 
 
 def test_claims_refuse_a_negative_distance() -> None:
-    for claim in (DistanceClaim(1.0), GeneralisedRandomisedResponse(Domain(0, 3), 1.0).claim):
+    for claim in (DistanceClaim(1.0), GeneralizedRandomizedResponse(Domain(0, 3), 1.0).claim):
         with pytest.raises(ParameterError, match="distance"):
             claim.epsilon(-1)
     assert PartitionClaim(Partition((2, 2)), 1.0, 1.0).epsilon(0) == 0

@@ -18,16 +18,16 @@ from ledgerwood.mechanisms.local import (
     BoundedLaplace,
     ClampedLaplace,
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
     Partition,
     PiecewiseMechanism,
     UnaryEncoding,
-    sampling,
+    samplers,
 )
-from ledgerwood.mechanisms.local.fixed_point import Ball
+from ledgerwood.mechanisms.local.distributions import Ball
 from ledgerwood.mechanisms.randomness import SeededSource
 from ledgerwood.mechanisms.sampling.draws import uniform_below
 
@@ -73,7 +73,7 @@ def test_inversion_has_exactly_the_stated_law_on_all_bit_strings(law_type, oracl
     for row in range(width):
         rows = np.array([row])
         decided, undecided = enumerate_bits(
-            lambda source, rows=rows: int(sampling.by_inversion(law, rows, source)[0]),
+            lambda source, rows=rows: int(samplers.by_inversion(law, rows, source)[0]),
             word_bits,
             depth=word_bits * (9 // word_bits + 2),
         )
@@ -107,7 +107,7 @@ def test_an_attempt_has_exactly_its_law_on_all_bit_strings(law_type, width, rate
     law = law_type(width, rate)
     for row in range(width):
         rows = np.array([row])
-        run = lambda source, rows=rows: int(sampling.laplace_attempts(law, rows, source)[0]) % (width + 1)  # noqa: E731
+        run = lambda source, rows=rows: int(samplers.laplace_attempts(law, rows, source)[0]) % (width + 1)  # noqa: E731
         digits = law.magnitude_bits()
         decided, undecided = enumerate_bits(run, word_bits=2, depth=2 * (digits + 3))
         assert undecided < Fraction(1, 4)
@@ -126,11 +126,11 @@ def test_accepted_attempts_have_the_stated_law(law_type, oracle, width, rate):
 
 
 def test_the_enumeration_sees_a_threshold_that_is_one_unit_off(monkeypatch):
-    exact = sampling._floor
-    monkeypatch.setattr(sampling, "_floor", lambda low, high, bits: max(0, exact(low, high, bits) - 2))
+    exact = samplers._floor
+    monkeypatch.setattr(samplers, "_floor", lambda low, high, bits: max(0, exact(low, high, bits) - 2))
     law = BoundedLaplace(3, 0.3125)  # parameters of its own: tables are cached
     decided, undecided = enumerate_bits(
-        lambda source: int(sampling.by_inversion(law, np.array([1]), source)[0]), word_bits=4, depth=12
+        lambda source: int(samplers.by_inversion(law, np.array([1]), source)[0]), word_bits=4, depth=12
     )
     assert not agrees(decided, undecided, bounded_law(3, 0.3125, 1))
 
@@ -144,14 +144,14 @@ def test_the_enumeration_sees_a_zero_that_counts_twice(monkeypatch):
 
     monkeypatch.setattr(_kernels, "laplace_attempts", undecided_all)
     law, rows = BoundedLaplace(3, 0.8125), np.array([0])
-    run = lambda source: int(sampling.laplace_attempts(law, rows, source)[0]) % 4  # noqa: E731
+    run = lambda source: int(samplers.laplace_attempts(law, rows, source)[0]) % 4  # noqa: E731
     assert agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_law(law, 0))
     monkeypatch.setattr(_kernels, "finish", lambda row, magnitude, negative, width, clamp: row + magnitude)
     assert not agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_law(law, 0))
 
 
 def test_randomised_response_has_exactly_its_law_on_all_bit_strings():
-    mechanism = GeneralisedRandomisedResponse(Domain(0, 2), 0.75)
+    mechanism = GeneralizedRandomizedResponse(Domain(0, 2), 0.75)
     e = mpmath.exp(mpmath.mpf("0.75"))
     for value in range(3):
         run = lambda source, value=value: int(mechanism.release(value, source))  # noqa: E731
@@ -208,7 +208,7 @@ MECHANISMS = [
         lambda s: AdjMap(Domain(-3, 12), Partition((16,)), 0.9, 0.2, s),
         lambda s: LocalMap(Domain(-3, 12), PARTITION, 0.4, s),
     )
-] + [GeneralisedRandomisedResponse(Domain(-3, 12), 1.5), PiecewiseMechanism(Domain(-3, 12), 1.5)]
+] + [GeneralizedRandomizedResponse(Domain(-3, 12), 1.5), PiecewiseMechanism(Domain(-3, 12), 1.5)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'sampling', '')}")
@@ -285,7 +285,7 @@ def test_attempts_succeed_often_for_every_rate():
 
     for rate in (1e-9, 1e-2, 1.0, 50.0):
         law, source = BoundedLaplace(100, rate), Counting()
-        sampling.by_laplace_bits(law, np.arange(100).repeat(200), source)
+        samplers.by_laplace_bits(law, np.arange(100).repeat(200), source)
         attempts = source.used * 4 / (law.magnitude_bits() + 1)
         assert attempts < 4 * 20_000
 
@@ -317,7 +317,7 @@ def test_adj_map_and_local_map_have_exactly_their_law_on_all_bit_strings():
 
 def test_a_probability_known_too_coarsely_is_refused():
     with pytest.raises(ArithmeticError):
-        sampling._floor(0, 2**66, 8)
+        samplers._floor(0, 2**66, 8)
 
 
 def coarse(precision: int) -> int:
@@ -348,7 +348,7 @@ class CoarseLaw(BoundedLaplace):
 
 @pytest.mark.parametrize("value", [Fraction(26, 100), Fraction(24, 100), Fraction(1, 2), Fraction(51, 100)])
 def test_events_stay_exact_when_their_probability_is_known_coarsely(value: Fraction):
-    run = lambda source: int(sampling.bernoulli(lambda p: coarsely(value, p), 1, source)[0])  # noqa: E731
+    run = lambda source: int(samplers.bernoulli(lambda p: coarsely(value, p), 1, source)[0])  # noqa: E731
     decided, undecided = enumerate_bits(run, word_bits=2, depth=12)
     p = mpmath.mpf(value.numerator) / value.denominator
     assert undecided < Fraction(1, 500) and agrees(decided, undecided, [1 - p, p])
@@ -360,11 +360,11 @@ def test_samplers_stay_exact_when_probabilities_are_known_coarsely():
         law = CoarseLaw(width, rate)
         for row in range(width):
             rows = np.array([row])
-            invert = partial(sampling.by_inversion, law, rows)
+            invert = partial(samplers.by_inversion, law, rows)
             run = lambda source, draw=invert: int(draw(source)[0])  # noqa: E731
             decided, undecided = enumerate_bits(run, word_bits=2, depth=12)
             assert undecided < Fraction(1, 300) and agrees(decided, undecided, bounded_law(width, rate, row))
-            attempt, last = partial(sampling.laplace_attempts, law, rows), width + 1
+            attempt, last = partial(samplers.laplace_attempts, law, rows), width + 1
             run = lambda source, draw=attempt, last=last: int(draw(source)[0]) % last  # noqa: E731
             decided, undecided = enumerate_bits(run, word_bits=2, depth=2 * (law.magnitude_bits() + 4))
             assert undecided < Fraction(1, 30) and agrees(decided, undecided, attempt_law(law, row))

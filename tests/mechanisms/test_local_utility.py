@@ -14,7 +14,7 @@ from scipy import stats
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.local import (
     Domain,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     PiecewiseMechanism,
     RangeQueries,
@@ -74,7 +74,7 @@ def test_frequency_estimates_are_unbiased(kind: str) -> None:
     """Exactly: the estimate is linear, so its mean is the estimate at the mean counts."""
     domain, shares = Domain(0, 4), np.array([0.5, 0.2, 0.2, 0.1, 0.0])
     if kind == "grr":
-        mechanism = GeneralisedRandomisedResponse(domain, 0.7)
+        mechanism = GeneralizedRandomizedResponse(domain, 0.7)
         truth, other = mechanism._two_probabilities()
         mean = shares @ mechanism.probabilities(domain.values)
         assert (mean - other) / (truth - other) == pytest.approx(shares)

@@ -20,8 +20,8 @@ from ledgerwood.mechanisms import (
     Sensitivity,
     SkellamMechanism,
 )
-from ledgerwood.verification.features import Encoded, low_bit
-from ledgerwood.verification.lattice import find_lattice
+from ledgerwood.verification.auditor.encoding import Encoded, low_bit
+from ledgerwood.verification.auditor.float_attacks import find_lattice
 
 LEVEL = 1e-9
 BATCH = 100_000

@@ -9,10 +9,10 @@ from tests.verification.samplers import GRID, Vectorised, gaussian, geometric, l
 
 from ledgerwood.accounting import ZCDP, ApproxDP, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification import sampling
-from ledgerwood.verification.audit import _pairs, audit
-from ledgerwood.verification.events import low_bit_scores
-from ledgerwood.verification.features import Encoded
+from ledgerwood.verification.auditor import sampling
+from ledgerwood.verification.auditor.audit import _pairs, audit
+from ledgerwood.verification.auditor.choice import low_bit_scores
+from ledgerwood.verification.auditor.encoding import Encoded
 
 
 def test_a_correct_laplace_passes_and_its_bound_is_close_below_the_claim():

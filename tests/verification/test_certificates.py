@@ -10,16 +10,10 @@ from scipy.special import ndtri
 from scipy.stats import binom, poisson
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification import certificates
-from ledgerwood.verification.certificates import (
-    Counts,
-    combined_bound,
-    lower_bound,
-    two_interval_bound,
-)
-from ledgerwood.verification.counting import Binomial, Poisson
-from ledgerwood.verification.guessing import Guesses, sizes
-from ledgerwood.verification.nulls import GaussianNull, RatioNull
+from ledgerwood.verification.auditor.certificate import bound
+from ledgerwood.verification.auditor.certificate.bound import Counts, combined_bound, lower_bound, two_interval_bound
+from ledgerwood.verification.auditor.certificate.counts import Binomial, Guesses, PoissonCount, sizes
+from ledgerwood.verification.auditor.certificate.hypotheses import GaussianHypothesis, RatioHypothesis
 
 GRID = np.concatenate([[1e-6, 1e-3, 0.01, 0.03], np.linspace(0.06, 0.94, 15), [0.97, 0.99, 0.999]])
 
@@ -45,20 +39,20 @@ def ratio_truth(delta):
 
 @pytest.mark.parametrize(("n", "delta", "confidence"), [(9, 0.0, 0.95), (9, 0.1, 0.9)])
 def test_ratio_bound_errs_at_most_alpha_at_every_nuisance_by_enumeration(n, delta, confidence):
-    error = worst_error(n, RatioNull(delta), ratio_truth(delta), confidence)
+    error = worst_error(n, RatioHypothesis(delta), ratio_truth(delta), confidence)
     assert error <= 1 - confidence
     assert error > 0.1 * (1 - confidence)  # not valid by being useless
 
 
 def test_gaussian_bound_errs_at_most_alpha_at_every_nuisance_by_enumeration():
-    error = worst_error(8, GaussianNull(), lambda p1, p2: float(ndtri(p1) - ndtri(p2)), 0.9)
+    error = worst_error(8, GaussianHypothesis(), lambda p1, p2: float(ndtri(p1) - ndtri(p2)), 0.9)
     assert 0.005 < error <= 0.1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "delta", "confidence"), [(30, 0.0, 0.99), (30, 0.02, 0.95), (45, 0.0, 0.9)])
 def test_ratio_bound_errs_at_most_alpha_for_larger_samples_too(n, delta, confidence):
-    assert worst_error(n, RatioNull(delta), ratio_truth(delta), confidence) <= 1 - confidence
+    assert worst_error(n, RatioHypothesis(delta), ratio_truth(delta), confidence) <= 1 - confidence
 
 
 @pytest.mark.slow
@@ -109,7 +103,7 @@ def test_nothing_seen_bounds_nothing():
 
 
 def test_delta_lowers_the_bound():
-    bounds = [lower_bound(300, 60, 5000, null=RatioNull(delta)) for delta in (0.0, 0.005, 0.02)]
+    bounds = [lower_bound(300, 60, 5000, null=RatioHypothesis(delta)) for delta in (0.0, 0.005, 0.02)]
     assert bounds[0] > bounds[1] > bounds[2]
 
 
@@ -118,7 +112,7 @@ def test_gaussian_bound_is_close_to_mu_on_large_samples():
     p1, p2 = 0.575, 0.5
     x1, x2 = round(n * p1), round(n * p2)
     truth = float(ndtri(p1) - ndtri(p2))
-    assert truth - 0.006 < lower_bound(x1, x2, n, null=GaussianNull()) < truth
+    assert truth - 0.006 < lower_bound(x1, x2, n, null=GaussianHypothesis()) < truth
 
 
 def test_clopper_pearson_covers():
@@ -131,13 +125,13 @@ def test_clopper_pearson_covers():
 
 def test_garwoods_interval_covers():
     n, x = 40, np.arange(120)
-    intervals = np.array([Poisson(n).interval(int(k), 0.1) for k in x])
+    intervals = np.array([PoissonCount(n).interval(int(k), 0.1) for k in x])
     for p in GRID:
         assert float(poisson.pmf(x, n * p) @ ((intervals[:, 0] > p) | (intervals[:, 1] < p))) <= 0.1
 
 
 @pytest.mark.parametrize(
-    ("law", "exact"), [(Binomial(12), lambda p: binom(12, p)), (Poisson(12), lambda p: poisson(12 * p))]
+    ("law", "exact"), [(Binomial(12), lambda p: binom(12, p)), (PoissonCount(12), lambda p: poisson(12 * p))]
 )
 def test_the_tails_of_a_count_are_those_of_its_law(law, exact):
     p, counts = np.array([1e-6, 0.2, 0.9]), np.array([0.0, 1.0, 5.0, 12.0, 13.0, 20.0])
@@ -165,13 +159,12 @@ def block_p_values(n, null, parameter, alpha):
     """P_b at one parameter for all counts of a block."""
     z = float(ndtri(1 - alpha))
     x = range(n + 1)
-    return np.array(
-        [[certificates._Counted.of(a, b, Binomial(n), null, alpha, z).worst(parameter)[1] for b in x] for a in x]
-    )
+    return np.array([[bound._Counted.of(a, b, Binomial(n), null, alpha, z).worst(parameter)[1] for b in x] for a in x])
 
 
 @pytest.mark.parametrize(
-    ("null", "parameter"), [(RatioNull(), 0.0), (RatioNull(), 0.7), (RatioNull(0.05), 0.3), (GaussianNull(), 0.5)]
+    ("null", "parameter"),
+    [(RatioHypothesis(), 0.0), (RatioHypothesis(), 0.7), (RatioHypothesis(0.05), 0.3), (GaussianHypothesis(), 0.5)],
 )
 def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_second_event(null, parameter):
     """The second block's probabilities, on the edge of the null, are chosen to do most harm given the first counts."""
@@ -184,7 +177,7 @@ def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_secon
         laws.append(np.outer(binom.pmf(x, n, min(p1, 1.0)), binom.pmf(x, n, p2)))
     harm = np.zeros_like(p)  # largest chance of an error given the first block's counts
     for i, j in np.ndindex(*p.shape):
-        wrong = np.vectorize(certificates._together)(p[i, j], p) <= alpha
+        wrong = np.vectorize(bound._together)(p[i, j], p) <= alpha
         harm[i, j] = max(float((law * wrong).sum()) for law in laws)
     worst = max(float((law * harm).sum()) for law in laws)
     assert worst <= alpha
@@ -193,7 +186,7 @@ def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_secon
 
 def test_each_block_alone_is_a_p_value():
     for parameter in (0.0, 0.7):
-        p = block_p_values(10, RatioNull(), parameter, 0.1)
+        p = block_p_values(10, RatioHypothesis(), parameter, 0.1)
         x = np.arange(11)
         for p2 in GRID:
             p1 = min(math.exp(parameter) * p2, 1.0)
@@ -239,7 +232,7 @@ def test_guesses_err_at_most_alpha_by_enumeration(epsilon, delta, spread):
         for r in range(40)
         for w in range(40)
         if right[r] * wrong[w] > 1e-6
-        and combined_bound([Guesses(r, w, n)], null=RatioNull(delta), confidence=1 - alpha) > epsilon
+        and combined_bound([Guesses(r, w, n)], null=RatioHypothesis(delta), confidence=1 - alpha) > epsilon
     )
     assert error + 0.002 <= alpha  # what was left out is less
     assert error > 0.1 * alpha or delta > 0 or epsilon > 1 or sum(spread) < 0.5  # not valid by being useless
@@ -254,12 +247,12 @@ def test_outputs_of_either_input_vary_as_a_poisson_number_does():
 
 def test_two_blocks_are_put_together_as_the_theorem_says():
     u = np.random.default_rng(3).random((2, 400_000))
-    w1, w2 = certificates._FIRST_WEIGHT, math.sqrt(1 - certificates._FIRST_WEIGHT**2)
+    w1, w2 = bound._FIRST_WEIGHT, math.sqrt(1 - bound._FIRST_WEIGHT**2)
     drawn = w1 * np.maximum(-ndtri(u[0]), 0.0) - w2 * ndtri(u[1])
     for first, second in ((0.01, 0.2), (0.3, 0.02), (0.9, 0.01), (1.0, 0.003), (0.5, 0.5)):
         share = float(np.mean(drawn >= w1 * max(-ndtri(first), 0.0) - w2 * ndtri(second)))
-        assert certificates._together(first, second) == pytest.approx(share, abs=5 * math.sqrt(share / 400_000))
-    assert certificates._together(0.2, 1.0) == 1.0
+        assert bound._together(first, second) == pytest.approx(share, abs=5 * math.sqrt(share / 400_000))
+    assert bound._together(0.2, 1.0) == 1.0
 
 
 def test_guesses_follow_the_binomial_and_need_a_ratio():
@@ -268,14 +261,14 @@ def test_guesses_follow_the_binomial_and_need_a_ratio():
     assert Guesses(0, 20, 100).tail(0.3) == 1.0
     assert combined_bound([Guesses(0, 9, 100)]) == -math.inf
     with pytest.raises(ParameterError, match="null"):
-        combined_bound([Guesses(9, 1, 100)], null=GaussianNull())
+        combined_bound([Guesses(9, 1, 100)], null=GaussianHypothesis())
     with pytest.raises(ParameterError, match="guesses"):
         Guesses(-1, 3, 100)
 
 
 def test_guesses_at_a_tiny_delta_bound_almost_as_much_as_at_none():
     pure, tiny, more = (
-        combined_bound([Guesses(1000, 200, 10_000)], null=RatioNull(delta)) for delta in (0.0, 1e-9, 1e-3)
+        combined_bound([Guesses(1000, 200, 10_000)], null=RatioHypothesis(delta)) for delta in (0.0, 1e-9, 1e-3)
     )
     assert pure > tiny > pure - 0.003
     assert tiny > more > tiny - 0.05

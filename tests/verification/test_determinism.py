@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from ledgerwood.verification import determinism
-from ledgerwood.verification.determinism import check_determinism
+from ledgerwood.verification.auditor import determinism
+from ledgerwood.verification.auditor.determinism import check_determinism
 
 
 def test_fresh_noise_is_sound():

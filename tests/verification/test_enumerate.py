@@ -7,20 +7,20 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.reference_tree import ReferenceTree, add_remove_pairs
+from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.bits import law_of_sampler, sampler_pair
-from ledgerwood.verification.claims import check
-from ledgerwood.verification.enumerate import (
-    DiscreteLaw,
+from ledgerwood.verification.exact.check import check
+from ledgerwood.verification.exact.enumeration import (
+    DiscreteDistribution,
     clamped_discrete_laplace,
     discrete_laplace,
-    law_of,
+    distribution_of,
     pair_of,
     verify_domain,
 )
-from ledgerwood.verification.reference_tree import ReferenceTree, add_remove_pairs
 
 HALF = Fraction(1, 2)
 EIGHT_ROWS = [(b, y) for b in range(4) for y in (-1, 1)]
@@ -32,8 +32,8 @@ SIX_ROWS = [(b, y) for b in range(3) for y in (-1, 1)]
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_sequence_of_outcomes_is_run_once_with_its_product_probability(weights):
-    laws = [DiscreteLaw(tuple(range(len(w))), tuple(Fraction(x, sum(w)) for x in w)) for w in weights]
-    found = law_of(lambda data, source: tuple(source.draw(law) for law in laws), None)
+    laws = [DiscreteDistribution(tuple(range(len(w))), tuple(Fraction(x, sum(w)) for x in w)) for w in weights]
+    found = distribution_of(lambda data, source: tuple(source.draw(law) for law in laws), None)
     expected = {
         combination: math.prod((law.probabilities[i] for law, i in zip(laws, combination)), start=Fraction(1))
         for combination in itertools.product(*(range(len(w)) for w in weights))
@@ -49,7 +49,7 @@ def test_draws_may_depend_on_earlier_draws():
             return "short"
         return source.select([1, 2, 1])
 
-    assert law_of(program, None).probabilities == {
+    assert distribution_of(program, None).probabilities == {
         "short": HALF,
         0: Fraction(1, 8),
         1: Fraction(1, 4),
@@ -59,7 +59,7 @@ def test_draws_may_depend_on_earlier_draws():
 
 def test_too_many_runs_are_refused():
     with pytest.raises(ParameterError, match="limit"):
-        law_of(lambda data, source: sum(source.select([1, 1]) for _ in range(20)), None, limit=1000)
+        distribution_of(lambda data, source: sum(source.select([1, 1]) for _ in range(20)), None, limit=1000)
 
 
 @given(st.integers(-6, 6), st.fractions(Fraction(1, 10), Fraction(9, 10), max_denominator=10))
@@ -231,13 +231,13 @@ def test_a_loop_without_end_is_an_error_not_a_hang():
 
     for program in (until_heads, until_tails):
         with pytest.raises(ParameterError, match="at most 1000 draws"):
-            law_of(program, 0)
+            distribution_of(program, 0)
 
 
 def test_randomness_of_its_own_is_refused():
     own = itertools.count()
     with pytest.raises(ParameterError, match="draw all its randomness"):
-        law_of(lambda bit, source: next(own) % 2, 0)
+        distribution_of(lambda bit, source: next(own) % 2, 0)
 
 
 def test_a_program_that_changes_its_laws_from_run_to_run_is_refused():
@@ -248,4 +248,4 @@ def test_a_program_that_changes_its_laws_from_run_to_run_is_refused():
         return int(source.draw({side: Fraction(1, sides) for side in range(sides)}) > 5)
 
     with pytest.raises(ParameterError, match="data and its draws alone"):
-        law_of(fickle, 0)
+        distribution_of(fickle, 0)

@@ -12,28 +12,25 @@ from scipy.stats import binom
 
 from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, Laplace, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.audit import audit
-from ledgerwood.verification.events import (
-    Candidate,
+from ledgerwood.verification.auditor.audit import audit
+from ledgerwood.verification.auditor.certificate.hypotheses import read_claim
+from ledgerwood.verification.auditor.choice import Candidate, are_few, choose, choose_atoms, different, propose
+from ledgerwood.verification.auditor.encoding import Encoded
+from ledgerwood.verification.auditor.events import (
+    Guess,
+    OutputEvent,
     _at_or_above,
     _at_or_below,
     _cells,
-    _Cuts,
     _hits,
-    are_few,
-    choose,
-    choose_atoms,
-    different,
-    propose,
+    _Thresholds,
+    relearn,
 )
-from ledgerwood.verification.features import Encoded
-from ledgerwood.verification.finalists import _standing, select
-from ledgerwood.verification.gates import Gated, _balanced, _levels
-from ledgerwood.verification.rules import Event, Guess, relearn
-from ledgerwood.verification.scores import Atoms, Column, Design, Linear, Tree
-from ledgerwood.verification.search import Pair
-from ledgerwood.verification.smoothing import ramp, smooth
-from ledgerwood.verification.statements import read_claim
+from ledgerwood.verification.auditor.gates import Gated, _balanced, _levels
+from ledgerwood.verification.auditor.sampling import InputPair
+from ledgerwood.verification.auditor.scores import Atoms, ColumnScore, Design, Linear, TreeScore
+from ledgerwood.verification.auditor.selection import _claimed_delta, select
+from ledgerwood.verification.auditor.smoothing import ramp, smooth
 
 counts = st.lists(st.integers(0, 2000), min_size=1, max_size=200)
 
@@ -87,7 +84,7 @@ def encoded(values):
 def test_the_chosen_cut_of_a_laplace_is_where_the_ratio_stops_growing():
     rng = np.random.default_rng(1)
     first, second = encoded(rng.laplace(0, 1, 90_000)), encoded(rng.laplace(1, 1, 90_000))
-    best = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=100_000)[0]
+    best = choose([ColumnScore(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=100_000)[0]
     low, high = (-0.6, 0.3) if not best.rule.above else (0.7, 1.6)
     assert low < best.rule.cut < high
     assert best.rule.swapped == best.rule.above
@@ -108,7 +105,7 @@ def test_what_proves_nothing_never_wins():
     for p in (0.5, 0.51):
         always = (rng.random(rows) > 1e-4).astype(float)
         sides.append(Encoded(np.stack([always, (rng.random(rows) < p).astype(float)], axis=1), ("always", "leak")))
-    scores = [Column(0, "always"), Column(1, "leak")]
+    scores = [ColumnScore(0, "always"), ColumnScore(1, "leak")]
     promise = read_claim(PureDP(0.01)).promise
     best = choose(scores, *sides, promise, fresh=10_000, forgiven=0.0)[0]
     assert best.rule.score.name == "leak"
@@ -124,7 +121,7 @@ def test_a_leak_too_faint_for_a_quick_look_is_found_among_many_fields():
     names = tuple(f"y[{j}]" for j in range(50))
     first, second = (Encoded(rng.normal(size=(250_000, 50)), names) for _ in range(2))
     first.numbers[:, 17] += 0.02
-    columns, promise = [Column(j, name) for j, name in enumerate(names)], read_claim(PureDP(0.01)).promise
+    columns, promise = [ColumnScore(j, name) for j, name in enumerate(names)], read_claim(PureDP(0.01)).promise
     assert choose(columns, first, second, promise, fresh=250_000, forgiven=0.0)[0].rule.score.name == "y[17]"
 
 
@@ -134,7 +131,7 @@ def test_the_cuts_of_a_faint_leak_are_compared_by_smoothed_counts(seed):
     rng = np.random.default_rng(seed)
     first, second = (encoded(rng.binomial(20, p, 60_000)) for p in (0.5, 0.505))
     promise, fresh = read_claim(PureDP(0.1)).promise, 200_000
-    rule = choose([Column(0, "y")], first, second, promise, fresh=fresh, forgiven=0.0)[0].rule
+    rule = choose([ColumnScore(0, "y")], first, second, promise, fresh=fresh, forgiven=0.0)[0].rule
     values = np.arange(21.0)
     hits = np.zeros(2)
     for side, p in enumerate((0.5, 0.505)):
@@ -149,9 +146,9 @@ def test_counts_of_a_rule_are_read_off_the_cuts(data):
     s1, s2 = (np.array(data.draw(st.lists(grid, min_size=9, max_size=9))) for _ in range(2))
     low, high = data.draw(st.sampled_from([(-1.0, 0.25), (0.0, 1.0), (0.25, 0.5)]))
     one, other = data.draw(st.booleans()), data.draw(st.booleans())
-    column = Column(0, "y")
-    for rule in (Event(column, high, one, other), Guess(column, low, high, one)):
-        assert _Cuts.of(s1, s2, few=None, at=rule.cuts).hits(rule) == _hits(rule, s1, s2)
+    column = ColumnScore(0, "y")
+    for rule in (OutputEvent(column, high, one, other), Guess(column, low, high, one)):
+        assert _Thresholds.of(s1, s2, few=None, at=rule.cuts).hits(rule) == _hits(rule, s1, s2)
 
 
 @pytest.mark.parametrize("seed", [4, 7, 22, 31])
@@ -160,14 +157,14 @@ def test_mu_is_not_sought_in_a_lucky_tail(seed):
     rng = np.random.default_rng(seed)
     first, second = encoded(rng.normal(0.38, 1, 30_000)), encoded(rng.normal(0, 1, 30_000))
     promise = read_claim(Gaussian(mu=0.3)).mu.promise
-    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, alike=True)[0]
+    best = choose([ColumnScore(0, "y")], first, second, promise, fresh=100_000, alike=True)[0]
     assert 0.15 < best.hits1 / best.rows < 0.9
 
 
 def test_events_that_are_complements_are_not_different():
     rng = np.random.default_rng(3)
     first, second = encoded(rng.laplace(0, 1, 30_000)), encoded(rng.laplace(1, 1, 30_000))
-    ranked = choose([Column(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=30_000)
+    ranked = choose([ColumnScore(0, "y")], first, second, read_claim(PureDP(1.0)).promise, fresh=30_000)
     assert 1 <= len(different(ranked, first, second, 3)) <= 2
 
 
@@ -205,7 +202,7 @@ def test_a_small_tree_is_learned_again_from_more_rows():
     rng = np.random.default_rng(8)
     first, second, fresh1, fresh2 = (_routed(shift, 60_000, rng) for shift in (1.0, 0.0, 1.0, 0.0))
     linear = Linear.fit(Design.fit(first.numbers), first, second)
-    tree = Tree.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
+    tree = TreeScore.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
     assert tree is not None
     finer = tree.relearn(first, second, {})
     assert finer.relearn(first, second, {}) is finer
@@ -216,7 +213,7 @@ def test_the_leaves_of_a_tree_score_their_log_odds():
     rng = np.random.default_rng(3)
     first, second = (two_fields(rng.random((20_000, 2)) < chance) for chance in ((0.6, 0.5), (0.2, 0.5)))
     linear = Linear.fit(Design.fit(np.concatenate([first.numbers, second.numbers])), first, second)
-    tree = Tree.fit(linear, first, second)
+    tree = TreeScore.fit(linear, first, second)
     assert np.allclose(tree(two_fields([[1, 0], [0, 1]])), [np.log(3), -np.log(2)], atol=0.15)
 
 
@@ -230,7 +227,7 @@ def test_gates_are_found_where_the_thresholds_are():
         assert any(gate.field == field and gate.above and abs(gate.cut - 0.2) < 0.02 for gate in box.gates)
     assert np.allclose(box.odds.knots, (0, 1), atol=0.3)
     linear = Linear.fit(Design.fit(first.numbers), first, second)
-    assert _likelihood(gated, fresh1, fresh2) > _likelihood(Tree.fit(linear, first, second), fresh1, fresh2)
+    assert _likelihood(gated, fresh1, fresh2) > _likelihood(TreeScore.fit(linear, first, second), fresh1, fresh2)
 
 
 def test_no_gates_are_grown_where_one_field_tells_all():
@@ -315,22 +312,22 @@ def test_where_fields_interact_more_rows_teach_a_finer_score():
     floats = behind_a_gate(60_000, 18)  # which leak by their bits too, so that an event is wanted
     grid = tuple(Encoded(np.round(1024 * side.numbers) / 1024, side.names) for side in floats)
     claim = read_claim(PureDP(0.5))
-    for (first, second), kind in ((floats, Event), (grid, Guess)):
-        chosen = select(first, second, Pair(None, None, "given"), claim, 60_000, classifiers=True).values[0][0]
+    for (first, second), kind in ((floats, OutputEvent), (grid, Guess)):
+        chosen = select(first, second, InputPair(None, None, "given"), claim, 60_000, classifiers=True).values[0][0]
         assert isinstance(chosen.rule, kind)
-        assert isinstance(chosen.rule.score, (Gated, Tree)) and chosen.rule.score.fine
+        assert isinstance(chosen.rule.score, (Gated, TreeScore)) and chosen.rule.score.fine
         assert chosen.rows < 0.4 * 60_000  # and the others cut it
 
 
 def test_behind_gates_a_rule_has_a_standard_error_to_spare():
     """Others win by luck: their scores have more places to be cut at."""
-    gated, column = Gated(()), Column(0, "y")
+    gated, column = Gated(()), ColumnScore(0, "y")
     behind, beside = (
         Candidate(Guess(score, -1.0, 1.0, True), promised, 0.02, 90, 30, 100, 0.0)
         for score, promised in ((gated, 0.90), (column, 0.91))
     )
-    assert _standing(behind) > _standing(beside) == beside.worth
-    assert _standing(behind) < _standing(replace(beside, promise=0.93))
+    assert _claimed_delta(behind) > _claimed_delta(beside) == beside.worth
+    assert _claimed_delta(behind) < _claimed_delta(replace(beside, promise=0.93))
 
 
 def test_a_gate_may_keep_out_what_is_nan():
@@ -357,7 +354,7 @@ def test_a_tree_of_many_rows_is_the_same_every_time_and_leaves_numpys_generator_
     first, second = (Encoded(rng.laplace(size=(101_000, 2)) + shift, tuple("ab")) for shift in (0.3, 0.0))
     linear = Linear.fit(Design.fit(first.numbers), first.part(0, 2_000), second.part(0, 2_000))
     before = np.random.get_state()[2]
-    one, other = (Tree.fit(linear, first, second)(first) for _ in range(2))
+    one, other = (TreeScore.fit(linear, first, second)(first) for _ in range(2))
     np.testing.assert_array_equal(one, other)
     assert np.random.get_state()[2] == before
 
@@ -378,14 +375,14 @@ def test_an_output_scores_the_same_in_every_batch():
 def test_an_event_of_one_input_only_is_not_learned_again_into_one_of_both(swapped):
     sides = two_fields([[1, 1], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 1], [0, 0], [0, 0], [0, 0]])
     first, second = sides[::-1] if swapped else sides
-    event = Event(Forgetful(), 0.5, True, swapped)
+    event = OutputEvent(Forgetful(), 0.5, True, swapped)
     assert relearn(event, first, second, {}, never=True) is event  # was seen on one input only
     assert relearn(event, first, second, {}, never=False) is not event
 
 
 def test_an_event_that_cannot_stay_as_frequent_is_not_learned_again():
     first, second = two_fields([[1, 0], [1, 0], [0, 0], [0, 0]]), two_fields([[0, 0]] * 4)
-    event = Event(Forgetful(), 0.5, True, False)  # afterwards it would hold always, or never
+    event = OutputEvent(Forgetful(), 0.5, True, False)  # afterwards it would hold always, or never
     assert relearn(event, first, second, {}, never=False) is event
 
 
@@ -395,7 +392,7 @@ def test_a_law_of_few_outputs_is_cut_at_its_own_frequencies():
     first, second = (encoded(rng.choice([7.0, 1.0, 5.0, 3.0], 20_000, p=law)) for law in (p, q))
     promise = read_claim(PureDP(1.0)).promise
     best = choose_atoms(first, second, promise, fresh=20_000)[0]
-    assert isinstance(best.rule, Event) and not best.rule.swapped
+    assert isinstance(best.rule, OutputEvent) and not best.rule.swapped
     assert best.rule(encoded([7.0, 1.0, 5.0, 3.0])).tolist() == [False, False, False, True]
     assert are_few(first, second) and not are_few(encoded(rng.random(20_000)), second)
     some, many = (encoded(rng.integers(values, size=20_000)) for values in (40, 41))
@@ -410,7 +407,7 @@ def test_a_guess_at_a_delta_is_cut_further_out():
     found = []
     for delta in (1e-5, 1e-3):
         claim = read_claim(ApproxDP(1.0, delta))
-        ranked = choose([Column(0, "y")], first, second, claim.promise, fresh=300_000, forgiven=claim.forgiven)
+        ranked = choose([ColumnScore(0, "y")], first, second, claim.promise, fresh=300_000, forgiven=claim.forgiven)
         guess = next(c for c in ranked if isinstance(c.rule, Guess))
         assert guess.rule.delta == delta and guess.rule.low < -2 and guess.rule.high > 3
         found.append(guess.promise)
@@ -418,7 +415,7 @@ def test_a_guess_at_a_delta_is_cut_further_out():
 
 
 def test_a_guess_counts_right_and_wrong_on_either_input():
-    guess = Guess(Column(0, "y"), 1.0, 3.0, rising=False)  # low: first input, high: second
+    guess = Guess(ColumnScore(0, "y"), 1.0, 3.0, rising=False)  # low: first input, high: second
     scores = np.array([0.0, 1.0, 2.0, 3.0, 3.0, 4.0])
     assert guess.tally(scores, 0) == (2, 3)
     assert guess.tally(scores, 1) == (3, 2)
@@ -429,10 +426,12 @@ def test_the_guess_chosen_for_a_laplace_leaves_out_the_middle():
     rng = np.random.default_rng(1)
     first, second = encoded(rng.laplace(0, 0.2, 90_000)), encoded(rng.laplace(1, 0.2, 90_000))
     promise = read_claim(PureDP(1.0)).promise
-    best = choose([Column(0, "y")], first, second, promise, fresh=100_000, forgiven=0.0)[0]
+    best = choose([ColumnScore(0, "y")], first, second, promise, fresh=100_000, forgiven=0.0)[0]
     assert isinstance(best.rule, Guess) and not best.rule.rising
     assert -0.3 < best.rule.low < 0.25 and 0.75 < best.rule.high < 1.3
-    assert all(isinstance(c.rule, Event) for c in choose([Column(0, "y")], first, second, promise, fresh=100_000))
+    assert all(
+        isinstance(c.rule, OutputEvent) for c in choose([ColumnScore(0, "y")], first, second, promise, fresh=100_000)
+    )
 
 
 def test_a_guess_learned_again_is_as_frequent_as_before():

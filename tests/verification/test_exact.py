@@ -14,10 +14,10 @@ from scipy import integrate, stats
 
 from ledgerwood.accounting import RDP, ZCDP, ApproxDP, BoundedRange, Gaussian, PureDP, RandomizedResponse
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification import laws
-from ledgerwood.verification.claims import check
-from ledgerwood.verification.exact import Cell, Pair
-from ledgerwood.verification.intervals import ONE, hull, interval, logarithm, normal_cdf, total
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.check import check
+from ledgerwood.verification.exact.distributions import Cell, Pair
+from ledgerwood.verification.exact.intervals import ONE, hull, interval, logarithm, normal_cdf, total
 
 EPSILON = Fraction(1, 10)
 
@@ -185,7 +185,7 @@ def test_laws_that_are_not_laws_are_refused():
 
 @pytest.mark.parametrize("cells", [1, 3, 40])
 def test_cells_enclose_the_closed_form_of_the_laplace_pair(cells):
-    pair = laws.laplace_pair(0, 1, 1, cells=cells)
+    pair = textbook.laplace_pair(0, 1, 1, cells=cells)
     for gamma in (0.0, 0.3, 0.9):
         exact = -math.expm1((gamma - 1) / 2)
         found = pair.delta(gamma)
@@ -203,7 +203,7 @@ def test_cells_enclose_the_closed_form_of_the_laplace_pair(cells):
 
 def test_gaussian_delta_is_exact_at_its_knots_in_both_directions():
     for mu in (0.1, 0.7, 2.0):
-        pair = laws.gaussian_pair(mu, knots=[0.5, 1])
+        pair = textbook.gaussian_pair(mu, knots=[0.5, 1])
         for epsilon in (0.5, 1.0):
             with mpmath.workdps(40):
                 m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
@@ -229,7 +229,7 @@ def test_discrete_gaussian_agrees_with_a_plain_sum():
     p = np.exp(-(k**2) / (2 * sigma**2))
     p /= p.sum()
     q = np.roll(p, 2)
-    pair = laws.discrete_gaussian_pair(2, 3)
+    pair = textbook.discrete_gaussian_pair(2, 3)
     for epsilon in (0.0, 0.5, 2.0):
         expected = np.maximum(p - math.exp(epsilon) * q, 0).sum()
         found = pair.delta(epsilon)
@@ -242,8 +242,8 @@ def test_discrete_gaussian_agrees_with_a_plain_sum():
 
 @pytest.mark.parametrize("reach", [7, 12, 40])
 def test_a_discrete_gaussian_cut_early_still_encloses_the_truth(reach):
-    truth = laws.discrete_gaussian_pair(1, 3)
-    cut = laws.discrete_gaussian_pair(1, 3, reach=reach)
+    truth = textbook.discrete_gaussian_pair(1, 3)
+    cut = textbook.discrete_gaussian_pair(1, 3, reach=reach)
     for epsilon in (0.0, 0.4, 1.0):
         assert cut.delta(epsilon).lower <= truth.delta(epsilon).lower
         assert truth.delta(epsilon).upper <= cut.delta(epsilon).upper
@@ -261,7 +261,7 @@ def sums_to_one(law):
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=5), st.sampled_from(["laplace", "exponential"]))
 def test_noisy_max_agrees_with_quadrature(scores, noise):
-    law = laws.noisy_max_law(scores, 4, noise)
+    law = textbook.noisy_max_distribution(scores, 4, noise)
     assert sums_to_one(law)
     family = {"laplace": stats.laplace, "exponential": stats.expon}[noise](scale=4)
 
@@ -275,8 +275,8 @@ def test_noisy_max_agrees_with_quadrature(scores, noise):
 
 def test_permute_and_flip_is_noisy_max_with_exponential_noise():
     for scores in ([0], [1, 0, 0, 0, 0], [0, 1, 1, 1, 1], [3, -2, 0, 1]):
-        flip = laws.permute_and_flip_law(scores, Fraction(1, 2))
-        noisy = laws.noisy_max_law(scores, 2, "exponential")
+        flip = textbook.permute_and_flip_distribution(scores, Fraction(1, 2))
+        noisy = textbook.noisy_max_distribution(scores, 2, "exponential")
         assert sums_to_one(flip)
         for i in flip:
             assert (flip[i] - noisy[i]).midpoint() == pytest.approx(0, abs=1e-30)
@@ -284,7 +284,7 @@ def test_permute_and_flip_is_noisy_max_with_exponential_noise():
 
 def test_sparse_vector_agrees_with_quadrature():
     queries, threshold = [0, 2, 1, -1], 0.5
-    law = laws.above_threshold_law(queries, threshold, threshold_scale=2, query_scale=4)
+    law = textbook.above_threshold_distribution(queries, threshold, threshold_scale=2, query_scale=4)
     assert sums_to_one(law)
 
     def integrand(r):
@@ -298,7 +298,9 @@ def test_sparse_vector_agrees_with_quadrature():
 def test_the_released_value_of_a_sparse_vector_agrees_with_simulation():
     rng = np.random.default_rng(5)
     queries, n = np.array([0, 1]), 400_000
-    law = laws.above_threshold_value_law(queries.tolist(), 1, threshold_scale=2, query_scale=3, edges=[-1, 2])
+    law = textbook.above_threshold_value_distribution(
+        queries.tolist(), 1, threshold_scale=2, query_scale=3, edges=[-1, 2]
+    )
     assert sums_to_one(law)
     noisy = queries + rng.laplace(scale=3, size=(n, 2))
     accepted = noisy >= 1 + rng.laplace(scale=2, size=(n, 1))
@@ -310,14 +312,14 @@ def test_the_released_value_of_a_sparse_vector_agrees_with_simulation():
 
 def test_published_values_are_reproduced():
     def svt(data, threshold, scales):
-        return laws.above_threshold_law(data, threshold, threshold_scale=scales[0], query_scale=scales[1])
+        return textbook.above_threshold_distribution(data, threshold, threshold_scale=scales[0], query_scale=scales[1])
 
     ones, halves = ([1] * 10, [2] * 5 + [0] * 5), ([0] * 5 + [1] * 5, [1] * 5 + [0] * 5)
     e = EPSILON
     svt1 = Pair.from_laws(*(svt(d, Fraction(1, 2), (2 / e, 4 / e)) for d in ones))
     svt2 = Pair.from_laws(*(svt(d, 1, (2 / e, 4 / e)) for d in halves))
     svt4 = Pair.from_laws(*(svt(d, 1, (4 / e, Fraction(4, 3) / e)) for d in ones))
-    noisy_max = Pair.from_laws(*(laws.noisy_max_law(d, 2 / e) for d in ([1] * 5, [0, 2, 2, 2, 2])))
+    noisy_max = Pair.from_laws(*(textbook.noisy_max_distribution(d, 2 / e) for d in ([1] * 5, [0, 2, 2, 2, 2])))
     assert worse(svt1) == pytest.approx(0.08853, abs=5e-6)
     assert worse(svt2) == pytest.approx(0.08748, abs=5e-6)
     assert worse(svt4) == pytest.approx(0.17247, abs=5e-6)
@@ -332,7 +334,7 @@ def test_algorithm_six_of_the_sparse_vector_grows_with_the_number_of_queries(k, 
     for ones in itertools.product(range(half + 1), repeat=2):
         bits = "".join("1" * n + "0" * (half - n) for n in ones)
         p, q = (
-            laws.threshold_bits_probability(d, 1, bits, threshold_scale=2 / EPSILON, query_scale=2 / EPSILON)
+            textbook.threshold_bits_probability(d, 1, bits, threshold_scale=2 / EPSILON, query_scale=2 / EPSILON)
             for d in ([1] * k, [2] * half + [0] * half)
         )
         worst = max(worst, abs((logarithm(p) - logarithm(q)).midpoint()))
@@ -344,13 +346,13 @@ def test_algorithm_six_of_the_sparse_vector_grows_with_the_number_of_queries(k, 
 
 def randomised_response(k, epsilon):
     one_hot = [[int(i == j) for i in range(k)] for j in (0, 1)]
-    return laws.exponential_mechanism_pair(*one_hot, rate=epsilon)
+    return textbook.exponential_mechanism_pair(*one_hot, rate=epsilon)
 
 
 def test_tight_claims_are_proved_without_any_tolerance():
     assert check(randomised_response(8, 1), PureDP(1.0), tolerance=0).holds
-    assert check(laws.laplace_pair(0, 1, 10), PureDP(0.1), tolerance=0).holds
-    assert check(laws.discrete_laplace_pair(3, 5, 1), PureDP(2.0), tolerance=0).holds
+    assert check(textbook.laplace_pair(0, 1, 10), PureDP(0.1), tolerance=0).holds
+    assert check(textbook.discrete_laplace_pair(3, 5, 1), PureDP(2.0), tolerance=0).holds
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0])
@@ -363,7 +365,9 @@ def test_a_claim_smaller_by_a_hair_is_refuted(epsilon):
 
 
 def test_five_per_cent_of_sensitivity_are_seen_at_1_0042():
-    verdict = check(laws.exponential_mechanism_pair([-3] + [0] * 8, [-2] + [-1] * 8, Fraction(105, 200)), PureDP(1.0))
+    verdict = check(
+        textbook.exponential_mechanism_pair([-3] + [0] * 8, [-2] + [-1] * 8, Fraction(105, 200)), PureDP(1.0)
+    )
     assert verdict.violated
     assert verdict.value.lower == pytest.approx(1.00421, abs=5e-6)
     assert verdict.event.outcomes == (0,)
@@ -371,17 +375,17 @@ def test_five_per_cent_of_sensitivity_are_seen_at_1_0042():
 
 
 def test_an_approximate_claim_names_a_smallest_event():
-    pair = laws.gaussian_pair(interval(1) / Fraction("3.7306"), knots=[1])
+    pair = textbook.gaussian_pair(interval(1) / Fraction("3.7306"), knots=[1])
     verdict = check(pair, ApproxDP(1.0, 1e-5))
     assert verdict.violated  # the rounded sigma of the literature is too small by a hair
     assert verdict.value.lower == pytest.approx(1.00014e-5, rel=1e-5)
-    assert check(laws.gaussian_pair(interval(1) / Fraction("3.730632"), knots=[1]), ApproxDP(1.0, 1e-5)).holds
+    assert check(textbook.gaussian_pair(interval(1) / Fraction("3.730632"), knots=[1]), ApproxDP(1.0, 1e-5)).holds
 
 
 def test_bounded_range_holds_for_the_exponential_mechanism_and_fails_for_permute_and_flip():
     scores = [0, 0], [0, 1]
-    exponential_mechanism = laws.exponential_mechanism_pair(*scores, rate=1)
-    flip = Pair.from_laws(*(laws.permute_and_flip_law(s, 1) for s in scores))
+    exponential_mechanism = textbook.exponential_mechanism_pair(*scores, rate=1)
+    flip = Pair.from_laws(*(textbook.permute_and_flip_distribution(s, 1) for s in scores))
     assert check(exponential_mechanism, BoundedRange(1.0)).holds
     assert check(exponential_mechanism, BoundedRange(0.999)).violated
     assert check(flip, PureDP(1.0)).holds

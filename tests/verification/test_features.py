@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.verification import features
-from ledgerwood.verification.features import Encoded, Encoder, Raised, has_nan, low_bit, row_keys
+from ledgerwood.verification.auditor import encoding
+from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, has_nan, low_bit, row_keys
 
 plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
 nested = st.recursive(
@@ -19,7 +19,7 @@ nested = st.recursive(
 @settings(deadline=None)
 @given(nested, nested)
 def test_equal_outputs_have_equal_rows(a, b):
-    encoder = Encoder.fit([a, b])
+    encoder = OutputEncoder.fit([a, b])
     rows = encoder([a, b, a]).numbers
     assert np.array_equal(rows[0], rows[2], equal_nan=True)
 
@@ -27,32 +27,32 @@ def test_equal_outputs_have_equal_rows(a, b):
 @settings(deadline=None)
 @given(st.lists(st.integers(-100, 100), max_size=4), st.lists(st.integers(-100, 100), max_size=4))
 def test_different_lists_have_different_rows(a, b):
-    encoder = Encoder.fit([tuple(a), tuple(b)])
+    encoder = OutputEncoder.fit([tuple(a), tuple(b)])
     rows = row_keys(encoder([tuple(a), tuple(b)]).numbers)
     assert (rows[0] == rows[1]) == (a == b)
 
 
 def test_numbers_and_vectors_pass_through():
-    assert Encoder.fit([1.5, 2.5])([1.5, 2.5]).numbers.tolist() == [[1.5], [2.5]]
+    assert OutputEncoder.fit([1.5, 2.5])([1.5, 2.5]).numbers.tolist() == [[1.5], [2.5]]
     matrix = np.arange(6.0).reshape(2, 3)
-    assert Encoder.fit(matrix)(matrix).numbers.tolist() == matrix.tolist()
-    assert Encoder.fit(matrix).names == ("y[0]", "y[1]", "y[2]")
+    assert OutputEncoder.fit(matrix)(matrix).numbers.tolist() == matrix.tolist()
+    assert OutputEncoder.fit(matrix).names == ("y[0]", "y[1]", "y[2]")
 
 
 def test_a_field_seen_for_the_first_time_changes_the_row():
-    encoder = Encoder.fit([{"a": 1}, {"a": 2}])
+    encoder = OutputEncoder.fit([{"a": 1}, {"a": 2}])
     known, extra = encoder([{"a": 1}, {"a": 1, "b": 5}]).numbers
     assert not np.array_equal(known, extra)
 
 
 def test_an_exception_is_an_output_of_its_own():
-    encoder = Encoder.fit([1.0, Raised("ValueError")])
+    encoder = OutputEncoder.fit([1.0, Raised("ValueError")])
     rows = row_keys(encoder([1.0, Raised("ValueError"), Raised("KeyError")]).numbers)
     assert np.unique(rows).size == 3
 
 
 def test_a_late_exception_among_numbers_does_not_stop_the_encoder():
-    encoder = Encoder.fit([1.0, 2.0])
+    encoder = OutputEncoder.fit([1.0, 2.0])
     assert np.isnan(encoder([1.0, Raised("ValueError")]).numbers[1, 0])
 
 
@@ -69,10 +69,10 @@ class Booster:
 
 
 def test_models_are_read_field_by_field():
-    encoded = Encoder.fit([Stump(0.5, (1.0, 2.0))])([Stump(0.5, (1.0, 2.0))])
+    encoded = OutputEncoder.fit([Stump(0.5, (1.0, 2.0))])([Stump(0.5, (1.0, 2.0))])
     named = dict(zip(encoded.names, encoded.numbers[0].tolist()))
     assert named["y.threshold"] == 0.5 and named["y.leaves[1]"] == 2.0
-    assert "y.trees[0].sum_hessian" in Encoder.fit([Booster()]).names
+    assert "y.trees[0].sum_hessian" in OutputEncoder.fit([Booster()]).names
 
 
 def test_negative_zero_and_nan_payloads():
@@ -103,7 +103,7 @@ def test_repeated_rows_are_kept_once():
 
 @pytest.mark.parametrize("outputs", [["a", "b"], [("x", 1), ("y", 2)], [None, 3], [{1, 2}, {3}], [b"ab", b"c"]])
 def test_odd_types_are_told_apart(outputs):
-    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2
+    assert np.unique(row_keys(OutputEncoder.fit(outputs)(outputs).numbers)).size == 2
 
 
 @pytest.mark.parametrize(
@@ -122,32 +122,32 @@ def test_odd_types_are_told_apart(outputs):
 def test_numbers_that_floats_would_merge_are_told_apart(outputs):
     if isinstance(outputs[0], np.longdouble) and np.finfo(np.longdouble).eps == np.finfo(np.float64).eps:
         pytest.skip("no wide long double")
-    encoded = Encoder.fit(outputs)(outputs)
+    encoded = OutputEncoder.fit(outputs)(outputs)
     assert np.unique(row_keys(encoded.numbers)).size == len(outputs)
 
 
 def test_low_digits_of_a_huge_integer_are_a_field():
     outputs = [10**40 + i for i in range(5)]
-    encoded = Encoder.fit(outputs)(outputs)
+    encoded = OutputEncoder.fit(outputs)(outputs)
     low = encoded.numbers[:, encoded.names.index("y mod 2**32")]
     assert np.array_equal(np.diff(low), np.ones(4))
 
 
 def test_of_too_many_fields_the_telling_ones_are_kept(monkeypatch):
-    monkeypatch.setattr(features, "_MOST_COLUMNS", 20)
+    monkeypatch.setattr(encoding, "_MOST_COLUMNS", 20)
     rng = np.random.default_rng(1)
     samples = [
         [{f"f{i:02d}": int(rng.integers(9)) for i in range(40)} | {"last": side} for _ in range(50)] for side in (0, 1)
     ]
-    encoder = Encoder.fit(*samples)
+    encoder = OutputEncoder.fit(*samples)
     assert len(encoder.names) == 20 and encoder.names[0] == "y.last"
 
 
 @pytest.mark.parametrize("make", [list, np.array])
 def test_what_is_not_read_of_a_long_output_still_tells(make, monkeypatch):
-    monkeypatch.setattr(features, "_MOST_ITEMS", 10)
+    monkeypatch.setattr(encoding, "_MOST_ITEMS", 10)
     outputs = [{"v": make([0] * 30)}, {"v": make([0] * 29 + [1])}]
-    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2
+    assert np.unique(row_keys(OutputEncoder.fit(outputs)(outputs).numbers)).size == 2
 
 
 def test_nan_is_seen_anywhere_and_an_output_may_hold_itself():
@@ -161,7 +161,7 @@ def test_nan_is_seen_anywhere_and_an_output_may_hold_itself():
 @pytest.mark.parametrize("large", [2**53 + 1, np.int64(2**60), np.uint64(2**63 + 5)])
 def test_the_code_of_an_output_does_not_depend_on_the_others_of_its_batch(large, others) -> None:
     """Counts of an event are binomial only if each output alone decides whether it belongs to it."""
-    encoder = Encoder.fit([0, 1, 2], [1, 2, 3])
+    encoder = OutputEncoder.fit([0, 1, 2], [1, 2, 3])
     alone = encoder([large]).numbers[0]
     np.testing.assert_array_equal(encoder([*others, large]).numbers[-1], alone)
 
@@ -177,11 +177,11 @@ def test_the_code_of_an_output_does_not_depend_on_the_others_of_its_batch(large,
 )
 def test_nor_on_which_of_them_comes_first(output, other) -> None:
     """A mechanism that returns arrays and lists was once read by the type of a batch's first output."""
-    encoder = Encoder.fit([np.zeros(2)] * 3, [np.ones(2)] * 3)
+    encoder = OutputEncoder.fit([np.zeros(2)] * 3, [np.ones(2)] * 3)
     for batch, place in (([output, other], 0), ([other, output], 1), ([output], 0)):
         np.testing.assert_array_equal(encoder(batch).numbers[place], [np.nan, np.nan])
 
 
 def test_a_text_of_half_a_character_is_a_text():
     outputs = ["\ud800", "\ud801"]
-    assert np.unique(row_keys(Encoder.fit(outputs)(outputs).numbers)).size == 2
+    assert np.unique(row_keys(OutputEncoder.fit(outputs)(outputs).numbers)).size == 2

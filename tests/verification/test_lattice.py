@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.features import Encoded
-from ledgerwood.verification.lattice import attainable, find_lattice, hints_of
+from ledgerwood.verification.auditor.encoding import Encoded
+from ledgerwood.verification.auditor.float_attacks import attainable, find_lattice, hints_of
 
 
 @pytest.mark.parametrize(("location", "scale"), [(0.0, 10.0), (1.0, 10.0), (-2.5, 3.0), (0.1, 0.7), (1000.0, 1.0)])

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from ledgerwood.accounting import ApproxDP, Gaussian, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.one_run import (
+from ledgerwood.verification.training_audit import (
     audit_one_run,
     audit_training,
     gdp_one_run_bound,

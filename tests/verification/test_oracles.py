@@ -19,11 +19,10 @@ from ledgerwood.accounting import (
     PureDP,
     RandomizedResponse,
 )
-from ledgerwood.verification.oracles import PEERS, QUESTIONS, Answer, Verdict, exact_epsilon, exact_rdp, judge, page
+from ledgerwood.verification.oracles import PEERS, QUESTIONS, Agreement, Answer, exact_epsilon, exact_rdp, judge, page
 from ledgerwood.verification.oracles import high_precision as hp
 from ledgerwood.verification.oracles.__main__ import main
-from ledgerwood.verification.oracles.questions import PRICES, RENYI
-from ledgerwood.verification.oracles.table import answer
+from ledgerwood.verification.oracles.agreement import PRICES, RENYI, answer
 
 mpmath = pytest.importorskip("mpmath")
 for package in ("autodp", "dp_accounting", "prv_accountant"):
@@ -38,7 +37,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "peers.md"
     st.one_of(st.just(1.0), st.floats(-14, 9).map(lambda x: 1.0 + 10.0**x)),
 )
 def test_theorem_1_is_the_supremum_of_the_papers_formula(size: float, order: float) -> None:
-    truth = hp.theorem_1(size, order, digits=25)
+    truth = hp.bounded_range_renyi(size, order, digits=25)
     assert abs(mpmath.mpf(BoundedRange(size).rdp(order)) / truth - 1) < 1e-12
 
 
@@ -111,21 +110,21 @@ def test_costs_without_a_formula_have_no_oracle() -> None:
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [
-        (Answer(value=1.0), Verdict.AGREES),
-        (Answer(value=1.1), Verdict.LOOSE),
-        (Answer(value=0.9), Verdict.TOO_SMALL),
-        (Answer(value=-1.0), Verdict.TOO_SMALL),
-        (Answer(value=float("inf")), Verdict.FAILS),
-        (Answer(failure="nan"), Verdict.FAILS),
-        (Answer(value=1.2, lower=1.1), Verdict.FAILS),
-        (Answer(failure="none", offered=False), Verdict.ABSENT),
+        (Answer(value=1.0), Agreement.AGREES),
+        (Answer(value=1.1), Agreement.LOOSE),
+        (Answer(value=0.9), Agreement.TOO_SMALL),
+        (Answer(value=-1.0), Agreement.TOO_SMALL),
+        (Answer(value=float("inf")), Agreement.FAILS),
+        (Answer(failure="nan"), Agreement.FAILS),
+        (Answer(value=1.2, lower=1.1), Agreement.FAILS),
+        (Answer(failure="none", offered=False), Agreement.ABSENT),
     ],
 )
-def test_an_answer_is_judged_against_the_truth(said: Answer, verdict: Verdict) -> None:
+def test_an_answer_is_judged_against_the_truth(said: Answer, verdict: Agreement) -> None:
     assert judge(said, lower=1.0, ours=1.0) is verdict
 
 
-def _row(label: str, order: float | None = None, delta: float | None = None) -> dict[str, Verdict]:
+def _row(label: str, order: float | None = None, delta: float | None = None) -> dict[str, Agreement]:
     found = [q for q in QUESTIONS if q.label == label and (q.order, q.delta) == (order, delta)]
     assert len(found) == 1
     row = answer(found[0])
@@ -134,17 +133,17 @@ def _row(label: str, order: float | None = None, delta: float | None = None) -> 
 
 @pytest.mark.skipif(version("autodp") != "0.2.3.1", reason="the table speaks of autodp 0.2.3.1")
 def test_the_table_sees_that_autodp_returns_zero_near_order_one() -> None:
-    assert _row("selection, ε = 1e-08", order=1.0)["autodp"] is Verdict.TOO_SMALL
-    assert _row("selection, ε = 0", order=2.0)["autodp"] is Verdict.FAILS
-    assert _row("selection, ε = 1000", order=1.0)["autodp"] is Verdict.FAILS
-    assert _row("selection, ε = 1", order=10.0)["autodp"] is Verdict.LOOSE
+    assert _row("selection, ε = 1e-08", order=1.0)["autodp"] is Agreement.TOO_SMALL
+    assert _row("selection, ε = 0", order=2.0)["autodp"] is Agreement.FAILS
+    assert _row("selection, ε = 1000", order=1.0)["autodp"] is Agreement.FAILS
+    assert _row("selection, ε = 1", order=10.0)["autodp"] is Agreement.LOOSE
 
 
 @pytest.mark.skipif(version("dp-accounting") != "0.6.0", reason="the table speaks of dp-accounting 0.6.0")
 def test_the_table_sees_that_dp_accounting_forgets_a_count() -> None:
     verdicts = _row("randomised response, ε = 0.1, 200 times", delta=1e-5)
-    assert verdicts["dp-accounting PLD"] is Verdict.TOO_SMALL
-    assert verdicts["dp-accounting RDP"] is Verdict.LOOSE
+    assert verdicts["dp-accounting PLD"] is Agreement.TOO_SMALL
+    assert verdicts["dp-accounting RDP"] is Agreement.LOOSE
 
 
 def test_the_page_shows_every_question_and_every_peer() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, PureDP
 from ledgerwood.mechanisms import (
@@ -15,11 +16,10 @@ from ledgerwood.mechanisms import (
     NoisyMaxMechanism,
     PermuteAndFlipMechanism,
 )
-from ledgerwood.verification import laws
-from ledgerwood.verification.bits import law_of_sampler, sampler_pair
-from ledgerwood.verification.claims import check
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import ONE, exponential, total
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.check import check
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.intervals import ONE, exponential, total
 from ledgerwood.verification.strategies import score_pairs
 
 SCORES = ([0.0, 1.0, 0.0], [1.0, 0.0, 0.0])
@@ -30,7 +30,7 @@ BOUNDED = BoundedDiscreteLaplaceMechanism(scale=2.0, lower=0, upper=3)
 
 
 def exponential_law(scores, rate):
-    return {cell.outcome: cell.p for cell in laws.exponential_mechanism_pair(scores, scores, rate).cells}
+    return {cell.outcome: cell.p for cell in textbook.exponential_mechanism_pair(scores, scores, rate).cells}
 
 
 def discrete_laplace_law(value, rate):
@@ -45,7 +45,7 @@ def bounded_law(value, rate):
 
 CASES = {
     "exponential mechanism": (EM, SCORES, lambda v, c: exponential_law(v, c / 2)),
-    "permute and flip": (FLIP, SCORES, lambda v, c: laws.permute_and_flip_law(v, c / 2)),
+    "permute and flip": (FLIP, SCORES, lambda v, c: textbook.permute_and_flip_distribution(v, c / 2)),
     "discrete Laplace": (NOISE, (0, 1), lambda v, c: discrete_laplace_law(v, c)),
     "bounded discrete Laplace": (BOUNDED, (0, 1), lambda v, c: bounded_law(v, c / 2)),
 }
@@ -89,11 +89,13 @@ def test_the_running_time_of_our_samplers_is_a_known_limit():
 @given(score_pairs((2, 8), range=2), st.sampled_from([0.01, 0.5, 1.0, 4.0]))
 def test_selections_keep_their_cost_at_every_pair(pair, epsilon):
     em = ExponentialMechanism(epsilon=epsilon, range_sensitivity=2.0)
-    exact = laws.exponential_mechanism_pair(*pair, rate=em.coefficient)
+    exact = textbook.exponential_mechanism_pair(*pair, rate=em.coefficient)
     assert isinstance(em.cost, BoundedRange)
     assert check(exact, em.cost).holds
     flip = PermuteAndFlipMechanism(epsilon=epsilon, range_sensitivity=2.0)
-    assert check(Pair.from_laws(*(laws.permute_and_flip_law(s, flip.coefficient) for s in pair)), flip.cost).holds
+    assert check(
+        Pair.from_laws(*(textbook.permute_and_flip_distribution(s, flip.coefficient) for s in pair)), flip.cost
+    ).holds
 
 
 @settings(max_examples=15, deadline=None)
@@ -101,7 +103,7 @@ def test_selections_keep_their_cost_at_every_pair(pair, epsilon):
 def test_noisy_max_keeps_its_cost_at_every_pair(pair):
     mechanism = NoisyMaxMechanism(epsilon=0.5, range_sensitivity=2.0)
     rate = Fraction(mechanism.coefficient)
-    assert check(Pair.from_laws(*(laws.noisy_max_law(s, 1 / rate) for s in pair)), mechanism.cost).holds
+    assert check(Pair.from_laws(*(textbook.noisy_max_distribution(s, 1 / rate) for s in pair)), mechanism.cost).holds
 
 
 @settings(max_examples=40, deadline=None)
@@ -109,7 +111,7 @@ def test_noisy_max_keeps_its_cost_at_every_pair(pair):
 def test_reported_probabilities_are_the_exact_ones(scores):
     for mechanism, law in (
         (EM, exponential_law(scores, Fraction(EM.coefficient))),
-        (FLIP, laws.permute_and_flip_law(scores, FLIP.coefficient)),
+        (FLIP, textbook.permute_and_flip_distribution(scores, FLIP.coefficient)),
     ):
         exact = np.array([law[i].midpoint() for i in range(len(scores))])
         np.testing.assert_allclose(mechanism.probabilities(scores), exact, rtol=1e-11)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.search import candidate_pairs, refine
+from ledgerwood.verification.auditor.pairs import candidate_pairs, refine
 
 
 @pytest.mark.parametrize("moves", ["each", "one"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledgerwood.verification.oracles import Question, Verdict
-from ledgerwood.verification.oracles.questions import PRICES, RENYI
-from ledgerwood.verification.oracles.table import TOLERANCE, Row, answer
+from ledgerwood.verification.oracles import Agreement, Question
+from ledgerwood.verification.oracles.agreement import PRICES, RENYI, TOLERANCE, Row, answer
 
 for package in ("mpmath", "autodp", "dp_accounting", "prv_accountant"):
     pytest.importorskip(package)
@@ -18,7 +17,7 @@ SHORT = [q for q in (*PRICES, *RENYI) if not q.label.endswith(LONG) and q.delta 
 def check(row: Row) -> None:
     assert row.ours >= row.lower * (1 - 1e-12), "below the truth"
     for (peer, said), verdict in zip(row.answers, row.verdicts()):
-        if verdict in (Verdict.AGREES, Verdict.LOOSE):  # sound answers only
+        if verdict in (Agreement.AGREES, Agreement.LOOSE):  # sound answers only
             assert said.value is not None
             assert row.ours <= said.value * (1 + TOLERANCE), f"looser than {peer.name}"
 

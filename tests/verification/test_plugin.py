@@ -42,7 +42,7 @@ def test_ordinary():
 def session(pytester, request):
     pytester.makepyfile(test_mechanisms=MODULE)
     known = request.config.pluginmanager.hasplugin("ledgerwood")
-    load = [] if known else ["-p", "ledgerwood.verification.plugin"]
+    load = [] if known else ["-p", "ledgerwood._pytest_plugin"]
     return lambda *arguments: pytester.runpytest("-p", "no:cacheprovider", *load, *arguments)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.audit import audit
-from ledgerwood.verification.features import Raised
-from ledgerwood.verification.sampling import Draws, Progress, draw_outputs
+from ledgerwood.verification.auditor.audit import audit
+from ledgerwood.verification.auditor.encoding import Raised
+from ledgerwood.verification.auditor.sampling import Draws, ProgressBar, draw_outputs
 
 
 def noisy(data, rng):
@@ -18,7 +18,7 @@ def noisy(data, rng):
 
 
 def test_many_processes_draw_the_same_outputs_as_one():
-    with Draws(noisy, [0.0, 1.0], 7, Progress(1000)) as draws:
+    with Draws(noisy, [0.0, 1.0], 7, ProgressBar(1000)) as draws:
         alone = draws.draw(1, 300, 5)
         draws.use_all_cores(0.0)
         assert draws._pool is None  # not worth it
@@ -30,7 +30,7 @@ def test_many_processes_draw_the_same_outputs_as_one():
 
 
 def test_streams_inputs_and_seeds_are_independent():
-    with Draws(noisy, [0.0, 0.0], 7, Progress(1000)) as draws, Draws(noisy, [0.0], 8, Progress(1000)) as other:
+    with Draws(noisy, [0.0, 0.0], 7, ProgressBar(1000)) as draws, Draws(noisy, [0.0], 8, ProgressBar(1000)) as other:
         runs = [draws.draw(0, 5, 1), draws.draw(1, 5, 1), draws.draw(0, 5, 2), other.draw(0, 5, 1)]
     assert len({tuple(run) for run in runs}) == 4
 
@@ -41,7 +41,7 @@ def test_exceptions_are_counted_by_type():
             raise KeyError("secret")
         return 1.0
 
-    with Draws(moody, [0.0], 1, Progress(1000)) as draws:
+    with Draws(moody, [0.0], 1, ProgressBar(1000)) as draws:
         outputs = draws.draw(0, 200, 1)
     assert draws.raised["KeyError"] == sum(isinstance(output, Raised) for output in outputs) > 50
 
@@ -63,7 +63,7 @@ class Terminal(io.StringIO):
 def test_the_bar_shows_on_a_terminal_after_three_seconds_and_nowhere_else(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    bar = Progress(100)
+    bar = ProgressBar(100)
     bar.advance(10)
     assert terminal.getvalue() == ""
     bar.start -= 4.0
@@ -72,7 +72,7 @@ def test_the_bar_shows_on_a_terminal_after_three_seconds_and_nowhere_else(monkey
     assert "50 of 100 outputs" in terminal.getvalue()
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
-    silent = Progress(100)
+    silent = ProgressBar(100)
     silent.start -= 4.0
     silent.advance(50)
     silent.close()
@@ -104,7 +104,7 @@ def test_outputs_that_cannot_travel_are_drawn_by_one_process():
         def __init__(self, value):
             self.value = value
 
-    with Draws(lambda data, rng: Local(rng.random()), [0.0, 1.0], 7, Progress(1000)) as draws:
+    with Draws(lambda data, rng: Local(rng.random()), [0.0, 1.0], 7, ProgressBar(1000)) as draws:
         draws.use_all_cores(1e6)
         assert draws._pool is None
         assert len(draws.draw(1, 300, 5)) == 300
@@ -139,14 +139,14 @@ class _ReusedBatch:
     "show", [lambda f: f.buffer, lambda f: f.buffer[:], lambda f: [f.buffer], lambda f: {"a": (f.buffer, 1)}]
 )
 def test_outputs_stay_when_a_mechanism_fills_its_buffer_again(show):
-    with Draws(_Reused(show), [0.0, 1.0], 7, Progress(1000)) as draws:
+    with Draws(_Reused(show), [0.0, 1.0], 7, ProgressBar(1000)) as draws:
         outputs = draws.draw(0, 300, 5)
     assert len({str(output) for output in outputs}) == 300
 
 
 @pytest.mark.parametrize("show", [lambda rows: rows, lambda rows: list(rows[:, None])])
 def test_batches_stay_when_a_mechanism_fills_its_buffer_again(show):
-    with Draws(_ReusedBatch(show), [0.0, 1.0], 7, Progress(1000)) as draws:
+    with Draws(_ReusedBatch(show), [0.0, 1.0], 7, ProgressBar(1000)) as draws:
         first, second = draws.draw(0, 150_000, 5), draws.draw(1, 1000, 5)
     assert np.unique(np.ravel(first)).size == 150_000
     assert not np.isin(np.ravel(second), np.ravel(first)).any()

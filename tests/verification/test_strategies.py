@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.errors import ParameterError, PrivacyViolation
-from ledgerwood.verification import laws
-from ledgerwood.verification.claims import check
 from ledgerwood.verification.decorator import verify, verify_mechanism
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.strategies import (
     Leaf,
     Split,
@@ -173,7 +173,7 @@ def test_bad_arguments_are_refused():
 def exponential_mechanism(rate):
     @verify_mechanism(claim=PureDP(1.0), pairs=score_pairs(k=(2, 16), range=2))
     def mechanism(scores):
-        return {cell.outcome: cell.p for cell in laws.exponential_mechanism_pair(scores, scores, rate).cells}
+        return {cell.outcome: cell.p for cell in textbook.exponential_mechanism_pair(scores, scores, rate).cells}
 
     return mechanism
 
@@ -188,14 +188,14 @@ def test_a_sensitivity_error_is_falsified_and_shrunk(excess):
         verify(exponential_mechanism(excess / 2))
     error = caught.value
     assert len(error.first) <= 3  # shrunk from up to sixteen candidates
-    pair = laws.exponential_mechanism_pair(error.first, error.second, excess / 2)
+    pair = textbook.exponential_mechanism_pair(error.first, error.second, excess / 2)
     assert check(pair, PureDP(1.0)).violated
     assert all(score.denominator == 1 for score in error.first)
     assert "first  = [" in str(error)
 
 
 def test_a_claim_that_cannot_be_proved_is_not_a_pass():
-    from ledgerwood.verification.intervals import hull
+    from ledgerwood.verification.exact.intervals import hull
 
     half = hull(Fraction(1, 3), Fraction(2, 3))
 
@@ -242,7 +242,7 @@ def test_an_audit_fails_the_test_unless_it_is_complete_and_flags_nothing(monkeyp
         asked.append((f, claim, pair, options))
         return report
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", types.SimpleNamespace(audit=audit))
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", types.SimpleNamespace(audit=audit))
 
     @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1)], method="audit", samples=1000, seed=3)
     def noisy(data, rng):
@@ -265,7 +265,7 @@ def test_the_pairs_of_an_audit_share_the_error(monkeypatch, options, each):
         asked.append(options["confidence"])
         return Report(False)
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", types.SimpleNamespace(audit=audit))
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", types.SimpleNamespace(audit=audit))
 
     @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1), (1, 0), (1, 2), (2, 1)], method="audit", **options)
     def noisy(data, rng):

@@ -9,8 +9,8 @@ from tests.verification.samplers import Vectorised, gaussian
 
 from ledgerwood.accounting import Gaussian, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification import sampling
-from ledgerwood.verification.audit import audit
+from ledgerwood.verification.auditor import sampling
+from ledgerwood.verification.auditor.audit import audit
 
 
 def test_a_mechanism_that_raises_is_reported_and_not_passed():

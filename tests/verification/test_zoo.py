@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ledgerwood.verification.claims import check
+from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.strategies import gradient_histograms, score_pairs
 from ledgerwood.verification.zoo import ZOO
 from ledgerwood.verification.zoo.__main__ import main
@@ -208,14 +208,14 @@ def test_most_outputs_of_one_input_are_unattainable_from_the_other():
 
 def test_the_rounded_parameters_of_the_literature_are_refuted_by_a_hair():
     from ledgerwood.accounting import ApproxDP, PureDP
-    from ledgerwood.verification import laws
-    from ledgerwood.verification.intervals import interval
+    from ledgerwood.verification.exact import textbook
+    from ledgerwood.verification.exact.intervals import interval
 
     geometric = ZOO["truncated_geometric"]
     assert check(geometric.exact(*geometric.pair), PureDP(0.11778)).violated
-    gaussian = laws.gaussian_pair(interval(1) / Fraction("3.7306"), knots=[1])
+    gaussian = textbook.gaussian_pair(interval(1) / Fraction("3.7306"), knots=[1])
     assert check(gaussian, ApproxDP(1.0, 1e-5)).violated
-    one_less = laws.gaussian_pair(interval(1) / (SIGMA - Fraction(1, 10**6)), knots=[1])
+    one_less = textbook.gaussian_pair(interval(1) / (SIGMA - Fraction(1, 10**6)), knots=[1])
     assert check(one_less, ApproxDP(1.0, 1e-5)).violated  # SIGMA is the least with six decimals
 
 
@@ -234,7 +234,7 @@ def test_the_scoreboard_shows_what_the_audit_certified_and_names_a_false_flag(mo
         assert pair == f.pair
         return SimpleNamespace(epsilon_lower=0.123, flagged=True, samples=samples)
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.audit", SimpleNamespace(audit=audit))
+    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", SimpleNamespace(audit=audit))
     assert main(["--audit", "--samples", "1000", "svt_4"]) == 0
     assert "0.1230   yes" in capsys.readouterr().out
     assert main(["--audit", "--samples", "1000", "laplace"]) == 0

@@ -11,32 +11,31 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood.accounting.account import Account
-from ledgerwood.accounting.algebra import Cost, sequence, zero
-from ledgerwood.accounting.calibration import calibrate
-from ledgerwood.accounting.costs import (
-    RDP,
-    ZCDP,
-    ApproxDP,
-    BoundedRange,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    PureDP,
-)
-from ledgerwood.accounting.discrete import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
-from ledgerwood.accounting.disjoint import parallel
-from ledgerwood.accounting.neighbours import Neighbours
-from ledgerwood.accounting.privacy_loss import PrivacyLoss
-from ledgerwood.accounting.sparse import SparseVector
-from ledgerwood.accounting.subsampling import PoissonSubsampled
+import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
+from ledgerwood.accounting.accountant.calibration import calibrate
+from ledgerwood.accounting.adjacency import Neighbours
+from ledgerwood.accounting.costs.allocation import RandomAllocation
+from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
+from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
+from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
+from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
+from ledgerwood.accounting.costs.noise import Gaussian, Laplace
+from ledgerwood.accounting.costs.parallel import parallel
+from ledgerwood.accounting.costs.selection import BoundedRange, PermuteAndFlip, SparseVector
+from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting.ledger import Ledger
-    from ledgerwood.accounting.plan import Plan
-    from ledgerwood.accounting.releases import InParallel, InSequence, Release
+    from ledgerwood.accounting.ledger.ledger import Ledger
+    from ledgerwood.accounting.plan.plan import Plan
+    from ledgerwood.accounting.plan.releases import InParallel, InSequence, Release
 
-_HOME = {"InParallel": "releases", "InSequence": "releases", "Ledger": "ledger", "Plan": "plan", "Release": "releases"}
+_HOME = {
+    "InParallel": "plan.releases",
+    "InSequence": "plan.releases",
+    "Ledger": "ledger.ledger",
+    "Plan": "plan.plan",
+    "Release": "plan.releases",
+}
 
 __all__ = [
     "RDP",
@@ -58,10 +57,13 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLoss",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "Release",
     "Skellam",
     "SparseVector",
+    "TruncatedPoisson",
+    "WithoutReplacement",
     "calibrate",
     "parallel",
     "sequence",

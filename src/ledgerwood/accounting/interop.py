@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import checks
-from ledgerwood.accounting.algebra import Composition, Cost, compose, zero
-from ledgerwood.accounting.checks import Array
-from ledgerwood.accounting.costs import RDP, ZCDP, Gaussian, Laplace
-from ledgerwood.accounting.discrete import DiscreteLaplace, RandomizedResponse
-from ledgerwood.accounting.neighbours import Neighbours, as_neighbours
-from ledgerwood.accounting.subsampling import PoissonSubsampled
+from ledgerwood import _checks
+from ledgerwood._checks import Array
+from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
+from ledgerwood.accounting.costs.base import Composition, Cost, compose, zero
+from ledgerwood.accounting.costs.discrete_noise import DiscreteLaplace, RandomizedResponse
+from ledgerwood.accounting.costs.guarantees import RDP, ZCDP
+from ledgerwood.accounting.costs.noise import Gaussian, Laplace
+from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.errors import MissingDependency, ParameterError
 
 __all__ = ["from_autodp", "from_dp_accounting", "to_autodp", "to_dp_accounting"]
@@ -159,7 +160,7 @@ def to_dp_accounting(cost: Cost) -> Any:
     if isinstance(cost, Laplace):
         return dp.LaplaceDpEvent(_noise(1, cost.size))
     if isinstance(cost, DiscreteLaplace):
-        return dp.DiscreteLaplaceDpEvent(checks.ratio_above(1, cost.scale), cost.sensitivity)
+        return dp.DiscreteLaplaceDpEvent(_checks.ratio_above(1, cost.scale), cost.sensitivity)
     if isinstance(cost, RandomizedResponse):
         _replaced(cost.neighbours)
         # Pr[true]/Pr[other] = e^ε with Pr[other] = p/k and Pr[true] = 1 − p + p/k.
@@ -197,7 +198,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     if isinstance(event, dp.NoOpDpEvent):
         return zero(relation)
     if isinstance(event, dp.SelfComposedDpEvent):
-        return from_dp_accounting(event.event, neighbours=relation) * checks.count("count", event.count)
+        return from_dp_accounting(event.event, neighbours=relation) * _checks.count("count", event.count)
     if isinstance(event, dp.ComposedDpEvent):
         costs = [from_dp_accounting(e, neighbours=relation) for e in event.events]
         return compose([term for cost in costs for term in cost.terms], neighbours=relation)
@@ -206,7 +207,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     if isinstance(event, dp.LaplaceDpEvent):
         return Laplace(scale=event.noise_multiplier, sensitivity=moves, neighbours=relation)
     if isinstance(event, dp.DiscreteLaplaceDpEvent):
-        scale = _noise(1, checks.positive("noise_parameter", event.noise_parameter))
+        scale = _noise(1, _checks.positive("noise_parameter", event.noise_parameter))
         return DiscreteLaplace(scale=scale, sensitivity=moves * event.sensitivity, neighbours=relation)
     if isinstance(event, dp.RandomizedResponseDpEvent):
         _replaced(relation)
@@ -216,7 +217,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
         if 0 < p < 1:
             return RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + _ROUNDING), k=k, neighbours=relation)
     if isinstance(event, dp.ZCDpEvent):
-        xi, rho = checks.non_negative("xi", event.xi), checks.non_negative("rho", event.rho)
+        xi, rho = _checks.non_negative("xi", event.xi), _checks.non_negative("rho", event.rho)
         return ZCDP(rho, neighbours=relation) if xi == 0 else RDP(_Line(xi, rho), neighbours=relation)
     if isinstance(event, dp.PoissonSampledDpEvent):
         return PoissonSubsampled(from_dp_accounting(event.event, neighbours=relation), rate=event.sampling_probability)
@@ -241,7 +242,7 @@ _ROUNDING = 2.0**-50
 def _noise(sensitivity: int, size: float) -> float:
     """The noise at which ``sensitivity`` costs ``size``, rounded so that it costs no less."""
     noise = sensitivity / size
-    while checks.ratio_above(sensitivity, noise) < size:
+    while _checks.ratio_above(sensitivity, noise) < size:
         noise = math.nextafter(noise, 0.0)
     return noise
 

@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.app.reports import report
+    from ledgerwood.app.reports.report import report
 
 __all__ = ["report"]
 
-_HOME = {"report": "reports"}
+_HOME = {
+    "report": "reports.report",
+}
 
 
 def __getattr__(name: str) -> Any:

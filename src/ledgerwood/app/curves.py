@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ledgerwood.accounting.algebra import Cost, sequence
+from ledgerwood.accounting.costs.base import Cost, sequence
 from ledgerwood.errors import MethodUnavailable
 
 if TYPE_CHECKING:

@@ -7,48 +7,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.base import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
-    from ledgerwood.learners.boosting import PrivateBoostingClassifier, PrivateBoostingRegressor
-    from ledgerwood.learners.door import Door, Progress
+    from ledgerwood.learners.auto.estimators import PrivateClassifier, PrivateRegressor
+    from ledgerwood.learners.auto.planner import plan_training
+    from ledgerwood.learners.data.columns import Column
+    from ledgerwood.learners.data.labels import Labels
+    from ledgerwood.learners.data.schema import Schema
+    from ledgerwood.learners.data.table import Table
     from ledgerwood.learners.evaluation import PrivateScore, private_score
-    from ledgerwood.learners.facts import Column, PublicFacts
-    from ledgerwood.learners.front_door import PrivateClassifier, PrivateRegressor
-    from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
-    from ledgerwood.learners.planning import plan_training
-    from ledgerwood.learners.schema import Schema
+    from ledgerwood.learners.linear.estimators import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
     from ledgerwood.learners.search import PrivateSearch
-    from ledgerwood.learners.statement import PrivacyStatement, Receipt
     from ledgerwood.learners.storage import learners, load
-    from ledgerwood.learners.tables import Labels, Table
+    from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
+    from ledgerwood.learners.training.public_metadata import PublicMetadata
+    from ledgerwood.learners.training.session import Progress, ReleaseSession
+    from ledgerwood.learners.training.statement import PrivacyStatement, Receipt
+    from ledgerwood.learners.trees.estimators import PrivateBoostingClassifier, PrivateBoostingRegressor
     from ledgerwood.learners.trees.plan import plan_boosting
     from ledgerwood.learners.trees.recipes import recipes
 
 _HOME = {
-    "AdaSSPRegressor": "linear.models",
-    "BoostedAdaSSPClassifier": "linear.models",
-    "BoostedAdaSSPRegressor": "linear.models",
-    "Column": "facts",
-    "Door": "door",
-    "Labels": "tables",
-    "PrivacyStatement": "statement",
-    "PrivateBoostingClassifier": "boosting",
-    "PrivateBoostingRegressor": "boosting",
-    "PrivateClassifier": "front_door",
-    "PrivateClassifierBase": "base",
-    "PrivateEstimator": "base",
-    "PrivateRegressor": "front_door",
-    "PrivateRegressorBase": "base",
+    "AdaSSPRegressor": "linear.estimators",
+    "BoostedAdaSSPClassifier": "linear.estimators",
+    "BoostedAdaSSPRegressor": "linear.estimators",
+    "Column": "data.columns",
+    "Labels": "data.labels",
+    "PrivacyStatement": "training.statement",
+    "PrivateBoostingClassifier": "trees.estimators",
+    "PrivateBoostingRegressor": "trees.estimators",
+    "PrivateClassifier": "auto.estimators",
+    "PrivateClassifierBase": "training.estimator",
+    "PrivateEstimator": "training.estimator",
+    "PrivateRegressor": "auto.estimators",
+    "PrivateRegressorBase": "training.estimator",
     "PrivateScore": "evaluation",
     "PrivateSearch": "search",
-    "Progress": "door",
-    "PublicFacts": "facts",
-    "Receipt": "statement",
-    "Schema": "schema",
-    "Table": "tables",
+    "Progress": "training.session",
+    "PublicMetadata": "training.public_metadata",
+    "Receipt": "training.statement",
+    "ReleaseSession": "training.session",
+    "Schema": "data.schema",
+    "Table": "data.table",
     "learners": "storage",
     "load": "storage",
     "plan_boosting": "trees.plan",
-    "plan_training": "planning",
+    "plan_training": "auto.planner",
     "private_score": "evaluation",
     "recipes": "trees.recipes",
 }
@@ -58,7 +60,6 @@ __all__ = [
     "BoostedAdaSSPClassifier",
     "BoostedAdaSSPRegressor",
     "Column",
-    "Door",
     "Labels",
     "PrivacyStatement",
     "PrivateBoostingClassifier",
@@ -71,8 +72,9 @@ __all__ = [
     "PrivateScore",
     "PrivateSearch",
     "Progress",
-    "PublicFacts",
+    "PublicMetadata",
     "Receipt",
+    "ReleaseSession",
     "Schema",
     "Table",
     "learners",

@@ -7,7 +7,7 @@ epsilon. The mean absolute error is read off a noisy sum of errors, clipped to t
 A record is counted in one bin, so with integer Laplace noise of scale :math:`c/\varepsilon`, c the records that a unit
 changes (k, or 2 under replace-one), a histogram is :math:`\varepsilon`-DP.
 
-No label raises, and each is read by itself (:mod:`ledgerwood.learners.labels`). One that is no class counts as wrong in
+No label raises, and each is read by itself (:mod:`.data.labels`). One that is no class counts as wrong in
 the accuracy, and has no place on the curve: it is left out of its histograms. One that is no finite number counts as
 the largest error. So a record adds at most what is said above, whatever its label.
 
@@ -27,17 +27,18 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood._rounding import format_up
 from ledgerwood.accounting import Ledger
-from ledgerwood.accounting.books import round_up
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.base import PrivateEstimator, source_for
+from ledgerwood.learners.data.columns import Scalar
 from ledgerwood.learners.data.frames import unit_column
-from ledgerwood.learners.door import Door
-from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.labels import label_codes, label_numbers
-from ledgerwood.learners.schema import Atom, Schema
-from ledgerwood.learners.statement import Receipt
-from ledgerwood.learners.units import keep_rows
+from ledgerwood.learners.data.labels import label_codes, label_numbers
+from ledgerwood.learners.data.privacy_unit import keep_rows
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
+from ledgerwood.learners.training.public_metadata import checked_budget
+from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.training.statement import Receipt
 from ledgerwood.mechanisms import DiscreteLaplaceMechanism, Sensitivity
 
 Metric = Literal["accuracy", "auc", "mae"]
@@ -91,7 +92,7 @@ class PrivateScore:
         warning = "" if self.receipt.private else " NOT PRIVATE: a random_state was set."
         return (
             f"{self.metric} = {self.value:.3f} ± {self.error:.3f} (one standard error), released with "
-            f"epsilon={round_up(self.epsilon)} for {self.unit}, {self.neighbours}, about the test rows.{warning}"
+            f"epsilon={format_up(self.epsilon)} for {self.unit}, {self.neighbours}, about the test rows.{warning}"
         )
 
 
@@ -156,7 +157,7 @@ def score_of_rows(
     k = schema.max_rows_per_unit
     touched = k if schema.neighbours == "add_remove" else 2
     own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
-    door = Door(own, source_for(random_state), charge=ledger, name="score")
+    door = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
 
     def release(exact: NDArray[np.int64], moved: int, part: float, label: str) -> tuple[NDArray[np.float64], float]:
         mechanism = DiscreteLaplaceMechanism(
@@ -184,7 +185,7 @@ def score_of_rows(
     return PrivateScore(metric, value, error, epsilon, unit, change, Receipt.of(own))
 
 
-def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Atom]) -> Metric:
+def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar]) -> Metric:
     """Return the metric, the model's own by default, or raise if it is none for such a model."""
     metric = metric or ("accuracy" if is_classifier(model) else "mae")
     if metric not in ("accuracy", "auc", "mae") or (metric == "mae") == is_classifier(model):
@@ -194,7 +195,7 @@ def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Atom]) -
     return metric
 
 
-def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, door: Door) -> NDArray[np.bool_]:
+def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, door: ReleaseSession) -> NDArray[np.bool_]:
     """Which rows count: at most k of each unit, by a rule that looks at that unit alone."""
     wanted = np.ones(n, dtype=bool) if rows is None else rows
     if schema.unit is None:

@@ -38,20 +38,20 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, Release, serialize
-from ledgerwood.accounting.books import round_up
-from ledgerwood.accounting.disjoint import worst
+from ledgerwood._rounding import format_up
+from ledgerwood.accounting import RDP, Cost, Ledger, PureDP
+from ledgerwood.accounting.costs import serialization
+from ledgerwood.accounting.costs.parallel import worst
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners import callers
-from ledgerwood.learners.base import PrivateEstimator, source_for
-from ledgerwood.learners.cautions import warn_if_weak
 from ledgerwood.learners.data.frames import unit_column
+from ledgerwood.learners.data.labels import trainable
+from ledgerwood.learners.data.privacy_unit import identities
+from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, score_of_rows
-from ledgerwood.learners.facts import checked_budget
-from ledgerwood.learners.labels import trainable
-from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.statement import Line, PrivacyStatement, Receipt
-from ledgerwood.learners.units import identities
+from ledgerwood.learners.training import sklearn_guard
+from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
+from ledgerwood.learners.training.public_metadata import checked_budget
+from ledgerwood.learners.training.statement import Line, PrivacyStatement, Receipt, search_plan, warn_if_weak
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 from ledgerwood.mechanisms.sampling.exact import Reader
 
@@ -82,11 +82,6 @@ def search_curve(run: Cost, gamma: float) -> RDP:
     values = curve + second + log / (ORDERS - 1)
     finite = np.isfinite(values)
     return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
-
-
-def search_plan(cost: Cost, epsilon: float, delta: float) -> Plan:
-    """Return the plan of a whole search: one release, of the best run."""
-    return Plan([Release("search", cost)], neighbours=str(cost.neighbours)).calibrate(epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -186,7 +181,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         mechanism = _Best(cost, run)
         plan = search_plan(cost, epsilon, delta)
         if ledger is None:
-            callers.warn_if_untracked(type(self).__name__, plan)
+            sklearn_guard.warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
         journal = own if ledger is None else ledger
         name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
@@ -286,10 +281,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         inner: PrivacyStatement = best.statement_
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
-            f"{len(_settings(self.candidates))} settings; one run alone is epsilon={round_up(inner.epsilon)}, and the "
+            f"{len(_settings(self.candidates))} settings; one run alone is epsilon={format_up(inner.epsilon)}, and the "
             f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022, Theorem 2)."
         )
-        line = Line("search", serialize.to_dict(cost), private)
+        line = Line("search", serialization.to_dict(cost), private)
         return replace(
             inner,
             epsilon=epsilon,
@@ -299,7 +294,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             planned=1,
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
-            leaks=inner.leaks + callers.leaks(),
+            leaks=inner.leaks + sklearn_guard.leaks(),
         )
 
 

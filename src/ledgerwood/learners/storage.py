@@ -1,56 +1,22 @@
-"""Models as files of our own: a versioned JSON document that is read as data and never unpickled.
-
-A file may come from anybody. Reading one makes only values of a fixed list of types, through their constructors, with
-their fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order),
-because compiled kernels trust what they are given. The plan in the file is priced again: a file that states less
-than its plan costs is refused. What no reader can check is whether the numbers came from that plan. Memory and time go
-by the size of the file: numbers in it that ask for more (bins, runs of a plan) are bounded before they are used.
-"""
+"""Models in files: which learners there are, and how to read what one of them saved."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import dataclasses
-import json
-import math
 import os
-import types
-import typing
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ledgerwood.accounting import Plan, strict_json
+from ledgerwood._files import parse_json
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
-from ledgerwood.learners.base import PrivateEstimator
-from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.statement import Fact, Line, PrivacyStatement, Receipt
-from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.seam import Edges, Structure, Tree
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.auto import estimators as _auto
+from ledgerwood.learners.linear import estimators as _linear
+from ledgerwood.learners.training.codec import MOST_BYTES, MOST_VALUES, model_of, registered
+from ledgerwood.learners.training.estimator import PrivateEstimator
+from ledgerwood.learners.trees import estimators as _trees
 
-FORMAT, VERSION = "ledgerwood.model", 1
-MOST_BYTES, MOST_VALUES = 1 << 30, 2 * 10**7
-"""What a file may have: bytes, and values in lists and objects, each of which takes some sixty bytes of memory."""
-MOST_LETTERS = 1 << 24
-"""Letters of an array of strings, all of them counted as long as the longest, as numpy holds them."""
-ENTRY_POINTS = "ledgerwood.learners"
-_DTYPES = {f"<{kind}" for kind in ("i4", "i8", "f4", "f8")} | {"|u1", "|b1"}
-_LEFT_OUT = {"callbacks", "random_state", "verbose"}
-_WHERE = {"engine"}  # where a model was trained is no part of it
+__all__ = ["learners", "load"]
 
-
-def _values() -> dict[str, type[Any]]:
-    """The types a file may name."""
-    from ledgerwood.learners.auto import Choice, Reason
-    from ledgerwood.learners.linear.encoding import Encoder
-
-    trees, statements = (Edges, Forest, Settings, Structure, Tree), (Fact, Line, PrivacyStatement, Receipt)
-    return {kind.__name__: kind for kind in (Choice, Column, Encoder, Reason, *trees, *statements)}
+_REGISTERED = (_auto, _linear, _trees)  # imported so that their estimators are known
 
 
 def learners() -> dict[str, type[PrivateEstimator]]:
@@ -59,96 +25,11 @@ def learners() -> dict[str, type[PrivateEstimator]]:
     >>> "PrivateBoostingClassifier" in learners()
     True
     """
-    import ledgerwood.learners as package
-
-    found: dict[str, type[PrivateEstimator]] = {}
-    for name in package.__all__:
-        kind = getattr(package, name)
-        if isinstance(kind, type) and issubclass(kind, PrivateEstimator):
-            found[name] = kind
-    for point in entry_points(group=ENTRY_POINTS):
-        kind = point.load()
+    found = registered()
+    for name, kind in found.items():
         if not (isinstance(kind, type) and issubclass(kind, PrivateEstimator)):
-            raise ParameterError(f"entry point {point.name!r}", "name a subclass of PrivateEstimator", point.value)
-        found.setdefault(point.name, kind)
+            raise ParameterError(f"entry point {name!r}", "name a subclass of PrivateEstimator", kind)
     return found
-
-
-# ---- writing
-
-
-def save(model: PrivateEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model; :func:`load` reads it. Released numbers and public facts only, as in the model."""
-    text = json.dumps(_document(model), allow_nan=False, separators=(",", ":"))
-    Path(path).write_text(text, encoding="utf-8")
-
-
-def _document(model: PrivateEstimator) -> dict[str, Any]:
-    if not hasattr(model, "receipt_"):
-        raise ParameterError("model", "be fitted before it is saved", type(model).__name__)
-    name = name_of(model)
-    parameters = {k: v for k, v in model.get_params(deep=False).items() if k not in _LEFT_OUT | _WHERE}
-    fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "learner": name,
-        "parameters": {k: encode(v) for k, v in parameters.items()},
-        "fitted": {k: encode(v) for k, v in fitted.items()},
-    }
-
-
-def name_of(model: PrivateEstimator) -> str:
-    """Return the name that a model's file gives its learner."""
-    name = next((name for name, kind in learners().items() if kind is type(model)), None)
-    if name is None:
-        raise ParameterError(
-            "model", f"be a learner of this library or of the entry points {ENTRY_POINTS!r}", type(model).__name__
-        )
-    return name
-
-
-def encode(value: Any) -> Any:
-    """Return a value as JSON values; :func:`decode` reads them."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    match value:
-        case None | bool() | int() | str():
-            return str(value) if isinstance(value, str) else value
-        case float():
-            return value if math.isfinite(value) else {"$float": repr(value)}
-        case list():
-            return [encode(item) for item in value]
-        case tuple():
-            return {"$tuple": [encode(item) for item in value]}
-        case dict():
-            return {"$dict": [[encode(k), encode(v)] for k, v in value.items()]}
-        case Schema():
-            return {"$schema": json.loads(value.to_json())}
-        case Plan():
-            return {"$plan": json.loads(value.to_json())}
-        case PrivateEstimator():
-            return {"$model": _document(value)}
-        case np.ndarray():
-            return _encode_array(value)
-    kind = type(value)
-    if dataclasses.is_dataclass(kind) and _values().get(kind.__name__) is kind:
-        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
-        return {"$value": [kind.__name__, fields]}
-    raise ParameterError("model", "hold values that its file format knows", kind.__name__)
-
-
-def _encode_array(array: Any) -> Any:
-    if array.dtype.kind in "UO":
-        return {"$strings": [str(item) for item in array.ravel().tolist()], "shape": list(array.shape)}
-    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"))
-    dtype = array.dtype.str.replace("=", "<")
-    if dtype not in _DTYPES:
-        raise ParameterError("model", f"hold arrays of {', '.join(sorted(_DTYPES))}", dtype)
-    return {"$array": base64.b64encode(array.tobytes()).decode("ascii"), "dtype": dtype, "shape": list(array.shape)}
-
-
-# ---- reading
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -172,128 +53,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise FormatError(f"the file has more than {MOST_VALUES} values")
     try:
-        return _model(strict_json.read(data))
+        return model_of(parse_json(data))
     except FormatError:
         raise
     except (LedgerwoodError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise FormatError(f"not a model of this library: {str(error)[:200]}") from None
-
-
-def _model(document: Any) -> PrivateEstimator:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FormatError(f"a model must be a JSON object with the field 'format': {FORMAT!r}")
-    version = document.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise FormatError(f"the model has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
-    if document.keys() != {"format", "version", "learner", "parameters", "fitted"}:
-        raise FormatError("a model has the fields format, version, learner, parameters and fitted")
-    kind = learners().get(document["learner"])
-    if kind is None:
-        raise FormatError("the model's learner is not installed; its package must declare an entry point")
-    parameters, fitted = document["parameters"], document["fitted"]
-    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
-        raise FormatError("the fields parameters and fitted of a model are objects")
-    allowed = set(kind().get_params(deep=False)) - _LEFT_OUT
-    if not set(parameters) <= allowed:
-        raise FormatError(f"unknown parameters of {document['learner']}: {sorted(set(parameters) - allowed)[:5]}")
-    model = kind(**{name: decode(value) for name, value in parameters.items()})
-    for name, value in fitted.items():
-        if not name.isidentifier() or name.startswith("_") or not name.endswith("_") or hasattr(kind, name):
-            raise FormatError(f"{name[:40]!r} is no fitted attribute")
-        setattr(model, name, decode(value))
-    from ledgerwood.learners.storage_checks import check_model
-
-    check_model(model)
-    return model
-
-
-def decode(value: Any) -> Any:
-    """Read what :func:`encode` wrote; nothing else is made."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case list():
-            return [decode(item) for item in value]
-        case {"$float": "nan" | "inf" | "-inf" as text, **rest} if not rest:
-            return float(text)
-        case {"$tuple": list(items), **rest} if not rest:
-            return tuple(decode(item) for item in items)
-        case {"$dict": list(items), **rest} if not rest:
-            return {decode(k): decode(v) for k, v in items}
-        case {"$schema": dict(body), **rest} if not rest:
-            return Schema.from_json(json.dumps(body))
-        case {"$plan": dict(body), **rest} if not rest:
-            return Plan.from_json(json.dumps(body))
-        case {"$model": dict(body), **rest} if not rest:
-            return _model(body)
-        case {"$array": str(data), "dtype": str(dtype), "shape": list(shape), **rest} if not rest:
-            return _decode_array(data, dtype, shape)
-        case {"$strings": list(texts), "shape": list(shape), **rest} if not rest:
-            if not all(isinstance(text, str) for text in texts):
-                raise FormatError("an array of strings holds something else")
-            if len(texts) * max(map(len, texts), default=0) > MOST_LETTERS:
-                raise FormatError(f"an array of strings has more than {MOST_LETTERS} letters")
-            return np.array(texts, dtype=str).reshape(_shape(shape, len(texts)))
-        case {"$value": [str(name), dict(fields)], **rest} if not rest:
-            return _decode_value(name, fields)
-    raise FormatError("the file holds a value of an unknown form")
-
-
-def _shape(shape: list[Any], size: int) -> tuple[int, ...]:
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape) or math.prod(shape) != size:
-        raise FormatError("an array's shape does not fit its data")
-    return tuple(shape)
-
-
-def _decode_array(data: str, dtype: str, shape: list[Any]) -> Any:
-    if dtype not in _DTYPES:
-        raise FormatError(f"arrays may be of {', '.join(sorted(_DTYPES))}")
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except binascii.Error:
-        raise FormatError("an array is not base64") from None
-    size = np.dtype(dtype).itemsize
-    if len(raw) % size:
-        raise FormatError("an array's shape does not fit its data")
-    array = np.frombuffer(raw, dtype=dtype).reshape(_shape(shape, len(raw) // size))
-    return array.astype(array.dtype.newbyteorder("="))
-
-
-def _decode_value(name: str, fields: dict[str, Any]) -> Any:
-    kind = _values().get(name)
-    if kind is None:
-        raise FormatError(f"the file names the unknown type {name[:40]!r}")
-    if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
-        raise FormatError(f"a {name} has other fields")
-    decoded = {key: decode(value) for key, value in fields.items()}
-    hints = typing.get_type_hints(kind, localns={"Column": Column})
-    for key, value in decoded.items():
-        if not _fits(value, hints[key]):
-            raise FormatError(f"the field {key!r} of a {name} has a wrong type")
-    return kind(**decoded)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; arrays are checked later, for the whole model."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in arguments)
-    if origin is typing.Literal:
-        return value in arguments
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return all(_fits(item, arguments[0]) for item in value)
-        return len(value) == len(arguments) and all(map(_fits, value, arguments))
-    if origin is dict:
-        return isinstance(value, dict)
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray)
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint) if isinstance(hint, type) else value is None

@@ -6,14 +6,17 @@
 """
 
 from ledgerwood.mechanisms.base import Mechanism, Sensitivity
-from ledgerwood.mechanisms.bounded import BoundedDiscreteLaplaceMechanism
-from ledgerwood.mechanisms.discrete import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, SkellamMechanism
-from ledgerwood.mechanisms.grid import GaussianMechanism, LaplaceMechanism
+from ledgerwood.mechanisms.integer_noise import (
+    BoundedDiscreteLaplaceMechanism,
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    SkellamMechanism,
+)
+from ledgerwood.mechanisms.noise import GaussianMechanism, LaplaceMechanism
 from ledgerwood.mechanisms.noisy_max import NoisyMaxMechanism, TopKMechanism
-from ledgerwood.mechanisms.parallel import ParallelExponentialMechanism
 from ledgerwood.mechanisms.quantile import QuantileMechanism, RankMechanism
 from ledgerwood.mechanisms.randomness import RandomSource, ReplaySource, SeededSource, SystemSource
-from ledgerwood.mechanisms.selection import ExponentialMechanism, PermuteAndFlipMechanism
+from ledgerwood.mechanisms.selection import ExponentialMechanism, ParallelExponentialMechanism, PermuteAndFlipMechanism
 from ledgerwood.mechanisms.sparse_vector import GaussianSparseVectorMechanism, SparseVectorMechanism, SparseVectorRun
 from ledgerwood.mechanisms.subsampling import PoissonSubsampledMechanism
 

@@ -15,16 +15,15 @@ alone, so that a ledger can refuse a bad value before it spends.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood._rounding import sqrt_up
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import Rng
 
@@ -34,15 +33,15 @@ __all__ = [
     "Sensitivity",
     "check_bounds",
     "clamped_integers",
+    "coerce_floats",
     "finite_floats",
     "integers",
     "positive",
-    "ratio_below",
     "real_array",
-    "settle_floats",
     "typed_array",
     "whole_number",
 ]
+
 
 LARGEST_INTEGER = 2**61
 """Largest absolute integer (or multiple of the grid) that a release accepts; outputs saturate at twice it."""
@@ -84,7 +83,7 @@ class Sensitivity:
     def __post_init__(self) -> None:
         whole_number("dimension", self.dimension, at_least=1)
         known = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
-        settle_floats(self, *known, upwards=True)
+        coerce_floats(self, *known, upwards=True)
         if not known:
             raise ParameterError("l1", "be given, or l2 or linf", None, "state at least one norm")
 
@@ -103,7 +102,7 @@ class Sensitivity:
             squares.append(d * Fraction(self.l2) ** 2)
         if self.linf is not None:
             squares.append((d * Fraction(self.linf)) ** 2)
-        return _root_above(min(squares))
+        return sqrt_up(min(squares))
 
     @property
     def in_l2(self) -> float:
@@ -117,27 +116,12 @@ class Sensitivity:
             squares.append(self.dimension * Fraction(self.linf) ** 2)
             if self.l1 is not None:
                 squares.append(Fraction(self.l1) * Fraction(self.linf))
-        return _root_above(min(squares))
+        return sqrt_up(min(squares))
 
     @property
     def in_linf(self) -> float:
         """Bound on the largest coordinate."""
         return min(float(bound) for bound in (self.l1, self.l2, self.linf) if bound is not None)
-
-
-def _root_above(square: Fraction) -> float:
-    """The square root, rounded up: from the integer root of some 128 bits, whatever the size of the number."""
-    shift = (128 - square.numerator.bit_length() + square.denominator.bit_length()) // 2
-    root = math.isqrt(math.floor(square * Fraction(4) ** shift)) / Fraction(2) ** shift
-    try:
-        bound = float(root)
-    except OverflowError:
-        bound = math.inf
-    while bound < math.inf and Fraction(bound) ** 2 < square:
-        bound = math.nextafter(bound, math.inf)
-    if bound == math.inf:
-        raise ParameterError("sensitivity", "be finite in the norm that counts", bound, "Take another unit")
-    return bound
 
 
 def positive(name: str, value: SupportsFloat) -> float:
@@ -161,7 +145,7 @@ def positive(name: str, value: SupportsFloat) -> float:
     return number
 
 
-def settle_floats(mechanism: object, *names: str, upwards: bool = False) -> None:
+def coerce_floats(mechanism: object, *names: str, upwards: bool = False) -> None:
     """Check positive fields of a new frozen value, and keep them as floats: priced and sampled as one number.
 
     A numpy scalar or a fraction would go through exact arithmetic as something else than its price says; a
@@ -183,26 +167,6 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ParameterError(name, f"be a whole number of at least {at_least}", value)
     return int(value)
-
-
-@lru_cache(maxsize=1024)
-def ratio_below(numerator: float, denominator: float) -> float:
-    """The largest float c with c * denominator <= numerator, in exact arithmetic.
-
-    >>> from fractions import Fraction
-    >>> c = ratio_below(0.1, 3.0)
-    >>> Fraction(c) * 3 <= Fraction(0.1) < Fraction(math.nextafter(c, 1)) * 3
-    True
-    """
-    a, b = Fraction(numerator), Fraction(denominator)
-    c = min(numerator / denominator, sys.float_info.max)
-    while c > 0 and Fraction(c) * b > a:
-        c = math.nextafter(c, 0.0)
-    while math.nextafter(c, math.inf) < math.inf and Fraction(math.nextafter(c, math.inf)) * b <= a:
-        c = math.nextafter(c, math.inf)
-    if not 0 < c < sys.float_info.max:
-        raise ParameterError("epsilon", "be neither negligible nor huge beside the sensitivity", numerator)
-    return c
 
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:

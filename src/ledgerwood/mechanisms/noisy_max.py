@@ -14,17 +14,18 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import ratio_below, whole_number
+from ledgerwood.mechanisms.base import whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
-from ledgerwood.mechanisms.sampling import choice, draws, race
+from ledgerwood.mechanisms.sampling import choice, draws
 from ledgerwood.mechanisms.selection import (
     ExponentialMechanism,
     PermuteAndFlipMechanism,
     Scores,
+    coerce_selection,
     score_vector,
-    settle_selection,
 )
 
 __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
@@ -56,7 +57,7 @@ class NoisyMaxMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        settle_selection(self)
+        coerce_selection(self)
         _ = self.cost
 
     @property
@@ -67,7 +68,7 @@ class NoisyMaxMechanism:
     @property
     def coefficient(self) -> float:
         """One over the scale of the noise: epsilon / range_sensitivity, rounded down."""
-        return ratio_below(self.epsilon, self.range_sensitivity)
+        return ratio_down(self.epsilon, self.range_sensitivity)
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of the selection probabilities, to about 1e-13 relative.
@@ -119,7 +120,7 @@ class NoisyMaxMechanism:
             lo, hi = noise.enclosure(i)
             return c * Fraction(s[i].item()) + lo, c * Fraction(s[i].item()) + hi
 
-        return race.largest(x - behind, slack, enclose, noise.refine, np.arange(len(s)))
+        return choice.largest(x - behind, slack, enclose, noise.refine, np.arange(len(s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ class TopKMechanism:
         source = source_of(rng)
         if isinstance(self.base, ExponentialMechanism):
             times = draws.exponential(len(s), source)
-            return np.array(race.order_of_arrival(s, self.base.coefficient, times, self.k), dtype=np.int64)
+            return np.array(choice.order_of_arrival(s, self.base.coefficient, times, self.k), dtype=np.int64)
         left = np.arange(len(s))
         chosen = []
         for _ in range(self.k):

@@ -16,9 +16,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import LARGEST_INTEGER, ratio_below, real_array, settle_floats, whole_number
+from ledgerwood.mechanisms.base import LARGEST_INTEGER, coerce_floats, real_array, whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice
 from ledgerwood.mechanisms.sampling.exact import Reader
@@ -119,7 +120,7 @@ class QuantileMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        settle_floats(self, "epsilon", "quantile", "step")
+        coerce_floats(self, "epsilon", "quantile", "step")
         if not 0 < self.quantile < 1 or not 0 < self._fraction < 1:
             raise ParameterError("quantile", "lie between 0 and 1, at least 0.001 from both", self.quantile)
         _points(self.lower, self.upper, self.step)
@@ -160,7 +161,7 @@ class QuantileMechanism:
 
     @property
     def _coefficient(self) -> float:
-        return ratio_below(self.epsilon, self.range_sensitivity)
+        return ratio_down(self.epsilon, self.range_sensitivity)
 
     def _scored(self, records: ArrayLike) -> tuple[_Gaps, NDArray[np.int64]]:
         gaps = _gaps(records, self.lower, self.step, _points(self.lower, self.upper, self.step))
@@ -194,7 +195,7 @@ class RankMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        settle_floats(self, "epsilon", "step")
+        coerce_floats(self, "epsilon", "step")
         if whole_number("rank", self.rank, at_least=0) > LARGEST_INTEGER:
             raise ParameterError("rank", "be at most 2**61", self.rank)
         if self.side not in ("below", "above"):
@@ -232,7 +233,7 @@ class RankMechanism:
 
     @property
     def _coefficient(self) -> float:
-        return ratio_below(self.epsilon, self.range_sensitivity)
+        return ratio_down(self.epsilon, self.range_sensitivity)
 
     def _scored(self, records: ArrayLike) -> tuple[_Gaps, NDArray[np.int64]]:
         gaps = _gaps(records, self.lower, self.step, _points(self.lower, self.upper, self.step))

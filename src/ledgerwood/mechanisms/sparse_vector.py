@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.accounting import SparseVector
 from ledgerwood.errors import ParameterError, ReleaseRefused
-from ledgerwood.mechanisms.base import finite_floats, settle_floats, whole_number
+from ledgerwood.mechanisms.base import coerce_floats, finite_floats, whole_number
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
@@ -174,8 +174,8 @@ class SparseVectorMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        settle_floats(self, "epsilon")
-        settle_floats(self, "sensitivity", upwards=True)
+        coerce_floats(self, "epsilon")
+        coerce_floats(self, "sensitivity", upwards=True)
         _settle_threshold(self)
         object.__setattr__(self, "cutoff", whole_number("cutoff", self.cutoff, at_least=1))
         _ = self.cost
@@ -247,8 +247,8 @@ class GaussianSparseVectorMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        settle_floats(self, "sigma_threshold", "sigma_query")
-        settle_floats(self, "sensitivity", upwards=True)
+        coerce_floats(self, "sigma_threshold", "sigma_query")
+        coerce_floats(self, "sensitivity", upwards=True)
         _settle_threshold(self)
         _ = self.cost
 

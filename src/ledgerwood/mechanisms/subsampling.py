@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import PoissonSubsampled
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import Mechanism, settle_floats
+from ledgerwood.mechanisms.base import Mechanism, coerce_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import exact
 
@@ -73,7 +73,7 @@ class PoissonSubsampledMechanism:
     query: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
-        settle_floats(self, "rate")
+        coerce_floats(self, "rate")
         if self.rate > 1:
             raise ParameterError("rate", "lie in (0, 1]", self.rate)
         if not callable(self.query):

@@ -8,35 +8,35 @@ The exact verifier needs mpmath and Hypothesis; its names are imported at first 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood.verification.audit import audit
-from ledgerwood.verification.certificates import lower_bound
-from ledgerwood.verification.determinism import check_determinism
-from ledgerwood.verification.lattice import attainable
-from ledgerwood.verification.one_run import audit_one_run, audit_training
-from ledgerwood.verification.report import AuditReport, Certificate, Subject
+from ledgerwood.verification.auditor.audit import audit
+from ledgerwood.verification.auditor.certificate.bound import lower_bound
+from ledgerwood.verification.auditor.determinism import check_determinism
+from ledgerwood.verification.auditor.float_attacks import attainable
+from ledgerwood.verification.auditor.report import AuditReport, Certificate, Subject
+from ledgerwood.verification.training_audit import audit_one_run, audit_training
 
 if TYPE_CHECKING:
-    from ledgerwood.verification.claims import Verdict, check
     from ledgerwood.verification.conformance import LearnerReport, check_learner
     from ledgerwood.verification.decorator import verify, verify_mechanism
-    from ledgerwood.verification.enumerate import Choices, law_of, pair_of, verify_domain
-    from ledgerwood.verification.exact import Event, Pair
-    from ledgerwood.verification.intervals import Bounds, Interval
+    from ledgerwood.verification.exact.check import Verdict, check
+    from ledgerwood.verification.exact.distributions import Event, Pair
+    from ledgerwood.verification.exact.enumeration import Choices, distribution_of, pair_of, verify_domain
+    from ledgerwood.verification.exact.intervals import Bounds, Interval
 
 _HOME = {
-    "Bounds": "intervals",
-    "Choices": "enumerate",
-    "Event": "exact",
-    "Interval": "intervals",
+    "Bounds": "exact.intervals",
+    "Choices": "exact.enumeration",
+    "Event": "exact.distributions",
+    "Interval": "exact.intervals",
     "LearnerReport": "conformance",
-    "Pair": "exact",
-    "Verdict": "claims",
-    "check": "claims",
+    "Pair": "exact.distributions",
+    "Verdict": "exact.check",
+    "check": "exact.check",
     "check_learner": "conformance",
-    "law_of": "enumerate",
-    "pair_of": "enumerate",
+    "distribution_of": "exact.enumeration",
+    "pair_of": "exact.enumeration",
     "verify": "decorator",
-    "verify_domain": "enumerate",
+    "verify_domain": "exact.enumeration",
     "verify_mechanism": "decorator",
 }
 
@@ -58,7 +58,7 @@ __all__ = [
     "check",
     "check_determinism",
     "check_learner",
-    "law_of",
+    "distribution_of",
     "lower_bound",
     "pair_of",
     "verify",

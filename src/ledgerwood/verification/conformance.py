@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Ledger
-from ledgerwood.verification.audit import audit
+from ledgerwood.verification.auditor.audit import audit
 
 __all__ = ["LearnerReport", "check_learner"]
 

@@ -21,9 +21,9 @@ from typing import Any, Literal, TypeVar
 
 from ledgerwood.accounting import Cost
 from ledgerwood.errors import MissingDependency, ParameterError, PrivacyViolation
-from ledgerwood.verification.claims import check
-from ledgerwood.verification.enumerate import pair_of
-from ledgerwood.verification.exact import Pair
+from ledgerwood.verification.exact.check import check
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.enumeration import pair_of
 
 try:
     from hypothesis import HealthCheck, Phase, given, settings, target
@@ -66,9 +66,9 @@ def verify_mechanism(
         may do without and search from ``schema=...``.
     method : "law", "program" or "audit"
         "law": ``f(data)`` returns its output law, a mapping from outcome to probability, verified exactly. "program":
-        ``f(data, source)`` draws from ``source`` (:class:`ledgerwood.verification.enumerate.Choices`), verified
+        ``f(data, source)`` draws from ``source`` (:class:`ledgerwood.verification.exact.enumeration.Choices`), verified
         exactly by enumeration. "audit": ``f(data, rng)`` returns one output, judged by
-        :func:`ledgerwood.verification.audit`.
+        :func:`ledgerwood.verification.auditor.audit`.
     examples : int
         Most pairs to draw from a strategy.
     **audit_options
@@ -179,7 +179,7 @@ def _verify_pair(mechanism: Callable[..., Any], plan: Verification, first: Any, 
 
 
 def _verify_by_audit(mechanism: Callable[..., Any], plan: Verification) -> None:
-    from ledgerwood.verification.audit import audit
+    from ledgerwood.verification.auditor.audit import audit
 
     if isinstance(plan.pairs, SearchStrategy):
         raise ParameterError("pairs", "be a list for an audit", plan.pairs, "Or give schema= and let the audit search.")

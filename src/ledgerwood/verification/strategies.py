@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting.neighbours import as_neighbours
+from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import MissingDependency, ParameterError
 
 try:

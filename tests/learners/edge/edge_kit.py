@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ledgerwood.learners import base
-from ledgerwood.learners.discovery import SetSelection
+from ledgerwood.learners.training import estimator
+from ledgerwood.learners.training.discovery import SetSelection
 from ledgerwood.mechanisms import GaussianMechanism
 from ledgerwood.mechanisms.randomness import SeededSource
 
@@ -75,7 +75,7 @@ def blindfolded(found: Observed) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GaussianMechanism, "release", of_sums)
         patch.setattr(SetSelection, "release", of_sets)
-        patch.setattr(base, "source_for", lambda _: SeededSource(np.random.default_rng(11)))
+        patch.setattr(estimator, "source_for", lambda _: SeededSource(np.random.default_rng(11)))
         yield
 
 

@@ -31,7 +31,7 @@ from ledgerwood.learners.data.cells import (
 from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header, plain_columns
 from ledgerwood.learners.data.files import open_files, read_training
 from ledgerwood.learners.data.frames import raw_columns
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.data.schema import Schema
 
 NUMBERS = st.one_of(
     st.floats().map(repr),

@@ -19,8 +19,8 @@ from pyarrow import parquet
 from records import COLUMNS, DECLARED, LEARNED, LINES, OBJECTS, REGRESSION, TEXTS, as_csv, clean
 
 from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateClassifier, Schema
+from ledgerwood.learners.data.privacy_unit import unit_names
 from ledgerwood.learners.engines import Partitions
-from ledgerwood.learners.units import unit_names
 
 FEATURES = list(COLUMNS[:-1])
 PLACES = (0, 20, 59)
@@ -67,7 +67,7 @@ def write_csv(folder: Path, content: bytes) -> Path:
 
 
 def trained_by_command(folder: Path, table: Path, schema: Schema) -> Observed:
-    from ledgerwood.app.cli import main
+    from ledgerwood.app.cli.main import main
 
     (folder / "schema.json").write_text(schema.to_json(), encoding="utf-8")
     outputs = [folder / "model.json", folder / "report.html"]
@@ -400,8 +400,7 @@ def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> Non
 
 def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path, times: int) -> None:
     from ledgerwood.learners.federated import FederatedTask
-    from ledgerwood.learners.federated.deployment import identities, write_parties
-    from ledgerwood.learners.federated.flower import node_from
+    from ledgerwood.learners.federated.flower import identities, node_from, write_parties
 
     keys, roster = identities(2)
     schema = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, classes=["no", "yes"])
@@ -428,7 +427,7 @@ def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path, times: in
 
 
 def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path, times: int) -> None:
-    from ledgerwood.app.opboost_config import read_table
+    from ledgerwood.app.cli.opboost import read_table
     from ledgerwood.learners.vertical import OrderPreservingTransformer
 
     domain = {"x": (0, 10), "c": [1, 2, 3], "t": ["red", "green"], "y": ["no", "yes"]}
@@ -449,7 +448,7 @@ def test_an_opboost_party_reads_its_file_cell_by_cell(tmp_path: Path, times: int
 
 def test_a_score_is_read_by_the_same_rule(tmp_path: Path, times: int) -> None:
     """What a model predicts for a record does not depend on who asks beside it, nor on how the table is stored."""
-    from ledgerwood.app.cli import main
+    from ledgerwood.app.cli.main import main
 
     rows = clean()
     model = boosting(DECLARED).fit(as_pandas([row[:-1] for row in rows]), [row[-1] for row in rows])

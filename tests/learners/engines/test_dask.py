@@ -26,11 +26,11 @@ from test_engines import BOUNDS, CATEGORIES, FEATURES, RECIPES, frame, model, pi
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
+from ledgerwood.learners.data.partitions import DelayedPart, FramePart, LazyPart
 from ledgerwood.learners.engines import DaskEngine, Partitions
-from ledgerwood.learners.engines.grouping import Rows
-from ledgerwood.learners.engines.partitions import DelayedPart, FramePart, LazyPart
-from ledgerwood.learners.engines.sums import TreeRecords
-from ledgerwood.learners.trees.seam import Sample
+from ledgerwood.learners.engines.interface import GroupedRows
+from ledgerwood.learners.trees.aggregator import Sample
+from ledgerwood.learners.trees.partitioned import TreeRecords
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -166,7 +166,7 @@ def test_totally_random_trees_need_one_round_trip_for_a_tree_or_a_batch(
 def test_no_task_draws_a_random_word(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every source fails inside a task; outside of tasks the same ones make the noise."""
     from ledgerwood.learners.engines import dask
-    from ledgerwood.mechanisms import keyed, randomness
+    from ledgerwood.mechanisms import keyed_randomness, randomness
 
     inside, tasks, drawn = threading.local(), [], []
 
@@ -189,7 +189,7 @@ def test_no_task_draws_a_random_word(threads: Any, monkeypatch: pytest.MonkeyPat
     asked = dask.answer
     answer.__module__, answer.__qualname__ = asked.__module__, asked.__qualname__
     monkeypatch.setattr(dask, "answer", answer)
-    for source in (randomness.SystemSource, randomness.SeededSource, keyed.KeyedSource):
+    for source in (randomness.SystemSource, randomness.SeededSource, keyed_randomness.KeyedSource):
         monkeypatch.setattr(source, "words", guarded(source.words))
     monkeypatch.setattr(np.random, "default_rng", guarded(np.random.default_rng))
     parts = Partitions.of_frames(pieces(frame(), [100]), target="y")
@@ -220,7 +220,9 @@ def test_nothing_of_the_data_is_logged(threads: Any, caplog: pytest.LogCaptureFi
 def test_a_part_does_not_show_its_rows() -> None:
     """Clusters log and display the arguments of tasks."""
     data = frame().assign(a=SECRET)
-    records = TreeRecords(FramePart(data), 0, (), "y", None, rows=Rows(np.ones(3, bool), np.arange(3, dtype=np.uint64)))  # type: ignore[arg-type]
+    records = TreeRecords(
+        FramePart(data), 0, (), "y", None, rows=GroupedRows(np.ones(3, bool), np.arange(3, dtype=np.uint64))
+    )  # type: ignore[arg-type]
     for shown in (records, LazyPart(lambda: data, 400), DelayedPart(data, 400), Partitions.of_frames([data], "y")):
         assert str(SECRET)[:8] not in repr(shown) and "array" not in repr(shown)
 

@@ -15,12 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from test_engines import BOUNDS, CATEGORIES, FEATURES, frame
 
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
+from ledgerwood.learners.data.columns import Column
+from ledgerwood.learners.data.partitions import FramePart
 from ledgerwood.learners.engines import dask
-from ledgerwood.learners.engines.partitions import FramePart
-from ledgerwood.learners.engines.sums import Op, TreeRecords, apply
-from ledgerwood.learners.facts import Column
+from ledgerwood.learners.engines.interface import Op, apply
+from ledgerwood.learners.trees.aggregator import Task
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.seam import Task
+from ledgerwood.learners.trees.partitioned import TreeRecords
 
 
 class Fault(Exception):

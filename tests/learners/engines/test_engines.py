@@ -22,9 +22,9 @@ from ledgerwood.learners import (
     PrivateBoostingRegressor,
     Schema,
 )
+from ledgerwood.learners.data import threads
+from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import Partitions
-from ledgerwood.learners.engines.partitions import LazyPart
-from ledgerwood.learners.trees import threads
 from ledgerwood.learners.trees.forest import Forest
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")

@@ -14,10 +14,10 @@ from test_engines import BOUNDS, CATEGORIES, FEATURES, frame, model, pieces, sam
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.engines import Partitions, grouping
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.seam import Edges, Sample, Structure, Task, siphash
-from ledgerwood.learners.units import identities, keep_rows, kept, record_numbers
+from ledgerwood.learners.data.privacy_unit import identities, keep_rows, kept, record_numbers
+from ledgerwood.learners.engines import Partitions, out_of_core
+from ledgerwood.learners.trees.aggregator import Edges, Sample, Structure, Task, siphash
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
 NAMES = st.sampled_from(["a", "b", "c", "\0", "\ud800", None, 1, 1.0, -0.0, 2**80, float("nan"), float("inf")])
@@ -71,12 +71,12 @@ def test_parts_keep_the_rows_of_memory_and_no_two_records_share_a_number(
     ends = [0, *sorted(min(cut, len(names)) for cut in cuts), len(names)]
     sizes = np.diff(ends).tolist()
     units = [identities(column[a:b], b"key") for a, b in itertools.pairwise(ends)]
-    before = grouping._BUCKET_ROWS
-    grouping._BUCKET_ROWS = 4  # several files
+    before = out_of_core._BUCKET_ROWS
+    out_of_core._BUCKET_ROWS = 4  # several files
     try:
-        found = grouping.grouped(units, sizes, k, b"key")
+        found = out_of_core.grouped(units, sizes, k, b"key")
     finally:
-        grouping._BUCKET_ROWS = before
+        out_of_core._BUCKET_ROWS = before
     masks = [np.ones(n, dtype=bool) if rows.keep is None else rows.keep for n, rows in zip(sizes, found)]
     keep = np.concatenate(masks)
     assert np.flatnonzero(keep).tolist() == keep_rows(column, k, b"key").tolist()

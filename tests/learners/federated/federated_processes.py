@@ -18,7 +18,7 @@ from typing import Any
 
 from ledgerwood.errors import LedgerwoodError
 from ledgerwood.learners.federated.coordinator import Coordinator
-from ledgerwood.learners.federated.node import REFUSED, Payload
+from ledgerwood.learners.federated.party import REFUSED, Payload
 from ledgerwood.learners.federated.task import FederatedTask
 
 _spawn = multiprocessing.get_context("forkserver")

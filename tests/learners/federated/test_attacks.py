@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import AggregationFailed, LedgerwoodError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated import shamir
-from ledgerwood.learners.federated.client import ClientRound
+from ledgerwood.learners.federated import masking
 from ledgerwood.learners.federated.lockstep import server_step
-from ledgerwood.learners.federated.node import VERSION, Node, Payload, packed_map
-from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.party import VERSION, Node, Once, Party, Payload, packed_map
 from ledgerwood.learners.federated.protocol import Round, Unmasking, named_set, pair_mask, self_mask
-from ledgerwood.learners.federated.replay import Once
-from ledgerwood.learners.federated.server import ServerRound
+from ledgerwood.learners.federated.secure_aggregation import ClientRound, ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
 
 Ints = NDArray[np.int64]
@@ -59,8 +56,8 @@ def test_different_sets_told_to_different_clients_would_open_a_sum_of_two() -> N
         for other, (key, seed) in roster.clients[node]._shares.items():
             held = seeds if other in named else keys
             held.setdefault(other, {})[roster.round.place(node)] = seed if other in named else key
-    found_seeds = {n: shamir.recover(shares, threshold=3) for n, shares in seeds.items() if len(shares) >= 3}
-    found_keys = {n: shamir.recover(shares, threshold=3) for n, shares in keys.items() if len(shares) >= 3}
+    found_seeds = {n: masking.recover(shares, threshold=3) for n, shares in seeds.items() if len(shares) >= 3}
+    found_keys = {n: masking.recover(shares, threshold=3) for n, shares in keys.items() if len(shares) >= 3}
     assert sorted(found_seeds) == [1, 2] and sorted(found_keys) == [3, 4, 5]
     total = np.zeros(LENGTH, dtype=np.uint64)
     for node in (1, 2):

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ledgerwood.errors import AggregationFailed, FormatError, LedgerwoodError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated.coordinator import Coordinator, Federation
-from ledgerwood.learners.federated.node import KINDS, REFUSED, VERSION, Node, Payload
-from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.party import KINDS, REFUSED, VERSION, Node, Party, Payload
 from ledgerwood.learners.federated.task import FederatedTask
 
 KEYS = {node: Ed25519PrivateKey.generate() for node in (3, 5, 8)}

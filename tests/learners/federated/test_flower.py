@@ -15,8 +15,7 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, ParameterError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated.coordinator import Federation
-from ledgerwood.learners.federated.deployment import Loopback, identities, write_parties
-from ledgerwood.learners.federated.flower import node_from
+from ledgerwood.learners.federated.flower import Loopback, identities, node_from, write_parties
 from ledgerwood.learners.federated.task import FederatedTask
 
 

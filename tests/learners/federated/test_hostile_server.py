@@ -16,12 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ledgerwood.errors import LedgerwoodError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated import masks, shamir
-from ledgerwood.learners.federated.client import ClientRound
+from ledgerwood.learners.federated import masking
 from ledgerwood.learners.federated.lockstep import server_step
-from ledgerwood.learners.federated.node import VERSION, Node, Payload, packed_map, round_of
-from ledgerwood.learners.federated.party import Party
+from ledgerwood.learners.federated.party import VERSION, Node, Party, Payload, packed_map, round_of
 from ledgerwood.learners.federated.protocol import Round, named_set
+from ledgerwood.learners.federated.secure_aggregation import ClientRound
 from ledgerwood.learners.federated.task import FederatedTask
 
 KINDS = ("advertise", "share", "mask", "confirm", "unmask", "done")
@@ -179,7 +178,7 @@ class HostileServer(RuleBasedStateMachine):
         if self.rarely(data) and inbox:
             inbox = {n: inbox[n] for n in data.draw(st.sets(st.sampled_from(sorted(inbox))))}
         bits = self.facts.task.bits
-        answers = [masks.packed(masks.reduced(a, bits), bits) for a in self.facts.histories[history]]
+        answers = [masking.packed(masking.reduced(a, bits), bits) for a in self.facts.histories[history]]
         return {"answers": answers, **packed_map(inbox)}
 
     def _confirm(self, data: st.DataObject, node: int, source: int, history: int) -> Payload:
@@ -213,7 +212,7 @@ class HostileServer(RuleBasedStateMachine):
         elif kind == "unmask":
             for held, prefix in ((seen.seeds, "seed_"), (seen.mask_keys, "key_")):
                 for whose, share in zip(reply[f"{prefix}nodes"], reply[f"{prefix}data"]):
-                    assert len(share) == shamir.SHARE_BYTES
+                    assert len(share) == masking.SHARE_BYTES
                     held.setdefault(whose, set()).add(node)
 
     # ---- what it all opens

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from ledgerwood.learners.federated import masks
+from ledgerwood.learners.federated import masking
 from ledgerwood.learners.federated.protocol import Round, pair_mask
 
 Words = NDArray[np.uint32]
@@ -130,17 +130,17 @@ def test_keys_are_of_256_bits_and_depend_on_every_bit_of_what_they_come_from() -
     """Masks of keys that differ in one bit, of another purpose, round or pair have nothing in common."""
     mine, theirs = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key().public_bytes_raw()
     facts = {"digest": bytes(32), "purpose": b"mask", "pair": (1, 2)}
-    key = masks.derived_key(mine, theirs, **facts)  # type: ignore[arg-type]
+    key = masking.derived_key(mine, theirs, **facts)  # type: ignore[arg-type]
     others = [
-        masks.derived_key(mine, theirs, **{**facts, **change})  # type: ignore[arg-type]
+        masking.derived_key(mine, theirs, **{**facts, **change})  # type: ignore[arg-type]
         for change in ({"digest": bytes(31) + b"\1"}, {"purpose": b"envelope"}, {"pair": (1, 3)})
     ]
     assert len(key) == 32 and len({key, *others}) == 4
-    whole = masks.keystream(key, 4096, 32)
+    whole = masking.keystream(key, 4096, 32)
     for bit in (0, 77, 255):
         flipped = bytearray(key)
         flipped[bit // 8] ^= 1 << bit % 8
-        assert np.count_nonzero(masks.keystream(bytes(flipped), 4096, 32) == whole) < 4
+        assert np.count_nonzero(masking.keystream(bytes(flipped), 4096, 32) == whole) < 4
 
 
 @pytest.mark.slow

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, OffPlan, ParameterError, ReleaseRefused
 from ledgerwood.learners import Schema
-from ledgerwood.learners.boosting import integer_labels
-from ledgerwood.learners.federated.client import ClientRound
-from ledgerwood.learners.federated.jobs import TreeJob
+from ledgerwood.learners.data.labels import read_labels
+from ledgerwood.learners.data.table import read_table
+from ledgerwood.learners.federated.distributed_noise import SkellamShare
 from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
-from ledgerwood.learners.federated.noise import SkellamShare
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.protocol import Round
-from ledgerwood.learners.federated.server import ServerRound
+from ledgerwood.learners.federated.secure_aggregation import ClientRound, ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.tables import read_labels, read_table
-from ledgerwood.learners.trees.boost import boost
+from ledgerwood.learners.federated.tree_job import TreeJob
+from ledgerwood.learners.trees.binning import integer_labels
+from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.local import LocalAggregator
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.plan import plan_boosting
 
 Ints = NDArray[np.int64]

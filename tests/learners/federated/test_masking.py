@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ledgerwood.errors import AggregationFailed, ParameterError
-from ledgerwood.learners.federated import masks, shamir
-from ledgerwood.learners.federated.client import ClientRound
+from ledgerwood.learners.federated import masking
 from ledgerwood.learners.federated.protocol import Round, Unmasking
-from ledgerwood.learners.federated.server import ServerRound
+from ledgerwood.learners.federated.secure_aggregation import ClientRound, ServerRound
 
 Ints = NDArray[np.int64]
 
@@ -87,14 +86,14 @@ def test_sums_wrap_at_the_modulus_and_are_centred(bits: int) -> None:
 
 def test_what_crosses_the_wire_is_four_or_five_bytes_an_entry() -> None:
     for bits, size in ((32, 4), (40, 5)):
-        assert len(masks.packed(np.arange(100, dtype=np.uint64), bits)) == 100 * size
+        assert len(masking.packed(np.arange(100, dtype=np.uint64), bits)) == 100 * size
 
 
 def test_one_masked_vector_looks_uniform() -> None:
     party, n = Party([1, 2, 3], length=40_000, threshold=2), 40_000
     ads = party.server.keys([c.advertise() for c in party.clients.values()])
     envelopes = party.server.envelopes({i: c.share(ads) for i, c in party.clients.items()})
-    words = masks.unpacked(party.clients[1].mask(np.zeros(n, dtype=np.int64), envelopes[1]), n, 32)
+    words = masking.unpacked(party.clients[1].mask(np.zeros(n, dtype=np.int64), envelopes[1]), n, 32)
     ones = sum(int(w).bit_count() for w in words)
     assert abs(ones - 16 * n) < 6 * np.sqrt(8 * n)  # a false alarm has probability 2e-9
     assert len(np.unique(words)) > n - 10
@@ -214,17 +213,17 @@ def test_wrong_vectors_and_steps_out_of_turn_are_refused() -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_threshold_shares_recover_the_secret(secret: bytes, threshold: int, data: st.DataObject) -> None:
     parties = data.draw(st.integers(threshold, 7))
-    shares = shamir.split(secret, parties=parties, threshold=threshold)
+    shares = masking.split(secret, parties=parties, threshold=threshold)
     for chosen in itertools.islice(itertools.combinations(range(parties), threshold), 10):
-        assert shamir.recover({i: shares[i] for i in chosen}, threshold=threshold) == secret
+        assert masking.recover({i: shares[i] for i in chosen}, threshold=threshold) == secret
     if threshold > 1:
         with pytest.raises(ParameterError):
-            shamir.recover({0: shares[0]}, threshold=threshold)
+            masking.recover({0: shares[0]}, threshold=threshold)
 
 
 def test_fewer_shares_than_the_threshold_fit_every_secret() -> None:
     """One share of a threshold of two: for each other secret there is exactly one line through both points."""
-    share = int.from_bytes(shamir.split(bytes(32), parties=3, threshold=2)[0], "big")
+    share = int.from_bytes(masking.split(bytes(32), parties=3, threshold=2)[0], "big")
     for secret in (0, 1, 2**255):
-        slope = (share - secret) % shamir.PRIME
-        assert (secret + slope) % shamir.PRIME == share
+        slope = (share - secret) % masking.PRIME
+        assert (secret + slope) % masking.PRIME == share

@@ -16,7 +16,7 @@ from scipy import stats
 from ledgerwood.accounting import Gaussian, Skellam
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated.noise import Grid, PassedOn, SkellamOf, SkellamShare
+from ledgerwood.learners.federated.distributed_noise import ForwardedNoise, NoiseGrid, SkellamOf, SkellamShare
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.task import FederatedTask
 from ledgerwood.mechanisms.randomness import source_of
@@ -42,7 +42,7 @@ def task_of(noise: str = "shares", neighbours: str = "add_remove", **facts: obje
 def test_a_coarse_sum_moves_by_no_more_than_its_grid_says(
     sensitivity: float, touched: int, resolution: int, data: st.DataObject
 ) -> None:
-    grid = Grid(sensitivity, touched, resolution)
+    grid = NoiseGrid(sensitivity, touched, resolution)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     step = rng.normal(size=touched)
     step *= sensitivity / np.linalg.norm(step)
@@ -174,7 +174,7 @@ def test_central_noise_is_priced_exactly_and_local_noise_needs_a_public_number_o
     assert isinstance(mechanism, SkellamShare)
     assert mechanism.variance / mechanism.parties == pytest.approx(50 * local.variance("leaf", question.grid))
     party = Party(central, rng.uniform(size=(50, 2)), rng.integers(0, 2, 50))
-    assert isinstance(party._mechanism(party.step([]).questions[0]), PassedOn)
+    assert isinstance(party._mechanism(party.step([]).questions[0]), ForwardedNoise)
     with pytest.raises(ParameterError, match="replace_one"):
         task_of("local")
     with pytest.raises(ParameterError, match="be one of shares, central, local"):

@@ -18,9 +18,8 @@ from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated.coordinator import Coordinator, Federation
-from ledgerwood.learners.federated.deployment import identities, write_parties
-from ledgerwood.learners.federated.flower import node_from
-from ledgerwood.learners.federated.node import KINDS
+from ledgerwood.learners.federated.flower import identities, node_from, write_parties
+from ledgerwood.learners.federated.party import KINDS
 from ledgerwood.learners.federated.task import FederatedTask
 
 ROUNDS, TREES = 2, 4

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import Ledger, Plan
-from ledgerwood.learners.linear.rows import Rows
+from ledgerwood.learners.linear.integer_rows import IntegerRows
 
 
-def rows_of(matrix: Any, labels: Sequence[int] | None = None, *, intercept: int = 0, coded: bool = True) -> Rows:
+def rows_of(matrix: Any, labels: Sequence[int] | None = None, *, intercept: int = 0, coded: bool = True) -> IntegerRows:
     """Rows of a dense integer matrix; column 0 is the intercept's."""
     cells = np.asarray(matrix, dtype=np.int16)
     kept = cells != 0
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.uint64)
     indices = (np.nonzero(kept)[1] + 1).astype(np.uint16)
     targets = None if labels is None else np.asarray(labels, dtype=np.int64)
-    return Rows(starts, indices, cells[kept], cells.shape[1] + 1, intercept, targets, coded)
+    return IntegerRows(starts, indices, cells[kept], cells.shape[1] + 1, intercept, targets, coded)
 
 
 class ExactDoor:

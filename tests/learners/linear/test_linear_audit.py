@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from linear_designs import rows_of
 
-from ledgerwood.learners.linear.boost import Settings, boost, plan_linear
-from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE
-from ledgerwood.learners.linear.sensitivities import RowBound
+from ledgerwood.learners.linear.boosting import boost
+from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.plan import LinearSettings, plan_linear
+from ledgerwood.learners.linear.sensitivity import RowBound
 from ledgerwood.mechanisms import SeededSource
 from ledgerwood.verification import audit
 
@@ -23,7 +23,7 @@ COMMON = 60
 class Trainer:
     """Coefficients of a small model; ``part`` of the planned noise is added."""
 
-    settings: Settings
+    settings: LinearSettings
     part: float = 1.0
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Trainer:
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_the_auditor_tells_the_planned_noise_from_half_of_it(loss: str) -> None:
-    wanted = Settings(loss_named(loss), rounds=1, shares=(0.3, 1.0, 0.0))
+    wanted = LinearSettings(loss_named(loss), rounds=1, shares=(0.3, 1.0, 0.0))
     ours, half = Trainer(wanted), Trainer(wanted, part=0.5)
     good = audit(ours, ours.plan.cost, pair=(1, 0), samples=800, seed=1)
     assert good.passed, good.verdict

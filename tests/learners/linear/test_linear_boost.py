@@ -10,19 +10,12 @@ from hypothesis.extra import numpy as hnp
 from linear_designs import ExactDoor, LedgerDoor, rows_of
 
 from ledgerwood.accounting import Plan
-from ledgerwood.learners.linear.boost import (
-    CROSS_PRODUCTS,
-    EIGENVALUE,
-    GRADIENTS,
-    Settings,
-    boost,
-    plan_linear,
-    questions,
-)
-from ledgerwood.learners.linear.losses import LOSSES, Loss, loss_named
+from ledgerwood.learners.linear.boosting import boost, questions
+from ledgerwood.learners.linear.integer_rows import IntegerRows
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings, plan_linear
 from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Ints, Rows
-from ledgerwood.learners.linear.sensitivities import DIAGONAL, RowBound
+from ledgerwood.learners.linear.sensitivity import DIAGONAL, RowBound
 from ledgerwood.mechanisms import SeededSource
 
 
@@ -37,15 +30,15 @@ def with_intercept(design: np.ndarray) -> np.ndarray:
     return np.hstack([np.ones((len(design), 1)), design / CELL_ONE])
 
 
-def bound_of(rows: Rows, neighbours: str = "add_remove") -> RowBound:
+def bound_of(rows: IntegerRows, neighbours: str = "add_remove") -> RowBound:
     return RowBound(rows.columns * CELL_ONE**2, neighbours)
 
 
-def calibrated(wanted: Settings, neighbours: str = "add_remove", epsilon: float = 1.0) -> Plan:
+def calibrated(wanted: LinearSettings, neighbours: str = "add_remove", epsilon: float = 1.0) -> Plan:
     return plan_linear(wanted, neighbours).calibrate(epsilon=epsilon, delta=1e-5)
 
 
-def exact_fit(rows: Rows, wanted: Settings) -> np.ndarray:
+def exact_fit(rows: IntegerRows, wanted: LinearSettings) -> np.ndarray:
     """The weights with no noise at all, the plan's noise only shaping the ridge."""
     return boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactDoor())
 
@@ -53,7 +46,7 @@ def exact_fit(rows: Rows, wanted: Settings) -> np.ndarray:
 def test_one_squared_round_without_noise_is_ridge_regression() -> None:
     design, labels = problem()
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    wanted = Settings(loss_named("squared"))
+    wanted = LinearSettings(loss_named("squared"))
     X, y = with_intercept(design), 2.0 * labels - 1
     noise = calibrated(wanted, epsilon=1e6)[CROSS_PRODUCTS].scale * bound_of(rows).square / CELL_ONE**2
     reference = np.linalg.solve(X.T @ X + noise * np.sqrt(X.shape[1]) * np.eye(X.shape[1]), X.T @ y)
@@ -67,17 +60,17 @@ def test_squared_boosting_without_noise_converges_to_least_squares() -> None:
     y = np.clip(X @ np.array([0.1, 0.3, -0.2, 0.15]) + 0.05 * rng.normal(size=len(X)), -1, 1)
     rows = rows_of(design, np.rint(y * GRADIENT_ONE).astype(np.int64), intercept=CELL_ONE, coded=False)
     reference = np.linalg.lstsq(X, y, rcond=None)[0]
-    weights = exact_fit(rows, Settings(loss_named("squared"), rounds=50, clip=2.0))
+    weights = exact_fit(rows, LinearSettings(loss_named("squared"), rounds=50, clip=2.0))
     assert np.allclose(weights[0], reference, atol=1e-4)
 
 
 class CountedRows:
     """Rows that count how often they are passed over for gradients."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: IntegerRows) -> None:
         self.rows, self.passes, self.columns, self.gram = rows, 0, rows.columns, rows.gram
 
-    def pull(self, loss: Loss, weights: Ints, clip: int) -> Ints:
+    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         self.passes += 1
         return self.rows.pull(loss, weights, clip)
 
@@ -85,7 +78,7 @@ class CountedRows:
 def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
     design, labels = problem()
     rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
-    wanted = Settings(loss_named("squared"), rounds=20, clip=16.0)
+    wanted = LinearSettings(loss_named("squared"), rounds=20, clip=16.0)
     plan, door = calibrated(wanted, epsilon=1e6), ExactDoor()
     weights = boost(rows, bound_of(rows.rows), wanted, plan, door)
     assert rows.passes == 1
@@ -100,7 +93,7 @@ def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
 def test_residuals_that_may_be_clipped_need_a_pass_each_round() -> None:
     design, labels = problem()
     rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
-    wanted = Settings(loss_named("squared"), rounds=5, clip=1.0)
+    wanted = LinearSettings(loss_named("squared"), rounds=5, clip=1.0)
     boost(rows, bound_of(rows.rows), wanted, calibrated(wanted), ExactDoor())
     assert rows.passes == 5  # the first round's X'y, and four
 
@@ -117,7 +110,7 @@ def newton(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def test_logistic_boosting_without_noise_converges_to_maximum_likelihood() -> None:
     design, labels = problem()
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    wanted = Settings(loss_named("logistic"), rounds=400, step_size=4.0)
+    wanted = LinearSettings(loss_named("logistic"), rounds=400, step_size=4.0)
     assert np.allclose(exact_fit(rows, wanted)[0], newton(with_intercept(design), labels), atol=5e-3)
 
 
@@ -126,7 +119,7 @@ def test_a_full_logistic_step_never_raises_the_loss() -> None:
     rows, X = rows_of(design, labels, intercept=CELL_ONE), with_intercept(design)
     losses = []
     for rounds in (1, 2, 4, 8, 16):
-        w = exact_fit(rows, Settings(loss_named("logistic"), rounds=rounds, step_size=4.0))[0]
+        w = exact_fit(rows, LinearSettings(loss_named("logistic"), rounds=rounds, step_size=4.0))[0]
         losses.append(float(np.mean(np.logaddexp(0, X @ w) - labels * (X @ w))))
     assert losses == sorted(losses, reverse=True)
 
@@ -138,14 +131,14 @@ def test_hinge_boosting_without_noise_separates_what_can_be_separated() -> None:
     keep = np.abs(margin) > 0.2
     design, labels = design[keep], (margin[keep] > 0).astype(np.int64)
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    weights = exact_fit(rows, Settings(loss_named("hinge"), rounds=100))
+    weights = exact_fit(rows, LinearSettings(loss_named("hinge"), rounds=100))
     assert np.mean((with_intercept(design) @ weights[0] > 0) == labels) > 0.99
 
 
 def test_one_against_the_rest_without_noise_is_each_class_alone() -> None:
     design, _ = problem()
     labels = (design[:, 0] > 0).astype(np.int64) + (design[:, 1] > 1000)
-    wanted = Settings(loss_named("logistic"), rounds=20, step_size=4.0, clip=3.0)
+    wanted = LinearSettings(loss_named("logistic"), rounds=20, step_size=4.0, clip=3.0)
     rows = rows_of(design, labels, intercept=CELL_ONE)
     together = boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactDoor(), outputs=3)
     for k in range(3):
@@ -158,7 +151,7 @@ def test_one_against_the_rest_without_noise_is_each_class_alone() -> None:
 def test_what_is_released_costs_exactly_what_the_plan_says(neighbours: str, paper: bool) -> None:
     design, labels = problem(rows=50)
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    wanted = Settings(loss_named("logistic"), rounds=7, shares=(0.5, 1.0, 0.7), clip_decay=0.9, paper=paper)
+    wanted = LinearSettings(loss_named("logistic"), rounds=7, shares=(0.5, 1.0, 0.7), clip_decay=0.9, paper=paper)
     plan = calibrated(wanted, neighbours)
     door = LedgerDoor(plan, SeededSource(np.random.default_rng(0)))
     boost(rows, bound_of(rows, neighbours), wanted, plan, door)
@@ -170,7 +163,7 @@ def test_what_is_released_costs_exactly_what_the_plan_says(neighbours: str, pape
 
 
 def test_shares_are_ratios_of_gaussian_parameters() -> None:
-    plan = calibrated(Settings(loss_named("squared"), rounds=9, shares=(1.0, 2.0, 0.5)))
+    plan = calibrated(LinearSettings(loss_named("squared"), rounds=9, shares=(1.0, 2.0, 0.5)))
     mu = {label: 1 / plan[label].scale for label in (CROSS_PRODUCTS, EIGENVALUE, GRADIENTS)}
     assert mu[GRADIENTS] * 3 / mu[CROSS_PRODUCTS] == pytest.approx(2.0)
     assert mu[EIGENVALUE] / mu[CROSS_PRODUCTS] == pytest.approx(0.5)
@@ -179,7 +172,7 @@ def test_shares_are_ratios_of_gaussian_parameters() -> None:
 def test_noise_has_the_stated_size() -> None:
     design, labels = problem(rows=50)
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    wanted = Settings(loss_named("logistic"), rounds=3)
+    wanted = LinearSettings(loss_named("logistic"), rounds=3)
     plan, door = calibrated(wanted), ExactDoor()
     boost(rows, bound_of(rows), wanted, plan, door)
     for label, mechanism, _ in door.seen:
@@ -203,7 +196,7 @@ degenerate = st.one_of(
 def test_degenerate_designs_take_the_same_path(design: np.ndarray, loss: str, paper: bool, seed: int) -> None:
     """Constant, collinear, wide, empty and zero designs: finite weights, the same releases, no warning."""
     rows = rows_of(design, np.arange(len(design)) % 2, intercept=CELL_ONE)
-    wanted = Settings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
+    wanted = LinearSettings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
     plan = PLANS[loss, paper]
     door = LedgerDoor(plan, SeededSource(np.random.default_rng(seed)))
     weights = boost(rows, bound_of(rows), wanted, plan, door)
@@ -214,7 +207,7 @@ def test_degenerate_designs_take_the_same_path(design: np.ndarray, loss: str, pa
 
 PLANS = {
     (loss, paper): calibrated(
-        Settings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
+        LinearSettings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
     )
     for loss in LOSSES
     for paper in (False, True)
@@ -241,7 +234,7 @@ def test_the_papers_ridge_shrinks_with_the_smallest_eigenvalue() -> None:
 def test_without_its_release_the_smallest_eigenvalue_is_read_off_the_noisy_matrix() -> None:
     design, labels = problem(rows=3000)
     rows = rows_of(design, labels, intercept=CELL_ONE)
-    wanted = Settings(loss_named("squared"), rounds=2, shares=(1.0, 1.0, 0.0), paper=True)
+    wanted = LinearSettings(loss_named("squared"), rounds=2, shares=(1.0, 1.0, 0.0), paper=True)
     door = ExactDoor()
     weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), door)
     assert [label for label, _, _ in door.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
@@ -258,7 +251,7 @@ def test_the_questions_say_what_is_asked(paper: bool, outputs: int) -> None:
     design, labels = problem(rows=1)
     rows = rows_of(design, labels, intercept=CELL_ONE)
     shares = (1.0, 1.0, 0.5 if paper else 0.0)
-    wanted = Settings(loss_named("squared"), rounds=4, shares=shares, clip=1.5, clip_decay=0.9, paper=paper)
+    wanted = LinearSettings(loss_named("squared"), rounds=4, shares=shares, clip=1.5, clip_decay=0.9, paper=paper)
     door = ExactDoor()
     boost(rows, bound_of(rows), wanted, calibrated(wanted), door, outputs)
     asked = questions(wanted, bound_of(rows), rows.columns, outputs)

@@ -17,22 +17,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
-from ledgerwood.learners import Column, PublicFacts, Schema
-from ledgerwood.learners.engines.partitions import FramePart
-from ledgerwood.learners.linear import (
-    AdaSSPRegressor,
-    BoostedAdaSSPClassifier,
-    BoostedAdaSSPRegressor,
-    to_sklearn,
-)
-from ledgerwood.learners.linear.boost import Settings, boost, plan_linear
-from ledgerwood.learners.linear.defaults import automatic_rounds
-from ledgerwood.learners.linear.encoding import Encoder, bin_edges
-from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE
-from ledgerwood.learners.linear.seam import LinearRecords, SumOfParts, encoded_rows
-from ledgerwood.learners.linear.sensitivities import RowBound
-from ledgerwood.learners.tables import read_labels, read_table
+from ledgerwood.learners import Column, PublicMetadata, Schema
+from ledgerwood.learners.data.labels import read_labels
+from ledgerwood.learners.data.partitions import FramePart
+from ledgerwood.learners.data.table import read_table
+from ledgerwood.learners.linear import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor, to_sklearn
+from ledgerwood.learners.linear.aggregator import LinearRecords, SumOfParts, encoded_rows
+from ledgerwood.learners.linear.boosting import boost
+from ledgerwood.learners.linear.encoding import RowEncoder, bin_edges
+from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.plan import LinearSettings, automatic_rounds, plan_linear
+from ledgerwood.learners.linear.sensitivity import RowBound
 
 SCHEMA = Schema(
     bounds={"age": (0, 100), "hours": (0, 80)}, categories={"job": ["a", "b", "c"]}, classes=["no", "yes"], rows=2000
@@ -151,7 +146,7 @@ def test_every_value_has_an_encoding_within_the_bound(rows: list[tuple[float, st
     frame = pd.DataFrame({"x": [0.0, *[x for x, _ in rows]], "c": ["a", *[c for _, c in rows]]})
     table = read_table(frame, schema)
     for norm in (None, 0.5):
-        encoder = Encoder(table.columns, bins, row_norm=norm)
+        encoder = RowEncoder(table.columns, bins, row_norm=norm)
         dense = encoder.encode(table).dense()
         assert dense.shape == (len(frame), encoder.width) == (len(frame), len(encoder.names))
         assert (np.square(dense).sum(axis=1) <= encoder.square_bound).all()
@@ -163,7 +158,7 @@ def test_missing_and_unknown_contribute_nothing() -> None:
     frame = pd.DataFrame({"x": [np.nan, 1.0], "c": ["?", "b"]})
     table = read_table(frame, Schema(bounds={"x": (0, 1)}, categories={"c": ["a", "b"]}))
     for bins in (None, 4):
-        encoder = Encoder(columns, bins)
+        encoder = RowEncoder(columns, bins)
         assert np.count_nonzero(encoder.encode(table).dense()[0, 1:]) == 0
         weights = np.arange(1.0, encoder.width + 1)[None]
         assert encoder.scores(table, weights)[0, 0] == 1.0
@@ -173,7 +168,7 @@ def test_scores_of_floats_agree_with_integer_rows() -> None:
     X, _ = people(50)
     table = read_table(X, SCHEMA)
     for bins in (None, 8):
-        encoder = Encoder(table.columns, bins)
+        encoder = RowEncoder(table.columns, bins)
         weights = np.random.default_rng(0).normal(size=(2, encoder.width))
         integer = encoder.encode(table).dense() @ weights.T / CELL_ONE
         assert np.allclose(integer, encoder.scores(table, weights), atol=2e-3)
@@ -231,7 +226,7 @@ def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any]
 def test_rounds_grow_with_what_public_facts_say_of_the_signal() -> None:
     def rounds(rows: int, epsilon: float, features: int, task: Any = "classification") -> int:
         columns = tuple(Column(i, "number", bounds=(0.0, 1.0)) for i in range(features))
-        return automatic_rounds(PublicFacts(columns, task, rows, epsilon, 1e-6))
+        return automatic_rounds(PublicMetadata(columns, task, rows, epsilon, 1e-6))
 
     by_epsilon = [rounds(30_000, epsilon, 14) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert by_epsilon == [5, 10, 20, 40]
@@ -249,7 +244,7 @@ def test_the_plan_depends_on_public_facts_alone() -> None:
 
 
 def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
-    wanted = Settings(loss_named("squared"), rounds=4, clip=1.0, clip_decay=0.5)
+    wanted = LinearSettings(loss_named("squared"), rounds=4, clip=1.0, clip_decay=0.5)
     plan = plan_linear(wanted).calibrate(epsilon=1.0, delta=1e-6)
     door = ExactDoor()
     boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, door)
@@ -262,7 +257,7 @@ def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
 
 def test_parts_read_by_workers_give_the_bits_of_the_whole_table() -> None:
     X, y = people(300)
-    encoder = Encoder(read_table(X, SCHEMA).columns, bins=5)
+    encoder = RowEncoder(read_table(X, SCHEMA).columns, bins=5)
     frame = X.assign(answer=y)
     parts = [
         pickle.loads(pickle.dumps(LinearRecords(FramePart(piece), encoder, "answer", classes=("no", "yes")))).open()

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 
-from ledgerwood.learners.linear.losses import LOSSES, loss_named
-from ledgerwood.learners.linear.residuals import unclipped_pull
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, Ints, Rows
-from ledgerwood.learners.linear.seam import SumOfParts
-from ledgerwood.learners.linear.sensitivities import (
+from ledgerwood.learners.linear.aggregator import SumOfParts
+from ledgerwood.learners.linear.integer_rows import IntegerRows
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, Ints, loss_named
+from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
+from ledgerwood.learners.linear.sensitivity import (
     DIAGONAL,
     OFF_DIAGONAL,
     RowBound,
@@ -120,10 +120,10 @@ def test_unclipped_residuals_times_rows_move_by_at_most_the_stated_amount(output
         weights[:, 1:] = np.abs(weights[:, 1:])
         limit = loss.gradient_bound(math.sqrt(3), float(np.linalg.norm(weights, axis=1).max()) / 2**20, outputs)
 
-        def asked(*parts: Rows, weights: Ints = weights) -> Ints:
+        def asked(*parts: IntegerRows, weights: Ints = weights) -> Ints:
             together = SumOfParts(parts)
             moments = together.pull(loss, np.zeros_like(weights), 2**20)
-            return unclipped_pull(moments, together.gram(), weights)
+            return unclipped_gradient_sum(moments, together.gram(), weights)
 
         before = asked(common)
         after = [
@@ -148,7 +148,7 @@ def test_unclipped_sums_are_those_of_integers(data: st.DataObject, largest: int)
     gram = half + half.T
     most = min(2**30, 2**76 // largest)
     weights = data.draw(hnp.arrays(np.int64, (outputs, columns), elements=st.integers(-most, most)))
-    found = unclipped_pull(np.full((outputs, columns), 7), gram, weights)
+    found = unclipped_gradient_sum(np.full((outputs, columns), 7), gram, weights)
     exact = weights.astype(object) @ gram.astype(object)
     assert found.tolist() == [[7 - ((int(v) + 2**15) >> 16) for v in row] for row in exact]
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 
-from ledgerwood.learners.linear import patterns
-from ledgerwood.learners.linear import rows as rows_module
-from ledgerwood.learners.linear.losses import LOSSES, loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
-from ledgerwood.learners.linear.seam import SumOfParts
+from ledgerwood.learners.linear import integer_rows
+from ledgerwood.learners.linear import integer_rows as rows_module
+from ledgerwood.learners.linear.aggregator import SumOfParts
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, fixed_point, loss_named
 
 cells = st.integers(-CELL_ONE, CELL_ONE)
 designs = hnp.arrays(np.int64, st.tuples(st.integers(0, 6), st.integers(1, 5)), elements=cells)
@@ -110,8 +109,8 @@ def test_patterns_give_the_bits_of_cells(
     weights = data.draw(hnp.arrays(np.int64, (outputs, width + 1), elements=st.integers(-(2**24), 2**24)))
     plain, other = (rows_of(design, labels, intercept=CELL_ONE) for _ in range(2))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(patterns, "MOST", most)
-        held = patterns.grown(other.starts, other.indices, other.cells, other.width)
+        patched.setattr(integer_rows, "MOST", most)
+        held = integer_rows.grown(other.starts, other.indices, other.cells, other.width)
         patched.setattr(rows_module, "_WORTH_GROUPING", 10**9)
         other._passes.held = held
         expected = plain.pull(loss_named(loss), weights, GRADIENT_ONE)

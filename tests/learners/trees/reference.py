@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.trees.seam import Channel, Edges, Sample, Structure, Task, Tree, exp_table, siphash
+from ledgerwood.learners.trees.aggregator import Channel, Edges, Sample, Structure, Task, Tree, exp_table, siphash
 
 
 def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]:

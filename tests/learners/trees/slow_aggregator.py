@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.trees.seam import (
+from ledgerwood.learners.trees.aggregator import (
     ONE,
     TABLE_HALF,
     TABLE_SHIFT,

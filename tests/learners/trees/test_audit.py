@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from transcripts import Recording, both, half_noise, loss, seeded, train
 
-from ledgerwood.learners.trees.candidates import Domain
+from ledgerwood.learners.trees.binning import FeatureDomain
 from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 from ledgerwood.verification import audit, audit_one_run
 
-DOMAIN = Domain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
+DOMAIN = FeatureDomain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
 EPSILON, DELTA = 2.0, 1e-3
 
 

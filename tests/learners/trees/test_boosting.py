@@ -175,11 +175,11 @@ def test_a_sample_of_the_rows_can_be_chosen_by_keyword_and_costs_less_noise() ->
 @pytest.mark.parametrize("recipe", list(RECIPES))
 def test_nothing_but_releases_reaches_the_fitted_object(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit on a neighbour that is told the same outputs gives the same pickle, byte for byte."""
-    from ledgerwood.learners.door import Door
+    from ledgerwood.learners.training.session import ReleaseSession
 
     X, y = table()
     schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1], rows=N)
-    honest, told = Door.release, []
+    honest, told = ReleaseSession.release, []
 
     def record(self, mechanism, value, label):
         told.append(honest(self, mechanism, value, label))
@@ -195,10 +195,10 @@ def test_nothing_but_releases_reaches_the_fitted_object(recipe: str, monkeypatch
             warnings.simplefilter("ignore", NotPrivate)
             return model.fit(X, y)
 
-    monkeypatch.setattr(Door, "release", record)
+    monkeypatch.setattr(ReleaseSession, "release", record)
     first = fit(X, y)
     answers = iter(told)
-    monkeypatch.setattr(Door, "release", replay)
+    monkeypatch.setattr(ReleaseSession, "release", replay)
     second = fit(X[:-1], y[:-1])
     assert pickle.dumps(first) == pickle.dumps(second)
     assert first.plan_ == second.plan_

@@ -12,21 +12,20 @@ from reference import LedgerDoor, OpenDoor, ReferenceAggregator
 from test_recipes import DOMAIN, labels_for, problem, small
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.candidates import Domain, even_edges, log_edges, merged_edges, quantile_edges
+from ledgerwood.learners.trees.aggregator import Edges
+from ledgerwood.learners.trees.binning import FeatureDomain, even_edges, log_edges, merged_edges, quantile_edges
+from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import plain_scores
-from ledgerwood.learners.trees.level_scores import level_scores
-from ledgerwood.learners.trees.local import LocalAggregator
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
-from ledgerwood.learners.trees.seam import Edges
-from ledgerwood.learners.trees.splits import candidates_of, exact_scores, random_sides
+from ledgerwood.learners.trees.splitting import candidates_of, exact_scores, level_scores, random_sides
 
 # ---- candidates
 
 
 def test_even_and_log_edges_lie_inside_the_bounds_and_increase() -> None:
-    domain = Domain(((0.0, 8.0), (-5.0, 1e6), (0.0, 1e-45), (0.0, 0.0)), (0, 0, 0, 7))
+    domain = FeatureDomain(((0.0, 8.0), (-5.0, 1e6), (0.0, 1e-45), (0.0, 0.0)), (0, 0, 0, 7))
     for make in (even_edges, log_edges):
         edges = make(domain, 16)
         for cuts, (low, high) in zip(edges.cuts, domain.bounds):
@@ -37,7 +36,7 @@ def test_even_and_log_edges_lie_inside_the_bounds_and_increase() -> None:
 
 
 def test_quantile_edges_hold_equal_weight() -> None:
-    domain = Domain(((0.0, 1.0),), (0,))
+    domain = FeatureDomain(((0.0, 1.0),), (0,))
     fine = even_edges(domain, 200)
     weights = np.exp(-10 * np.linspace(0, 1, 201))[None]
     cuts = quantile_edges(domain, fine, weights, 4).cuts[0]
@@ -48,7 +47,7 @@ def test_quantile_edges_hold_equal_weight() -> None:
 
 
 def test_refinement_moves_edges_to_the_weight_and_keeps_their_number() -> None:
-    domain = Domain(((0.0, 100.0), (0.0, 0.0)), (0, 3))
+    domain = FeatureDomain(((0.0, 100.0), (0.0, 0.0)), (0, 3))
     edges = even_edges(domain, 8)
     for _ in range(6):
         ends = np.concatenate(([0.0], edges.cuts[0], [100.0]))
@@ -58,7 +57,7 @@ def test_refinement_moves_edges_to_the_weight_and_keeps_their_number() -> None:
         assert len(edges.cuts[0]) <= 7 and (np.diff(edges.cuts[0]) > 0).all()
     assert (edges.cuts[0] <= 1.6).sum() >= 5
     assert len(merged_edges(domain, edges, np.zeros((2, 9)), 8).cuts[0]) == 7  # no weight at all: still a grid
-    tiny = Domain(((1.0, math.nextafter(1.0, 2.0)),), (0,))
+    tiny = FeatureDomain(((1.0, math.nextafter(1.0, 2.0)),), (0,))
     assert len(merged_edges(tiny, even_edges(tiny, 8), np.ones((1, 2)), 8).cuts[0]) == 0
 
 
@@ -97,7 +96,7 @@ def test_candidate_sums_are_the_sums_of_their_tables(missing: str) -> None:
 
 def test_scores_of_the_kernel_are_the_plain_ones() -> None:
     rng = np.random.default_rng(1)
-    edges = even_edges(Domain(((0.0, 1.0), (0.0, 1.0)), (0, 0)), 8)
+    edges = even_edges(FeatureDomain(((0.0, 1.0), (0.0, 1.0)), (0, 0)), 8)
     options = candidates_of(edges, np.array([0, 1], dtype=np.int32), "private", rng)
     one = np.zeros((1, 4, 2, edges.width, 2), dtype=np.int64)
     one[..., 1] = rng.integers(0, 9, size=one.shape[:-1])
@@ -175,7 +174,7 @@ def test_without_noise_the_greedy_recipe_is_newton_boosting() -> None:
     y = (columns[0] + 0.5 * columns[1] + 0.2 * rng.normal(size=400) > 0.8).astype(np.int64)
     settings = recipe_settings("xgb", n_trees=5, max_depth=2, n_bins=8, ridge=0.0)
     plan = plan_boosting(settings, n_features=2, epsilon=1.0, delta=1e-5)
-    domain = Domain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
+    domain = FeatureDomain(((0.0, 1.0), (0.0, 1.0)), (0, 0))
     forest = boost(settings, domain, LocalAggregator(columns, y.astype(np.int32)), OpenDoor(), plan)
     wanted = newton(columns, y, trees=5, depth=2, bins=8, rate=0.3, l2=1.0)
     assert np.abs(forest.scores(columns)[:, 0] - wanted).max() < 0.01
@@ -188,7 +187,7 @@ def test_without_noise_a_regression_reaches_the_means_of_its_leaves() -> None:
     settings = recipe_settings("xgb", loss="squared", n_trees=60, max_depth=2, n_bins=4, ridge=0.0, l2=0.0)
     plan = plan_boosting(settings, n_features=1, epsilon=1.0, delta=1e-5)
     records = LocalAggregator(column, np.rint(y * 65536).astype(np.int32))
-    forest = boost(settings, Domain(((0.0, 1.0),), (0,)), records, OpenDoor(), plan)
+    forest = boost(settings, FeatureDomain(((0.0, 1.0),), (0,)), records, OpenDoor(), plan)
     assert np.abs(forest.scores(column)[:, 0] - y).max() < 0.01
 
 

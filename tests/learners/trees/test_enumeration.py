@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from transcripts import half_noise
 
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.candidates import Domain
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.noise import LaplaceSums, Selections
+from ledgerwood.learners.trees.binning import FeatureDomain
+from ledgerwood.learners.trees.boosting import boost
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.plan import plan_boosting
+from ledgerwood.learners.trees.planned_noise import LaplaceSums, Selections
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.verification import Choices, verify_domain
 
-DOMAIN = Domain(((0.0, 3.0),), (0,))
+DOMAIN = FeatureDomain(((0.0, 3.0),), (0,))
 RECORDS = tuple(itertools.product((0.5, 1.5, 2.5), (0, 1)))  # three bins, two labels
 
 

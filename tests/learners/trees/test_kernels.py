@@ -11,8 +11,8 @@ from slow_aggregator import SlowAggregator
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees._kernels.passes import BLOCK
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.seam import ONE, TABLE_SIZE, Edges, Sample, Structure, Task, Tree
+from ledgerwood.learners.trees.aggregator import ONE, TABLE_SIZE, Edges, Sample, Structure, Task, Tree
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
 ROOT = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
 

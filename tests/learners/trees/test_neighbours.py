@@ -8,12 +8,12 @@ from hypothesis import given, settings, strategies
 from transcripts import both, seeded
 
 from ledgerwood.accounting import Plan
-from ledgerwood.learners.trees.candidates import Domain
-from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Selections
+from ledgerwood.learners.trees.binning import FeatureDomain
 from ledgerwood.learners.trees.plan import outline
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, Selections
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
-DOMAIN = Domain(((0.0, 1.0), (-1.0, 1.0), (0.0, 0.0)), (0, 0, 3))
+DOMAIN = FeatureDomain(((0.0, 1.0), (-1.0, 1.0), (0.0, 0.0)), (0, 0, 3))
 SMALL = {"n_trees": 3, "max_depth": 2, "n_bins": 4}
 
 RUNS = [(name, {}) for name in RECIPES] + [

@@ -10,14 +10,15 @@ import pytest
 from reference import LedgerDoor, OpenDoor, ReferenceAggregator
 
 from ledgerwood.accounting import Ledger, Plan, Release
-from ledgerwood.accounting.costs import BoundedRange, Gaussian
+from ledgerwood.accounting.costs.noise import Gaussian
+from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.candidates import Domain
+from ledgerwood.learners.trees.binning import FeatureDomain
+from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.plan import outline, plan_boosting, query_counts
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings, recipes
 
-DOMAIN = Domain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
+DOMAIN = FeatureDomain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
 
 
 def problem(n: int = 120, seed: int = 0):

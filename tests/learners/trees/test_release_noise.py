@@ -12,7 +12,7 @@ from test_neighbours import DOMAIN, RUNS, SMALL, data, plan_with_noise, records
 from transcripts import Recording, both, seeded, train
 
 from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
-from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled, Selections
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism, Selections
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
 SIZES = [1.0, 0.3, 4096.0, 12345.678]
@@ -68,7 +68,7 @@ def test_a_training_draws_the_noise_that_its_mechanisms_state(name: str, options
 def test_a_sampled_release_draws_rows_at_the_rate_of_its_price(name: str) -> None:
     own = recipe_settings(name, **{**SMALL, "rows": 0.25})
     plan = plan_with_noise(own, 10.0)
-    seen: list[Sampled] = []
+    seen: list[SampledMechanism] = []
 
     class Watching(Recording):
         def release(self, mechanism, value, label):
@@ -77,7 +77,7 @@ def test_a_sampled_release_draws_rows_at_the_rate_of_its_price(name: str) -> Non
             return super().release(mechanism, value, label)
 
     train(own, DOMAIN, plan, data(*records(np.random.default_rng(5), 30, own)), Watching(seeded(5)))
-    assert seen and all(isinstance(one, Sampled) for one in seen)
+    assert seen and all(isinstance(one, SampledMechanism) for one in seen)
     assert {one.numerator for one in seen} == {2**30} and {one.cost.rate for one in seen} == {0.25}
     assert len({one.round for one in seen}) == len(seen)  # every release has a sample of its own
     assert all(one.mechanism.cost == one.cost.cost for one in seen)
@@ -93,7 +93,7 @@ def test_a_sample_has_a_fresh_secret_key_and_is_forgotten_once_asked() -> None:
     whole = PoissonSubsampled(Gaussian(sigma=2.0), rate=0.25)
 
     def asked(number: int, rng=None):
-        return Sampled(whole, None, Records(), 2**30, number).ask(lambda: told[-1], rng)
+        return SampledMechanism(whole, None, Records(), 2**30, number).ask(lambda: told[-1], rng)
 
     samples = [asked(number) for number in (7, 8, 8)]
     assert told == [samples[0], None, samples[1], None, samples[2], None]

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings, strategies
 from reference import pair
 
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.candidates import Domain
+from ledgerwood.learners.trees.aggregator import ONE, TABLE_HALF, TABLE_SIZE
+from ledgerwood.learners.trees.binning import FeatureDomain
+from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.leaves import laplace_values
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.losses import KAPPA_LOGISTIC, KAPPA_LOGISTIC_REPLACE, make_loss, probability_table
-from ledgerwood.learners.trees.noise import Selections
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.loss import KAPPA_LOGISTIC, KAPPA_LOGISTIC_REPLACE, make_loss, probability_table
 from ledgerwood.learners.trees.plan import plan_boosting
+from ledgerwood.learners.trees.planned_noise import Selections
 from ledgerwood.learners.trees.recipes import recipe_settings
-from ledgerwood.learners.trees.seam import ONE, TABLE_HALF, TABLE_SIZE
-from ledgerwood.learners.trees.settings import Settings
-from ledgerwood.learners.trees.splits import exact_scores
+from ledgerwood.learners.trees.settings import TreeSettings
+from ledgerwood.learners.trees.splitting import exact_scores
 
 FAR = 64 << 16
 
@@ -223,7 +223,7 @@ def test_squared_pairs_within_their_bound(clip) -> None:
     neighbours=strategies.sampled_from(["add_remove", "replace_one"]),
 )  # fmt: skip
 def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, floor, l2, neighbours) -> None:
-    own = Settings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours, min_child_weight=floor)
+    own = TreeSettings(leaf="laplace", loss="squared", l2=l2, neighbours=neighbours, min_child_weight=floor)
     loss, bound = own.make_loss(), 1 << 16
     g = math.isqrt(loss.gradient_square(bound))
     base = int(part * n * g)
@@ -240,7 +240,7 @@ def test_laplace_output_moves_by_at_most_its_sensitivity(n, part, sign, floor, l
 
 @pytest.mark.parametrize("floor", [0.0, 1.0, 7.0, 200.0])
 def test_the_sensitivity_of_a_laplace_output_is_reached(floor) -> None:
-    own = Settings(leaf="laplace", loss="squared", l2=0.0, min_child_weight=floor)
+    own = TreeSettings(leaf="laplace", loss="squared", l2=0.0, min_child_weight=floor)
     loss, bound, n = own.make_loss(), 1 << 16, max(1, int(floor))
     g = math.isqrt(loss.gradient_square(bound))
     before, after = np.array([[[[n * g, n]]], [[[n * g - g, n + 1]]]])
@@ -268,7 +268,7 @@ def first_selection(x: np.ndarray, y: np.ndarray, structure: str, n_classes: int
     )
     plan = plan_boosting(chosen, n_features=1, epsilon=1.0, delta=1e-6)
     records, door = LocalAggregator([x.astype(np.float32)], y.astype(np.int32), n_threads=1), Ears()
-    domain = Domain(((0.0, 1.0),), (0,))
+    domain = FeatureDomain(((0.0, 1.0),), (0,))
     boost(chosen, domain, records, door, plan, rng=np.random.default_rng(0))
     return door.heard[0]
 

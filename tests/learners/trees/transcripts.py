@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.learners.trees.boost import boost
-from ledgerwood.learners.trees.local import LocalAggregator
-from ledgerwood.learners.trees.noise import GaussianSums, LaplaceSums, Sampled, Selections
-from ledgerwood.learners.trees.seam import Sample
+from ledgerwood.learners.trees.aggregator import Sample
+from ledgerwood.learners.trees.boosting import boost
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism, Selections
 from ledgerwood.mechanisms.randomness import SeededSource
 
 
@@ -25,7 +25,7 @@ class Line:
 
 def ask(mechanism: Any, value: Any, key: tuple[int, int] | None) -> tuple[Any, Any]:
     """Open a sampled release: return the mechanism inside, and the exact value of the sample with that key."""
-    if not isinstance(mechanism, Sampled):
+    if not isinstance(mechanism, SampledMechanism):
         return mechanism, value
     mechanism.aggregator.sample(Sample(mechanism.numerator, key, mechanism.round))
     exact = value()
@@ -40,7 +40,7 @@ class Recording:
         self.source, self.change, self.lines = source, change, []
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        key = tuple(int(word) for word in self.source.words(2)) if isinstance(mechanism, Sampled) else None
+        key = tuple(int(word) for word in self.source.words(2)) if isinstance(mechanism, SampledMechanism) else None
         inner, exact = ask(mechanism, value, key)
         drawn = inner if self.change is None else self.change(inner)
         output = drawn.release(exact, self.source)

@@ -29,13 +29,13 @@ from ledgerwood.learners.vertical import (
     FeatureServer,
     OrderPreservingTransformer,
     VerticalModel,
+    feature_client,
+    feature_party,
     id_digest,
-    party_a,
-    party_b,
     train_vertical,
 )
 from ledgerwood.learners.vertical.messages import WireColumn
-from ledgerwood.learners.vertical.store import map_columns
+from ledgerwood.learners.vertical.release_store import map_columns
 
 ROWS, KEY, TOKEN = 5000, b"k" * 16, b"t" * 16
 AUTHORITY = Authority("test")
@@ -67,10 +67,10 @@ def dying(at: int, after: bool) -> None:
         return wrapped
 
     os.fsync, os.replace = step(os.fsync), step(os.replace)
-    party_a._take = step(party_a._take)
+    feature_client._take = step(feature_client._take)
     sent = step(lambda batch: batch)
-    real_batches = party_b._batches
-    party_b._batches = lambda *arguments: (sent(batch) for batch in real_batches(*arguments))
+    real_batches = feature_party._batches
+    feature_party._batches = lambda *arguments: (sent(batch) for batch in real_batches(*arguments))
 
 
 def child(work: Callable[[], None]) -> int:
@@ -88,7 +88,7 @@ def child(work: Callable[[], None]) -> int:
 
 def serve(folder: Path, port: int, at: int, after: bool) -> None:
     dying(at, after)
-    party_b._BATCH_BYTES = 1  # the least: 1024 rows
+    feature_party._BATCH_BYTES = 1  # the least: 1024 rows
     party = FeatureParty("b", TRANSFORMER, lambda: (TABLE, IDS), folder / "b", key=KEY)
     server = FeatureServer(party, f"grpc+tls://localhost:{port}", IDENTITY["b"], TOKEN)
     server.serve()
@@ -96,7 +96,7 @@ def serve(folder: Path, port: int, at: int, after: bool) -> None:
 
 def train(folder: Path, port: int, at: int, after: bool) -> None:
     dying(at, after)
-    party_a._SYNC_BYTES = 1
+    feature_client._SYNC_BYTES = 1
     client = FeatureClient(
         f"grpc+tls://localhost:{port}", IDENTITY["a"], TOKEN, ROWS, id_digest(IDS, KEY), folder / "a" / "b",
         attempts=60, wait=0.02,

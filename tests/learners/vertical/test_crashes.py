@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from examples.opboost import ledgerwood, make_tables, serving, write_lender, write_party
 from vertical_ports import free_port
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.app.opboost_demo import ledgerwood, make_tables, serving, write_lender, write_party
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 

@@ -6,16 +6,16 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.opboost.split_survival import printed_beta, split_survives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
-from ledgerwood.mechanisms.local import AdjMap, Domain, GeneralisedRandomisedResponse, GlobalMap
+from ledgerwood.mechanisms.local import AdjMap, Domain, GeneralizedRandomizedResponse, GlobalMap
 
 MECHANISMS = (
     GlobalMap(Domain(1, 5), 0.7),
     AdjMap.from_epsilon(Domain(1, 5), 2, epsilon=0.7, alpha=2.0),
-    GeneralisedRandomisedResponse(Domain(1, 5), 1.5),
+    GeneralizedRandomizedResponse(Domain(1, 5), 1.5),
 )
 sides = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 

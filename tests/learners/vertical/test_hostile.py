@@ -41,8 +41,8 @@ from ledgerwood.learners.vertical import (
     Identity,
     OrderPreservingTransformer,
     VerticalModel,
+    feature_party,
     id_digest,
-    party_b,
     train_vertical,
 )
 from ledgerwood.learners.vertical.messages import from_json, to_json
@@ -179,7 +179,7 @@ def test_a_key_that_can_be_guessed_is_refused() -> None:
 
 
 def test_sessions_opened_without_the_token_drive_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(party_b, "_MOST_SESSIONS", 8)
+    monkeypatch.setattr(feature_party, "_MOST_SESSIONS", 8)
     with serving(tmp_path / "b") as (own, location), client(location, tmp_path / "a") as asker:
         asker.columns()
         with client(location, tmp_path / "flood") as flood:
@@ -187,7 +187,7 @@ def test_sessions_opened_without_the_token_drive_nobody_out(tmp_path: Path, monk
             for _ in range(30):
                 flood._one_result("open", b"")
         assert asker.values([(0, 1)]) == [own.stored.values[0][1]]
-    sessions = party_b._Sessions()
+    sessions = feature_party._Sessions()
     for _ in range(50):
         session = sessions.open()
         sessions.greet(session)
@@ -255,7 +255,7 @@ def test_a_refusal_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: pyt
         raise OSError("no space left on device")
 
     with party(tmp_path / "b") as own:
-        monkeypatch.setattr(party_b, "write_json", full)
+        monkeypatch.setattr(feature_party, "write_json", full)
         with pytest.raises(OSError, match="no space"):  # and not the answer
             own.offer(ROWS, "0" * 64)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.opboost.split_survival import printed_beta, split_survives
 from scipy.stats import chisquare
 
 from ledgerwood.learners.vertical import OrderPreservingTransformer
-from ledgerwood.learners.vertical.crossing import printed_beta, split_survives
 
 Law = list[list[float]]
 METHODS = ["global_map", "laplace_map", "local_map", "adj_map", "grr", "piecewise"]

@@ -52,10 +52,10 @@ from ledgerwood.learners.vertical import (
     FeatureServer,
     OrderPreservingTransformer,
     VerticalModel,
+    feature_client,
+    feature_party,
     id_digest,
     messages,
-    party_a,
-    party_b,
     train_vertical,
 )
 from ledgerwood.learners.vertical.messages import LARGEST_REQUEST, Request, pack_splits, to_json
@@ -335,7 +335,7 @@ class Truncating(FeatureServer):
         stored = self._party.stored
         start = messages.from_json(Request.open(ticket, TOKEN).body)["start"]
         fields = [pa.field(c.name, pa.from_numpy_dtype(c.dtype), nullable=False) for c in stored.columns]
-        first = next(party_b._batches(stored, pa.schema(fields), start))
+        first = next(feature_party._batches(stored, pa.schema(fields), start))
         return flight.GeneratorStream(pa.schema(fields), iter([first.slice(0, 700)]))
 
 
@@ -369,7 +369,7 @@ def test_columns_that_are_not_as_announced_are_refused(tmp_path: Path, spoil: An
         def _columns(self, ticket: bytes) -> Any:
             stored = self._party.stored
             fields = [pa.field(c.name, pa.from_numpy_dtype(c.dtype), nullable=False) for c in stored.columns]
-            batch = spoil(next(party_b._batches(stored, pa.schema(fields), 0)))
+            batch = spoil(next(feature_party._batches(stored, pa.schema(fields), 0)))
             return flight.GeneratorStream(batch.schema, iter([batch]))
 
     with serving(tmp_path / "b", Spoiling) as (_, location), pytest.raises(ProtocolError, match=message):
@@ -377,7 +377,7 @@ def test_columns_that_are_not_as_announced_are_refused(tmp_path: Path, spoil: An
 
 
 def test_a_message_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(party_a, "_LARGEST_ANSWER", 4096)
+    monkeypatch.setattr(feature_client, "_LARGEST_ANSWER", 4096)
     with serving(tmp_path / "b") as (_, location), pytest.raises(LedgerwoodError, match="more than 4096 bytes"):
         client(location, tmp_path / "a").columns()
     monkeypatch.undo()

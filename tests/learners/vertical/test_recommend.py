@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.vertical import OrderPreservingTransformer, recommend
 
 DOMAIN = {"age": (0, 100), "colour": ["red", "green"]}

@@ -9,7 +9,7 @@ import pytest
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.learners.vertical import OrderPreservingTransformer
-from ledgerwood.learners.vertical.store import ordinals
+from ledgerwood.learners.vertical.release_store import ordinals
 from ledgerwood.mechanisms import SeededSource
 from ledgerwood.verification import audit
 

@@ -22,8 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.vertical import OrderPreservingTransformer, VerticalModel, split_ordinals, with_values
-from ledgerwood.learners.vertical.model import PartyColumns
-from ledgerwood.learners.vertical.splits import representatives
+from ledgerwood.learners.vertical.model import PartyColumns, representatives
 
 MODELS = {
     "xgboost": lambda: xgboost.XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1),

@@ -20,7 +20,7 @@ from ledgerwood.learners.vertical.messages import (
     unpack_splits,
 )
 from ledgerwood.learners.vertical.release import WITHHELD
-from ledgerwood.learners.vertical.store import ordinals
+from ledgerwood.learners.vertical.release_store import ordinals
 
 
 @settings(deadline=None)

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.facts import Column
-from ledgerwood.learners.schema import Atom
+from ledgerwood.learners.data.columns import Column, Scalar
 
 if TYPE_CHECKING:
     import pyarrow
@@ -266,7 +265,7 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
         np.minimum(out, np.float32(high), out=out)
 
 
-def category_codes(values: Values, categories: Sequence[Atom]) -> NDArray[np.int32]:
+def category_codes(values: Values, categories: Sequence[Scalar]) -> NDArray[np.int32]:
     """Return the place of every cell among the categories; their number for what is missing or unknown.
 
     ``values`` are of a numeric type, or what :func:`atoms` returns.
@@ -298,7 +297,7 @@ def _codes_of_floats(values: Values, places: dict[Any, int], reserved: int) -> N
 class _Places(dict[Any, int]):
     """Codes by cell, each distinct cell worked out once; ``numbers`` has the codes of numbers."""
 
-    def __init__(self, categories: Sequence[Atom]) -> None:
+    def __init__(self, categories: Sequence[Scalar]) -> None:
         super().__init__()
         self._reserved = len(categories)
         self._texts = {value: i for i, value in enumerate(categories) if isinstance(value, str)}

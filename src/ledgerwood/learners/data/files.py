@@ -20,8 +20,8 @@ import numpy as np
 
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 from ledgerwood.learners.data.csv_text import Block, Fields, blocks, header, plain_columns
-from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.trees.threads import available_threads
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.data.threads import available_threads
 
 if TYPE_CHECKING:
     import pyarrow

@@ -2,11 +2,13 @@
 
 Only names, types and shapes are looked at here, and only they raise: they are public facts. Values are converted cell
 by cell (:mod:`.cells`) once the schema has told what each column is.
+
+Columns by name out of anything that is a table; only types and shapes are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,8 +17,8 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, objects, texts_of
+from ledgerwood.learners.data.columns import Key
 from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
-from ledgerwood.learners.schema import Key
 
 __all__ = [
     "RawColumn",
@@ -28,6 +30,7 @@ __all__ = [
     "unit_column",
     "without_unit",
 ]
+
 
 Type = Literal["number", "boolean", "text", "mixed"]
 """What the type of a column says: ``mixed`` says nothing, each cell may hold anything."""
@@ -325,3 +328,30 @@ def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
     types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number"}
     own = types.get(kind, "text" if kind in "UST" else "mixed")
     return [RawColumn(j, own, array[:, j]) for j in range(array.shape[1])]
+
+
+def column_names(X: Any) -> list[Hashable]:
+    """The names of the columns; numbers for an array.
+
+    >>> column_names([[0.5, 1], [2, "x"]])
+    [0, 1]
+    """
+    return [column.name for column in raw_columns(X)]
+
+
+def columns_of(X: Any, names: Sequence[Hashable]) -> list[RawColumn]:
+    """The columns of a table; a frame's are found by name, in whatever order it has them."""
+    columns = raw_columns(X)
+    if not is_frame(X):
+        if len(columns) != len(names):
+            raise ParameterError("X", f"have the {len(names)} columns that were declared", len(columns))
+        return columns
+    found: dict[Hashable, RawColumn] = {column.name: column for column in columns}
+    if set(found) != set(names):
+        raise ParameterError("X", "have the columns that were declared", sorted(map(str, set(found) ^ set(names))))
+    return [found[name] for name in names]
+
+
+def rows_of(X: Any) -> int:
+    """How many records there are."""
+    return len(raw_columns(X)[0])

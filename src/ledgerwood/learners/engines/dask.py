@@ -19,10 +19,18 @@ import numpy as np
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.engines.reading import part_digest, unit_identities
-from ledgerwood.learners.engines.sums import Ints, Log, Op, Question, Records, apply
-from ledgerwood.learners.schema import Key
-from ledgerwood.learners.units import Identities
+from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.privacy_unit import Identities
+from ledgerwood.learners.engines.interface import (
+    EngineQuery,
+    Ints,
+    Log,
+    Op,
+    Records,
+    apply,
+    part_digest,
+    unit_identities,
+)
 
 __all__ = ["DaskEngine", "DaskSums"]
 
@@ -156,7 +164,7 @@ class DaskSums:
             f"{len(waiting)} of {len(self._records)} parts could not be summed after {_RETRIES} attempts. {_GONE}"
         )
 
-    def _submit(self, worker: str, own: Sequence[int], question: Question) -> Any:
+    def _submit(self, worker: str, own: Sequence[int], question: EngineQuery) -> Any:
         """Give a worker its task: with the parts and the whole log only if it has not seen them."""
         known = self._known.get(worker)
         parts = {number: self._records[number] if known is None else None for number in own}
@@ -237,7 +245,7 @@ class Told:
     def __init__(self, part: Any) -> None:
         self._part, self._seen, self._lock = part, 0, threading.Lock()
 
-    def answer(self, known: int, ops: Sequence[Op], question: Question) -> Ints | None:
+    def answer(self, known: int, ops: Sequence[Op], question: EngineQuery) -> Ints | None:
         """Bring the part to the end of ``ops``, which begin at position ``known`` of the log, and answer there.
 
         None if that is not possible: the log begins after the part's position or ends before it, or an earlier call
@@ -256,7 +264,7 @@ class Told:
 
 
 def answer(
-    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: Question, threads: int
+    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: EngineQuery, threads: int
 ) -> Ints | None:
     """Sum a question over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
     with _LOCK:

@@ -1,4 +1,12 @@
-"""Partitions streamed through one machine: what has a row for each record lives in files, one part is looked at a time.
+"""Arrays in unlinked files: as private as the process, gone with it, and not in memory while they rest.
+
+Which rows of a table in parts are kept of each unit, and their numbers, in bounded memory.
+
+A unit's rows may lie in any parts, so somebody has to see all identities. They are distributed over files by their
+first bits, then each file is looked at alone: memory holds one part and one file, whatever the number of rows. What is
+found (a byte for each row, and a number of 8 bytes for each record if rows are sampled) lives in files as well.
+
+Partitions streamed through one machine: what has a row for each record lives in files, one part is looked at a time.
 
 The arrays of each part are mapped from unlinked files in a private folder; after a question their pages are given back,
 so memory holds about one part whatever the number of parts. The files hold cells of the private table: they are as
@@ -7,17 +15,104 @@ sensitive as the table, mode 0600, and gone with the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import IO, Any
 
-from ledgerwood.learners.engines.files import Files
-from ledgerwood.learners.engines.reading import part_digest, unit_identities
-from ledgerwood.learners.engines.sums import Ints, Records
-from ledgerwood.learners.schema import Key
-from ledgerwood.learners.units import Identities
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["OutOfCoreEngine", "OutOfCoreSums"]
+from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.privacy_unit import Identities, kept, record_numbers
+from ledgerwood.learners.engines.interface import GroupedRows, Ints, Records, part_digest, unit_identities
+
+__all__ = ["OutOfCoreEngine", "OutOfCoreSums", "SpillFiles", "grouped"]
+
+
+class SpillFiles:
+    """Makes arrays that live in unlinked files of a folder; None for the system's temporary one."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._maps: list[mmap.mmap] = []
+
+    def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
+        """Return an array of zeros in a file of its own."""
+        count = int(np.prod(shape))
+        size = count * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        with tempfile.TemporaryFile(dir=self._folder) as file:  # the mapping keeps the storage
+            file.truncate(size)
+            mapped = mmap.mmap(file.fileno(), size)
+        self._maps.append(mapped)
+        return np.frombuffer(mapped, dtype, count).reshape(shape)
+
+    def rest(self) -> None:
+        """Give the pages back; their content stays in the files."""
+        for mapped in self._maps:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+_BUCKET_ROWS = 1 << 21
+
+_MOST_BUCKETS = 256
+
+_ROW = np.dtype([("unit", np.uint64, 2), ("row", np.uint64)])
+
+
+def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: bytes) -> tuple[GroupedRows, ...]:
+    """Return the rows that count of each part: at most k of each unit, numbered if that is one row for each unit.
+
+    Parameters
+    ----------
+    units
+        The identities of the rows of each part, in the order of the parts; taken once.
+    sizes
+        How many rows each part has.
+    k, key
+        As in :func:`ledgerwood.learners.data.privacy_unit.keep_rows`.
+    """
+    total = sum(sizes)
+    bits = min(max(total // _BUCKET_ROWS, 1), _MOST_BUCKETS).bit_length() - 1
+    files = SpillFiles(None)
+    keep, numbers = files.empty(total, bool), files.empty(total if k == 1 else 0, np.uint64)
+    with ExitStack() as open_files:
+        buckets = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
+        first = 0
+        for found in units:
+            _distribute(found, first, bits, buckets)
+            first += len(found)
+        before = 0
+        for bucket in buckets:
+            bucket.seek(0)
+            rows = np.frombuffer(bucket.read(), dtype=_ROW)
+            stay = kept(rows["unit"], k, key)
+            keep[rows["row"]] = stay
+            if k == 1:
+                numbers[rows["row"][stay]] = record_numbers(rows["unit"][stay]) + np.uint64(before)
+                before += int(stay.sum())
+    files.rest()
+    found_rows = []
+    for a, b in pairwise(accumulate(sizes, initial=0)):
+        whole = bool(keep[a:b].all())
+        found_rows.append(GroupedRows(None if whole else keep[a:b], numbers[a:b] if k == 1 else None))
+    return tuple(found_rows)
+
+
+def _distribute(units: Identities, first: int, bits: int, buckets: Sequence[IO[bytes]]) -> None:
+    """Append each row to the file of the first bits of its unit's identity."""
+    place = units[:, 0] >> np.uint64(64 - bits) if bits else np.zeros(len(units), dtype=np.uint64)
+    order = np.argsort(place, kind="stable")
+    rows = np.empty(len(units), dtype=_ROW)
+    rows["unit"], rows["row"] = units[order], order + first
+    cuts = np.searchsorted(place[order], np.arange(len(buckets) + 1))
+    for file, (a, b) in zip(buckets, pairwise(cuts), strict=True):
+        file.write(rows[a:b].tobytes())
 
 
 @dataclass(frozen=True)
@@ -52,9 +147,9 @@ class OutOfCoreSums:
     """Exact sums over parts, one after the other."""
 
     def __init__(self, records: Sequence[Records], n_threads: int | None, folder: str | None) -> None:
-        self._parts: list[tuple[Any, Files]] = []
+        self._parts: list[tuple[Any, SpillFiles]] = []
         for one in records:
-            files = Files(folder)
+            files = SpillFiles(folder)
             part = one.open(n_threads, files.empty)
             if self._parts and hasattr(part, "threads"):  # one pool for all: each thread keeps memory of its own
                 part.threads = self._parts[0][0].threads

@@ -7,22 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .coordinator import Coordinator, Federation
-    from .deployment import identities, write_parties
-    from .flower import write_app
-    from .node import Node
-    from .party import Party
-    from .task import FederatedTask
+    from ledgerwood.learners.federated.coordinator import Coordinator, Federation
+    from ledgerwood.learners.federated.flower import identities, write_app, write_parties
+    from ledgerwood.learners.federated.party import Node, Party
+    from ledgerwood.learners.federated.task import FederatedTask
 
 _HOME = {
     "Coordinator": "coordinator",
     "FederatedTask": "task",
     "Federation": "coordinator",
-    "Node": "node",
+    "Node": "party",
     "Party": "party",
-    "identities": "deployment",
+    "identities": "flower",
     "write_app": "flower",
-    "write_parties": "deployment",
+    "write_parties": "flower",
 }
 
 __all__ = [

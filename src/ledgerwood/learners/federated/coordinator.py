@@ -13,14 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Gaussian, Ledger, strict_json
-from ledgerwood.accounting.books import round_up
-from ledgerwood.accounting.neighbours import Neighbours
+from ledgerwood import _files
+from ledgerwood._rounding import format_up
+from ledgerwood.accounting import Gaussian, Ledger
+from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.errors import AggregationFailed, FormatError
-from ledgerwood.learners.cautions import cautions
-from ledgerwood.learners.federated import masks
+from ledgerwood.learners.federated import masking
 from ledgerwood.learners.federated.lockstep import Step, server_step, split_answers
-from ledgerwood.learners.federated.node import (
+from ledgerwood.learners.federated.party import (
     REFUSED,
     VERSION,
     Payload,
@@ -33,10 +33,10 @@ from ledgerwood.learners.federated.node import (
     unpacked_unmasking,
 )
 from ledgerwood.learners.federated.protocol import Unmasking
-from ledgerwood.learners.federated.server import ServerRound
+from ledgerwood.learners.federated.secure_aggregation import ServerRound
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.statement import ROWS_ASSUMED
-from ledgerwood.learners.trees.noise import GaussianSums
+from ledgerwood.learners.training.statement import ROWS_ASSUMED, cautions
+from ledgerwood.learners.trees.planned_noise import GaussianSums
 
 __all__ = ["Coordinator", "Exchange", "Federation"]
 
@@ -79,7 +79,7 @@ class Federation:
     def load(cls, path: str | Path) -> Federation:
         """Read what :meth:`save` wrote, and run the loop over the totals again."""
         try:
-            data = strict_json.read(Path(path).read_bytes())
+            data = _files.parse_json(Path(path).read_bytes())
             if (data["format"], data["version"]) != ("ledgerwood.federation", VERSION):
                 raise FormatError("a federation of another format or version")
             task = FederatedTask.from_json(data["task"])
@@ -104,7 +104,7 @@ class Federation:
         relation = Neighbours(str(task.schema.neighbours)).sentence
         covers, accounting, who, trusted = _WORDS[task.noise]
         return (
-            f"This model{covers} is (epsilon={round_up(task.epsilon)}, delta={round_up(task.delta)})-differentially "
+            f"This model{covers} is (epsilon={format_up(task.epsilon)}, delta={format_up(task.delta)})-differentially "
             f"private for {relation} of any one party, by {accounting} over "
             f"{sum(run.times for run in task.plan.runs())} planned releases. "
             f"{who.format(honest=task.honest)} The server opened only sums of at least {task.threshold} of "
@@ -245,7 +245,7 @@ class Coordinator:
         found = self._ask("share", {ad.node: {**common, **everyone} for ad in ads})
         envelopes = server.envelopes(self._read(unpacked_map, found))
         bits = self.task.bits
-        so_far = [masks.packed(masks.reduced(answer, bits), bits) for answer in answers]
+        so_far = [masking.packed(masking.reduced(answer, bits), bits) for answer in answers]
         found = self._ask(
             "mask",
             {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()},

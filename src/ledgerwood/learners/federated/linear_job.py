@@ -17,17 +17,25 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.facts import Column
-from ledgerwood.learners.federated.jobs import Planned, SettlingDoor
-from ledgerwood.learners.linear.boost import CROSS_PRODUCTS, GRADIENTS, Settings, boost, plan_linear
-from ledgerwood.learners.linear.defaults import automatic_clip, automatic_shares
-from ledgerwood.learners.linear.encoding import Encoder
-from ledgerwood.learners.linear.losses import loss_named
-from ledgerwood.learners.linear.rows import CELL_ONE, GRADIENT_ONE, MAX_CLIP, Rows
-from ledgerwood.learners.linear.seam import encoded_rows
-from ledgerwood.learners.linear.sensitivities import RowBound
-from ledgerwood.learners.schema import Schema
-from ledgerwood.learners.tables import Labels, Table, read_table
+from ledgerwood.learners.data.columns import Column
+from ledgerwood.learners.data.labels import Labels
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.data.table import Table, read_table
+from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned
+from ledgerwood.learners.linear.aggregator import encoded_rows
+from ledgerwood.learners.linear.boosting import boost
+from ledgerwood.learners.linear.encoding import RowEncoder
+from ledgerwood.learners.linear.integer_rows import MAX_CLIP, IntegerRows
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, loss_named
+from ledgerwood.learners.linear.plan import (
+    CROSS_PRODUCTS,
+    GRADIENTS,
+    LinearSettings,
+    automatic_clip,
+    automatic_shares,
+    plan_linear,
+)
+from ledgerwood.learners.linear.sensitivity import RowBound
 
 __all__ = ["MOST_ROUNDS", "RECIPE", "LinearJob"]
 
@@ -53,7 +61,7 @@ class LinearJob:
     options: tuple[tuple[str, Any], ...]
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> LinearSettings:
         """The public choices of the loop."""
         unknown = sorted(dict(self.options).keys() - _USUAL.keys())
         if unknown:
@@ -81,7 +89,7 @@ class LinearJob:
             # Beyond it the loop forms residuals from X'y and X'X and rounds them, which parties would do one by one.
             raise ParameterError("gradient_clip", f"be at most {math.sqrt(self.outputs):g} for the squared loss", clip)
         decay, ridge = float(given["clip_decay"]), float(given["ridge"])
-        return Settings(loss, rounds, shares, float(step), float(clip), decay, ridge, paper)
+        return LinearSettings(loss, rounds, shares, float(step), float(clip), decay, ridge, paper)
 
     @property
     def _coded(self) -> bool:
@@ -106,7 +114,7 @@ class LinearJob:
         return str(self.schema.neighbours)
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> RowEncoder:
         """The public map from columns to rows."""
         bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
         columns = tuple(
@@ -115,7 +123,7 @@ class LinearJob:
             else Column(name, "number", bounds=(float(bounds[name][0]), float(bounds[name][1])))
             for name in self.columns
         )
-        return Encoder(columns, {**_USUAL, **dict(self.options)}["bins"])
+        return RowEncoder(columns, {**_USUAL, **dict(self.options)}["bins"])
 
     @property
     def _bound(self) -> RowBound:
@@ -143,23 +151,23 @@ class LinearJob:
         columns = self.encoder.width
         return columns * (columns + 1) // 2 + self.settings.rounds * self.outputs * columns
 
-    def rows(self, table: Table, labels: Labels) -> Rows:
+    def rows(self, table: Table, labels: Labels) -> IntegerRows:
         """Return a party's rows."""
         return encoded_rows(self.encoder, table, labels)
 
-    def nobody(self) -> Rows:
+    def nobody(self) -> IntegerRows:
         """Return no rows."""
         none = np.zeros(0, dtype=np.int64)
-        empty = Rows(
+        empty = IntegerRows(
             np.zeros(1, dtype=np.uint64), np.zeros(0, dtype=np.uint16), np.zeros(0, dtype=np.int16),
             self.encoder.width, CELL_ONE, none, self._coded,
         )  # fmt: skip
         return empty
 
     def train(
-        self, rows: Any, door: SettlingDoor, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> NDArray[np.float64]:
-        """Run :func:`~ledgerwood.learners.linear.boost.boost`."""
+        """Run :func:`~ledgerwood.learners.linear.boosting.boost`."""
         own = plan_linear(self.settings, self.neighbours)
         plan = Plan([r.with_scale(ratios[r.label]) for r in own.releases()], neighbours=self.neighbours)
         return boost(rows, self._bound, self.settings, plan, _Turns(door), self.outputs, after_round=keep)
@@ -185,7 +193,7 @@ class LinearJob:
 class _Turns:
     """The door, closed to questions that depend on answers not yet known: all gradients but the first."""
 
-    door: SettlingDoor
+    door: FinalizingSession
     pulled: int = 0
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:

@@ -17,22 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.federated.noise import Grid
+from ledgerwood.learners.federated.distributed_noise import NoiseGrid
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.trees.noise import GaussianSums
+from ledgerwood.learners.trees.planned_noise import GaussianSums
 from ledgerwood.mechanisms import GaussianMechanism
 
-__all__ = ["Question", "Step", "server_step", "split_answers", "step"]
+__all__ = ["Step", "SumQuery", "server_step", "split_answers", "step"]
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class SumQuery:
     """One release: its label, its grid, and this side's exact sums (zeros on the server) in coarse steps."""
 
     label: str
-    grid: Grid
+    grid: NoiseGrid
     value: Ints
 
 
@@ -43,7 +43,7 @@ class Step:
     ``history`` is a hash of the task and of the answers that led there.
     """
 
-    questions: tuple[Question, ...]
+    questions: tuple[SumQuery, ...]
     model: Any
     history: bytes
 
@@ -69,13 +69,13 @@ class _Waiting(Exception):
 
 
 @dataclass
-class _AnswerDoor:
+class _AnswerSession:
     """Gives the answers so far, then collects questions: their answers stay unknown until the round is opened."""
 
     task: FederatedTask
     answers: Sequence[Ints]
     asked: int = 0
-    waiting: list[Question] = field(default_factory=list)
+    waiting: list[SumQuery] = field(default_factory=list)
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         size = mechanism.sensitivity if isinstance(mechanism, GaussianSums | GaussianMechanism) else None
@@ -86,7 +86,7 @@ class _AnswerDoor:
         self.asked += 1
         if self.asked <= len(self.answers):
             return grid.fine(self.answers[self.asked - 1].reshape(exact.shape))
-        self.waiting.append(Question(label, grid, grid.coarse(exact)))
+        self.waiting.append(SumQuery(label, grid, grid.coarse(exact)))
         return np.zeros(exact.shape, dtype=np.int64)
 
     def settled(self) -> None:
@@ -107,7 +107,7 @@ def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
     answers
         The opened totals of all earlier questions, in order and in coarse steps.
     """
-    door = _AnswerDoor(task, answers)
+    door = _AnswerSession(task, answers)
     kept: list[Any] = [task.job.untrained()]
     try:
         model = task.job.train(rows, door, task.ratios, kept.append)
@@ -129,7 +129,7 @@ def server_step(task: FederatedTask, answers: Sequence[Ints]) -> Step:
     return step(task, task.job.nobody(), answers)
 
 
-def split_answers(questions: Sequence[Question], total: Ints) -> list[Ints]:
+def split_answers(questions: Sequence[SumQuery], total: Ints) -> list[Ints]:
     """Return a round's opened vector as one answer per question."""
     ends = np.cumsum([q.value.size for q in questions])
     return list(np.split(total, ends[:-1]))

@@ -1,7 +1,7 @@
 r"""Secure aggregation as two state machines, independent of any transport: what both sides know.
 
-The machines are :class:`~ledgerwood.learners.federated.client.ClientRound` and
-:class:`~ledgerwood.learners.federated.server.ServerRound`.
+The machines are :class:`~ledgerwood.learners.federated.secure_aggregation.ClientRound` and
+:class:`~ledgerwood.learners.federated.secure_aggregation.ServerRound`.
 
 Five messages from each client, after Bonawitz et al. 2017 (dropouts at every stage, and their consistency check):
 
@@ -46,8 +46,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.federated import masks
-from ledgerwood.learners.federated.masks import Words
+from ledgerwood.learners.federated import masking
+from ledgerwood.learners.federated.masking import Words
 
 __all__ = ["Advertisement", "Round", "Unmasking", "named_set", "pair_mask", "self_mask", "signers"]
 
@@ -86,7 +86,7 @@ class Round:
     def __post_init__(self) -> None:
         if len(self.session) != 32:
             raise ParameterError("session", "have 32 bytes", f"<{len(self.session)} bytes>")
-        if self.bits not in masks.WIDTHS:
+        if self.bits not in masking.WIDTHS:
             raise ParameterError("bits", "be 32 or 40", self.bits)
         if self.length < 1:
             raise ParameterError("length", "be at least 1", self.length)
@@ -164,13 +164,13 @@ def signers(round: Round, survivors: Sequence[int], signatures: Mapping[int, byt
 
 def pair_mask(round: Round, mine: X25519PrivateKey, node: int, other: int, theirs: bytes) -> Words:
     """What ``node`` adds towards ``other``: the keystream of their common key, with a sign by the order of the ids."""
-    key = masks.derived_key(mine, theirs, digest=round.digest, purpose=b"mask", pair=(node, other))
-    stream = masks.keystream(key, round.length, round.bits)
+    key = masking.derived_key(mine, theirs, digest=round.digest, purpose=b"mask", pair=(node, other))
+    stream = masking.keystream(key, round.length, round.bits)
     return stream if node < other else np.negative(stream)
 
 
 def self_mask(round: Round, seed: bytes) -> Words:
     """Return the keystream of a client's seed."""
-    return masks.keystream(
+    return masking.keystream(
         hashlib.sha256(b"ledgerwood self mask 1|" + round.digest + seed).digest(), round.length, round.bits
     )

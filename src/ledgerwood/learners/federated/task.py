@@ -8,7 +8,7 @@ Only recipes whose questions are sums can be asked of many parties: a selection 
     Each party adds Skellam noise to its own sums, a share of the variance sized for the fewest honest parties whose
     sum may be opened (threshold − colluding). Skellam is closed under sums, so the opened total carries at least the
     planned variance; more parties only add noise. Nobody sees an exact sum. Price: Rényi accounting
-    (:mod:`ledgerwood.learners.federated.noise`).
+    (:mod:`ledgerwood.learners.federated.distributed_noise`).
 ``central``
     The server opens exact sums of at least ``threshold`` parties and adds normal noise to them. It must be trusted
     with them. Price: exact Gaussian accounting.
@@ -32,12 +32,13 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ledgerwood.accounting import Gaussian, Plan, Release, strict_json
+from ledgerwood import _files
+from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
-from ledgerwood.learners.federated.jobs import Job, TreeJob
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.federated.distributed_noise import NoiseGrid, SkellamOf
 from ledgerwood.learners.federated.linear_job import RECIPE, LinearJob
-from ledgerwood.learners.federated.noise import Grid, SkellamOf
-from ledgerwood.learners.schema import Schema
+from ledgerwood.learners.federated.tree_job import Job, TreeJob
 
 __all__ = ["NOISES", "FederatedTask"]
 
@@ -158,11 +159,11 @@ class FederatedTask:
         """The standard deviation of the noise over the sensitivity, by label."""
         return {release.label: float(release.scale or 0.0) for release in self.plan.releases()}
 
-    def grid(self, label: str, sensitivity: float) -> Grid:
+    def grid(self, label: str, sensitivity: float) -> NoiseGrid:
         """Return the grid of a release whose sensitivity is known."""
-        return Grid(sensitivity, self._touched[label], self.steps)
+        return NoiseGrid(sensitivity, self._touched[label], self.steps)
 
-    def variance(self, label: str, grid: Grid) -> float:
+    def variance(self, label: str, grid: NoiseGrid) -> float:
         """Return the variance of the opened total of a release, in coarse steps."""
         return (self.ratios[label] * grid.l2) ** 2
 
@@ -202,7 +203,7 @@ class FederatedTask:
     def from_json(cls, text: str) -> FederatedTask:
         """Read what :meth:`to_json` wrote."""
         try:
-            data = strict_json.read(text)
+            data = _files.parse_json(text)
             if data.pop("version") != _VERSION:
                 raise FormatError("a federated task of another version")
             schema = Schema.from_json(json.dumps(data.pop("schema")))

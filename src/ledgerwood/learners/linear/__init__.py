@@ -7,14 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.linear.export import to_sklearn
-    from ledgerwood.learners.linear.models import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
+    from ledgerwood.learners.linear.estimators import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
+    from ledgerwood.learners.linear.model import to_sklearn
 
 _HOME = {
-    "AdaSSPRegressor": "models",
-    "BoostedAdaSSPClassifier": "models",
-    "BoostedAdaSSPRegressor": "models",
-    "to_sklearn": "export",
+    "AdaSSPRegressor": "estimators",
+    "BoostedAdaSSPClassifier": "estimators",
+    "BoostedAdaSSPRegressor": "estimators",
+    "to_sklearn": "model",
 }
 
 __all__ = ["AdaSSPRegressor", "BoostedAdaSSPClassifier", "BoostedAdaSSPRegressor", "to_sklearn"]

@@ -2,9 +2,9 @@
 
 No float enters a sum, so every answer is the same whatever the order, the number of threads or the processor; a
 record's gradient depends on that record and the weights only. Bounds that keep int64 from wrapping around are proved in
-:mod:`ledgerwood.learners.linear.rows`.
+:mod:`ledgerwood.learners.linear.integer_rows`.
 
-Rows come as patterns and loose cells (:mod:`ledgerwood.learners.linear.patterns`). Places are unsigned: numba then
+Rows come as patterns and loose cells (:mod:`ledgerwood.learners.linear.integer_rows`). Places are unsigned: numba then
 leaves out its test for negative ones, which costs as much as the sum.
 """
 
@@ -56,7 +56,7 @@ def pattern_sums(parents: Array, columns: Array, cells: Array, sums: Array, out:
 
 
 @njit(cache=True, nogil=True)
-def pull(
+def gradient_sum(
     codes: Array, starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, scores: Array,
     weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int,
     sums: Array, out: Array,
@@ -99,12 +99,12 @@ def pull(
 
 
 @njit(cache=True, nogil=True)
-def pull_one(
+def gradient_sum_one(
     codes: Array, starts: Array, columns: Array, cells: Array, intercept: int, labels: Array, coded: bool,
     scores: Array, weights: Array, kind: int, table: Array, score_shift: int, table_shift: int, one: int, clip: int,
     sums: Array, out: Array,
 ) -> None:  # fmt: skip
-    """What :func:`pull` does, for a single output (the second of two classes, or a number): half the time.
+    """What :func:`gradient_sum` does, for a single output (the second of two classes, or a number): half the time.
 
     ``coded`` labels are 0 and 1, others numbers in steps of 1 / ``one``.
     """

@@ -16,7 +16,7 @@ again and again, because amounts and counts pile up near their lower bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.linear.rows import CELL_ONE, MAX_COLUMNS, Ints, Rows
+from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
+from ledgerwood.learners.linear.loss import CELL_ONE, Ints
+from ledgerwood.learners.training.codec import require, stored
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.facts import Column
-    from ledgerwood.learners.tables import Table
+    from ledgerwood.learners.data.columns import Column
+    from ledgerwood.learners.data.table import Table
 
-__all__ = ["MAX_BINS", "Encoder", "bin_edges"]
+__all__ = ["MAX_BINS", "RowEncoder", "bin_edges"]
 
 MAX_BINS = 128
 
@@ -49,8 +51,20 @@ def bin_edges(low: float, high: float, bins: int) -> NDArray[np.float32]:
     return np.unique(np.array([*halved, *spaced], dtype=np.float32))
 
 
+def _check_encoder(encoder: RowEncoder, fitted: Mapping[str, Any]) -> None:
+    """Raise :class:`FormatError` unless encoder and weights fit each other and the model's columns."""
+    weights = fitted.get("weights_")
+    require(encoder.columns == fitted["columns_"], "the encoder has other columns")
+    require(isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.ndim == 2, "no weights")
+    assert isinstance(weights, np.ndarray)
+    classes = len(fitted.get("classes_", ()))
+    outputs = classes if classes > 2 else 1
+    require(weights.shape == (outputs, encoder.width) and np.isfinite(weights).all(), "weights of another width")
+
+
+@stored("Encoder", check=_check_encoder)
 @dataclass(frozen=True)
-class Encoder:
+class RowEncoder:
     """The public map from a table's columns to the columns of a linear model.
 
     Parameters
@@ -65,8 +79,8 @@ class Encoder:
         A public bound on the norm of a row without its intercept; longer rows are scaled down. None: the square root
         of the number of columns, which nothing exceeds.
 
-    >>> from ledgerwood.learners.facts import Column
-    >>> e = Encoder((Column("age", "number", bounds=(0.0, 100.0)), Column("sex", "category", categories=("f", "m"))))
+    >>> from ledgerwood.learners.data.columns import Column
+    >>> e = RowEncoder((Column("age", "number", bounds=(0.0, 100.0)), Column("sex", "category", categories=("f", "m"))))
     >>> e.names
     ('(intercept)', 'age', 'sex=f', 'sex=m')
     """
@@ -125,7 +139,7 @@ class Encoder:
                     found.append({"name": text, "column": name, "from": limits[0], "below": limits[1]})
         return found
 
-    def encode(self, table: Table, labels: Ints | None = None, *, coded: bool = False) -> Rows:
+    def encode(self, table: Table, labels: Ints | None = None, *, coded: bool = False) -> IntegerRows:
         """Return the table's rows as integers. Every value has an encoding; none can make it fail."""
         from ledgerwood.learners.linear import _kernels
 
@@ -144,7 +158,7 @@ class Encoder:
         ends = starts[:-1].copy()
         for column_cells in listed:
             _kernels.append(*column_cells, ends, indices, cells)
-        rows = Rows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
+        rows = IntegerRows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
         return rows if self.row_norm is None else rows.shortened(self.square_bound)
 
     def scores(self, table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.trees.losses import Loss
-from ledgerwood.learners.trees.noise import root_above
-from ledgerwood.learners.trees.seam import ONE, SCORE_BITS, Channel
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood._rounding import sqrt_up_of_int
+from ledgerwood.learners.trees.aggregator import ONE, SCORE_BITS, Channel
+from ledgerwood.learners.trees.loss import TreeLoss
+from ledgerwood.learners.trees.settings import TreeSettings
 
 __all__ = ["SumsLayout", "laplace_values", "layout_of", "noise_of", "quantised", "weights_of"]
 
@@ -65,7 +65,7 @@ class SumsLayout:
 
 
 def layout_of(
-    settings: Settings, loss: Loss, bound: int, *, laplace: bool = False, balanced: bool = True
+    settings: TreeSettings, loss: TreeLoss, bound: int, *, laplace: bool = False, balanced: bool = True
 ) -> SumsLayout:
     """Return the layout for scores within ``bound``; ``balanced`` if the curvature may count less where they are small.
 
@@ -87,13 +87,13 @@ def layout_of(
     if laplace:
         size = float(loss.pair_l1(bound, settings.neighbours, unit))
     else:
-        size = root_above(loss.pair_square(bound, settings.neighbours, channel, unit, factors))
+        size = sqrt_up_of_int(loss.pair_square(bound, settings.neighbours, channel, unit, factors))
     if not settings.tight:
         size = max(size, _nominal(settings, newton) * ONE)
     return SumsLayout(channel, unit, per_unit, size, factors[0])
 
 
-def _nominal(settings: Settings, newton: bool) -> float:
+def _nominal(settings: TreeSettings, newton: bool) -> float:
     """Return the sensitivity that the papers use: (1, 1/4) for logistic Newton sums, (1, 1) otherwise."""
     twice = 2.0 if settings.neighbours == "replace_one" else 1.0
     if settings.loss == "softmax":
@@ -102,7 +102,7 @@ def _nominal(settings: Settings, newton: bool) -> float:
 
 
 def weights_of(
-    settings: Settings, gradients: Any, curvature: Any, sigma: NDArray[np.float64] | float
+    settings: TreeSettings, gradients: Any, curvature: Any, sigma: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
     """Return leaf weights before the learning rate; ``sigma`` is the noise of a gradient sum."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * np.asarray(sigma)
@@ -120,7 +120,7 @@ def _signal_share(shrink: float, gradients: Any, sigma: NDArray[np.float64] | fl
     return max(0.0, 1.0 - shrink * noise / whole) if whole > 0 else 0.0
 
 
-def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
+def noise_of(settings: TreeSettings, gradients: Any, curvature: Any, sigma: float) -> NDArray[np.float64]:
     """Return the standard deviation of the noise in leaf weights, before the learning rate: for error bars."""
     denominator = np.maximum(curvature, 0.0) + settings.l2 + settings.ridge * sigma
     spread: NDArray[np.float64] = np.divide(
@@ -131,7 +131,7 @@ def noise_of(settings: Settings, gradients: Any, curvature: Any, sigma: float) -
 
 
 def laplace_values(
-    settings: Settings, loss: Loss, bound: int, sums: NDArray[np.int64]
+    settings: TreeSettings, loss: TreeLoss, bound: int, sums: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
     """Return floor(-S / (max(n, N) + lambda)) of every leaf in steps of 2**-16, and its L1 sensitivity (P3).
 

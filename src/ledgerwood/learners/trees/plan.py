@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ledgerwood.accounting import (
-    BoundedRange,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    Plan,
-    PoissonSubsampled,
-    Release,
-    checks,
-)
-from ledgerwood.accounting.algebra import Atom, Cost
-from ledgerwood.accounting.releases import scale_of
+from ledgerwood import _checks
+from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, Plan, PoissonSubsampled, Release
+from ledgerwood.accounting.costs.base import Atom, Cost
+from ledgerwood.accounting.plan.releases import scale_of
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.recipes import recipe_settings
-from ledgerwood.learners.trees.settings import Settings
+from ledgerwood.learners.training import discovery
+from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.trees.recipes import choice_for, recipe_settings
+from ledgerwood.learners.trees.settings import TreeSettings
 
-__all__ = ["SampledCost", "check_plan", "outline", "plan_boosting", "planned_cost", "query_counts"]
+__all__ = [
+    "SampledCost",
+    "check_plan",
+    "outline",
+    "plan_boosting",
+    "plan_of_trees",
+    "planned_cost",
+    "query_counts",
+    "tree_settings",
+]
+
 
 _SHARES = (0.1, 0.6, 0.3)
 
@@ -45,12 +49,12 @@ class SampledCost:
         return self.kind(**{str(self.kind.noise_parameter): scale, **dict(self.fixed)})
 
 
-def outline(settings: Settings, n_features: int) -> Plan:
+def outline(settings: TreeSettings, n_features: int) -> Plan:
     """Return the plan without noise: what is released, how often, with which share.
 
     A release about ``w`` features has L2 sensitivity sqrt(w) (L1: w) in units of one feature's histogram.
 
-    >>> [(release.label, release.times) for release in outline(Settings(split="exponential"), 5).releases()]
+    >>> [(release.label, release.times) for release in outline(TreeSettings(split="exponential"), 5).releases()]
     [('split', 400), ('leaf', 100)]
     """
     if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
@@ -75,7 +79,7 @@ def outline(settings: Settings, n_features: int) -> Plan:
 
 
 def plan_boosting(
-    recipe: str | Settings = "tr_cyc",
+    recipe: str | TreeSettings = "tr_cyc",
     *,
     n_features: int,
     epsilon: float,
@@ -108,7 +112,7 @@ def plan_boosting(
     [('split', 60), ('leaf', 20)]
     """
     if recipe == "auto":
-        from ledgerwood.learners.auto import choose_trees
+        from ledgerwood.learners.trees.recipes import choose_trees
 
         public = {name: options.pop(name) for name in ("n_classes", "neighbours") if name in options}
         choice = choose_trees(n_rows=n_rows or 0, n_features=n_features, epsilon=epsilon, delta=delta, **public)
@@ -120,7 +124,7 @@ def plan_boosting(
 
 
 @lru_cache(maxsize=512)
-def _calibrated(settings: Settings, n_features: int, epsilon: float, delta: float, method: str | None) -> Plan:
+def _calibrated(settings: TreeSettings, n_features: int, epsilon: float, delta: float, method: str | None) -> Plan:
     plan = outline(settings, n_features)
     if settings.rows < 1 and delta > 0:
         return _sampled_plan(plan, epsilon, delta, "pld" if method is None else method)
@@ -133,7 +137,7 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan
     Epsilon falls a little faster than 1 / noise (by the power 1.08 up to epsilon = 1, by 1.3 at 5), so two or three
     prices, of a tenth of a second each, lead to the target.
     """
-    checks.positive("epsilon", epsilon)
+    _checks.positive("epsilon", epsilon)
     releases = list(plan.releases())
     total = sum(release.share or 0.0 for release in releases)
 
@@ -175,12 +179,14 @@ def _sampled_plan(plan: Plan, epsilon: float, delta: float, method: str) -> Plan
     return enough[2]
 
 
-def accounting_method(settings: Settings) -> str | None:
+def accounting_method(settings: TreeSettings) -> str | None:
     """Return the composition: the tightest one, or the paper's."""
     return None if settings.tight else settings.paper_method
 
 
-def planned_cost(plan: Plan, settings: Settings, n_features: int, label: str) -> tuple[Any, PoissonSubsampled | None]:
+def planned_cost(
+    plan: Plan, settings: TreeSettings, n_features: int, label: str
+) -> tuple[Any, PoissonSubsampled | None]:
     """Return the cost of one release for one record, before sampling, and its sampled cost if rows are sampled.
 
     A plan priced for a unit of several rows keeps the noise parameter of one record's mechanism.
@@ -196,7 +202,7 @@ def planned_cost(plan: Plan, settings: Settings, n_features: int, label: str) ->
     return release.with_scale(scale).priced(settings.neighbours), None
 
 
-def check_plan(plan: Plan, settings: Settings, n_features: int, rows_per_unit: int = 1) -> None:
+def check_plan(plan: Plan, settings: TreeSettings, n_features: int, rows_per_unit: int = 1) -> None:
     """Refuse a plan of another shape or unit: its noise would belong to other sensitivities."""
     wanted = outline(settings, n_features)
     if plan.neighbours != wanted.neighbours:
@@ -217,7 +223,7 @@ def check_plan(plan: Plan, settings: Settings, n_features: int, rows_per_unit: i
             raise ParameterError("plan", f"price {release.label!r} as {own!r}", priced)
 
 
-def query_counts(settings: Settings, n_features: int) -> tuple[int, int, int]:
+def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int]:
     """Return P2's (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
 
     >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
@@ -226,17 +232,52 @@ def query_counts(settings: Settings, n_features: int) -> tuple[int, int, int]:
     return settings.loops(n_features).queries
 
 
-def _release(label: str, kind: type[Atom], times: int, share: float, settings: Settings, **fixed: float) -> Release:
+def _release(label: str, kind: type[Atom], times: int, share: float, settings: TreeSettings, **fixed: float) -> Release:
     if settings.rows < 1:
         rate = round(settings.rows * 2**32) / 2**32  # what the sampler can draw
         return Release(label, SampledCost(kind, tuple(sorted(fixed.items())), rate), times, share)
     return Release(label, kind, times, share, **fixed)
 
 
-def _shares(settings: Settings, queries: tuple[int, int, int]) -> tuple[float, float, float]:
+def _shares(settings: TreeSettings, queries: tuple[int, int, int]) -> tuple[float, float, float]:
     if settings.shares is None:
         return float(queries[0]), float(queries[1]), float(queries[2])
     whole = sum(settings.shares) or 1.0
     # A component that the recipe does not have, added by an override, gets P0's share.
     filled = [share or whole * usual for share, usual in zip(settings.shares, _SHARES)]
     return filled[0], filled[1], filled[2]
+
+
+AUTO, LINEAR = "auto", "linear"
+
+
+def tree_settings(recipe: str, facts: PublicMetadata, **given: Any) -> TreeSettings:
+    """Return the settings of boosted trees: the recipe's, those given, and what the task implies."""
+    n_classes = None if facts.task == "regression" else len(facts.classes or ())
+    if n_classes is None:
+        if given.get("loss", "squared") != "squared":
+            raise ParameterError("loss", "be squared for regression", given["loss"])
+        given["loss"] = "squared"
+    elif n_classes > 2:
+        if given.get("loss", "softmax") != "softmax":
+            raise ParameterError("loss", "be softmax for more than two classes", given["loss"])
+        given |= {"loss": "softmax", "n_classes": n_classes}
+    elif given.get("loss") == "softmax":
+        raise ParameterError("loss", "be logistic, hinge or squared for two classes", "softmax")
+    if recipe == AUTO:
+        chosen = choice_for(facts).settings
+        assert chosen is not None
+        return chosen.with_options(**given)
+    return recipe_settings(recipe, **given, neighbours=str(facts.neighbours))
+
+
+def plan_of_trees(settings: TreeSettings, facts: PublicMetadata, method: str | None = None) -> Plan:
+    """Return what boosted trees release: calibrated if nothing comes before them and a unit has one row."""
+    if settings.rows < 1 and facts.rows_per_unit > 1:
+        rule = "be 1 if a unit may have several rows: each of them would be drawn by a coin of its own"
+        raise ParameterError("rows", rule, settings.rows, "Set rows=1, or max_rows_per_unit=1")
+    if facts.rows_per_unit == 1 and not discovery.Unknown.of(facts):
+        return plan_boosting(
+            settings, n_features=facts.n_features, epsilon=facts.epsilon, delta=facts.delta, method=method
+        )
+    return outline(settings, facts.n_features)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from ledgerwood.accounting.neighbours import as_neighbours
+from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.losses import Loss, LossName, make_loss
+from ledgerwood.learners.training.codec import stored
+from ledgerwood.learners.trees.loss import LossName, TreeLoss, make_loss
 
-__all__ = ["CHOICES", "MAX_DEPTH", "Settings"]
+__all__ = ["CHOICES", "MAX_DEPTH", "TreeSettings"]
 
 Candidates: TypeAlias = Literal["uniform", "log", "mixed", "quantiles", "hessian", "laplace_sketch"]
 Split: TypeAlias = Literal["exponential", "permute_and_flip", "histogram", "partial", "random"]
@@ -34,8 +35,9 @@ LARGEST_SCORE = 8192
 """Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
 
+@stored("Settings")
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TreeSettings:
     """Every choice of a training, from public facts alone.
 
     Parameters
@@ -91,7 +93,7 @@ class Settings:
 
     Examples
     --------
-    >>> Settings(split="exponential", max_depth=4).loops(n_features=10).splits
+    >>> TreeSettings(split="exponential", max_depth=4).loops(n_features=10).splits
     400
     """
 
@@ -210,7 +212,7 @@ class Settings:
         """Whether splits are selected by score."""
         return self.split in ("exponential", "permute_and_flip")
 
-    def make_loss(self) -> Loss:
+    def make_loss(self) -> TreeLoss:
         """Return the loss with its integer tables."""
         return make_loss(
             self.loss,
@@ -251,7 +253,7 @@ class Settings:
 
         They are spread over the last half of the trees, or over as many as it takes at every second place.
 
-        >>> s = Settings(interactions=0.25)
+        >>> s = TreeSettings(interactions=0.25)
         >>> [s.interactions_before(t + 1, 8) - s.interactions_before(t, 8) for t in range(8)]
         [0, 0, 0, 0, 0, 1, 0, 1]
         """
@@ -261,7 +263,7 @@ class Settings:
         first = trees - math.floor(late * trees)
         return max(0, math.floor((tree - first) * (self.interactions / late)))
 
-    def with_options(self, **options: Any) -> Settings:
+    def with_options(self, **options: Any) -> TreeSettings:
         """Return the same settings with some replaced; an unknown name is an error."""
         known = {field.name for field in fields(self)}
         for name in options:

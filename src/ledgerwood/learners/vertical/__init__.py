@@ -7,32 +7,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .certificates import Authority, Identity
-    from .choices import Recommendation, recommend
-    from .messages import id_digest
-    from .model import VerticalModel
-    from .party_a import FeatureClient
-    from .party_b import FeatureParty, FeatureServer
-    from .splits import split_ordinals, with_values
-    from .statement import ReleaseStatement
-    from .training import train_vertical
-    from .transformer import OrderPreservingTransformer
+    from ledgerwood.learners.vertical.feature_client import FeatureClient
+    from ledgerwood.learners.vertical.feature_party import FeatureParty, FeatureServer
+    from ledgerwood.learners.vertical.messages import id_digest
+    from ledgerwood.learners.vertical.model import VerticalModel, split_ordinals, with_values
+    from ledgerwood.learners.vertical.recommendation import Recommendation, recommend
+    from ledgerwood.learners.vertical.release import ReleaseStatement
+    from ledgerwood.learners.vertical.tls import Authority, Identity
+    from ledgerwood.learners.vertical.training import train_vertical
+    from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer
 
 _HOME = {
-    "Authority": "certificates",
-    "FeatureClient": "party_a",
-    "FeatureParty": "party_b",
-    "FeatureServer": "party_b",
-    "Identity": "certificates",
+    "Authority": "tls",
+    "FeatureClient": "feature_client",
+    "FeatureParty": "feature_party",
+    "FeatureServer": "feature_party",
+    "Identity": "tls",
     "OrderPreservingTransformer": "transformer",
-    "Recommendation": "choices",
-    "ReleaseStatement": "statement",
+    "Recommendation": "recommendation",
+    "ReleaseStatement": "release",
     "VerticalModel": "model",
     "id_digest": "messages",
-    "recommend": "choices",
-    "split_ordinals": "splits",
+    "recommend": "recommendation",
+    "split_ordinals": "model",
     "train_vertical": "training",
-    "with_values": "splits",
+    "with_values": "model",
 }
 
 __all__ = [

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import atoms, category_codes, numbers
+from ledgerwood.learners.data.columns import Scalar
 from ledgerwood.learners.data.frames import RawColumn
-from ledgerwood.learners.schema import Atom
 from ledgerwood.mechanisms.local import (
     AdjMap,
     DistanceProfile,
     Domain,
     DomainMapping,
-    GeneralisedRandomisedResponse,
+    GeneralizedRandomizedResponse,
     GlobalMap,
     LaplaceMap,
     LocalMap,
@@ -34,8 +34,8 @@ from ledgerwood.mechanisms.local import (
     UnaryEncoding,
     order_preservation,
 )
+from ledgerwood.mechanisms.local.base import OrderedMechanism
 from ledgerwood.mechanisms.local.domain import Codes, within
-from ledgerwood.mechanisms.local.ordered import OrderedMechanism
 
 Method = Literal["global_map", "adj_map", "local_map", "laplace_map", "piecewise", "grr"]
 Sampler = Literal["exponential", "bounded_discrete_laplace"]
@@ -53,7 +53,7 @@ _SAMPLING: dict[str, Literal["exponential", "laplace"]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ColumnSettings:
     """How the cells of an ordered column are randomised; the same words as in `OrderPreservingTransformer`."""
 
     method: str = "global_map"
@@ -84,14 +84,14 @@ class Settings:
             return LocalMap(domain, Partition.even(domain.size, self.theta), epsilon, sampling)
         if self.method == "piecewise":
             return PiecewiseMechanism(domain, epsilon)
-        return GeneralisedRandomisedResponse(domain, epsilon)
+        return GeneralizedRandomizedResponse(domain, epsilon)
 
 
 @dataclass(frozen=True)
 class OrderedColumn:
     """A numeric column: bounds cut into levels, each cell sent through an order-preserving map.
 
-    >>> column = OrderedColumn("age", 0.0, 100.0, Settings(levels=11).mechanism(0.5))
+    >>> column = OrderedColumn("age", 0.0, 100.0, ColumnSettings(levels=11).mechanism(0.5))
     >>> column.encode([-3.0, 52.0, float("nan")]).tolist()  # clamped, nearest level, the middle level
     [0, 5, 5]
     >>> column.values[:3].tolist()
@@ -183,7 +183,7 @@ class NominalColumn:
     """
 
     name: Hashable
-    categories: tuple[Atom, ...]
+    categories: tuple[Scalar, ...]
     epsilon: float
 
     def __post_init__(self) -> None:
@@ -235,7 +235,7 @@ Column: TypeAlias = OrderedColumn | NominalColumn
 
 
 def declare(
-    domain: Any, names: Sequence[Hashable], settings: Settings, epsilons: Mapping[Hashable, float]
+    domain: Any, names: Sequence[Hashable], settings: ColumnSettings, epsilons: Mapping[Hashable, float]
 ) -> tuple[Column, ...]:
     """One column for each name, from what the domain declares of it."""
     declared = declarations(domain)
@@ -270,7 +270,7 @@ def declarations(domain: Any) -> dict[Hashable, Any]:
     return {**ordered, **{name: list(values) for name, values in categories.items()}}
 
 
-def _column(name: Hashable, declared: Any, settings: Settings, epsilon: float) -> Column:
+def _column(name: Hashable, declared: Any, settings: ColumnSettings, epsilon: float) -> Column:
     if isinstance(declared, tuple) and len(declared) == 2 and all(_is_number(end) for end in declared):
         column = OrderedColumn(name, float(declared[0]), float(declared[1]), settings.mechanism(epsilon))
         _ = column.values  # checks the bounds

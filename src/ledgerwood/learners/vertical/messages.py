@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import strict_json
+from ledgerwood import _files
 from ledgerwood.errors import FormatError, ParameterError, ProtocolError
-from ledgerwood.learners.units import unit_names
+from ledgerwood.learners.data.privacy_unit import unit_names
 
 VERSION = 1
 #: No request is longer; a longer one is refused unread.
@@ -125,7 +125,7 @@ def to_json(value: Any) -> bytes:
 def from_json(data: bytes) -> dict[str, Any]:
     """A JSON object of this version."""
     try:
-        value = strict_json.read(data)
+        value = _files.parse_json(data)
     except FormatError:
         raise ProtocolError("a message is no JSON") from None
     if not isinstance(value, dict) or value.get("version") != VERSION:

@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from ledgerwood._files import owned, read_json, write_durably, write_json
 from ledgerwood.errors import ParameterError, ProtocolError
-from ledgerwood.learners.durable import owned, read_json, write_durably, write_json
-
-from .frames import column_names, rows_of
-from .messages import WireColumn
-from .model import PartyColumns, VerticalModel, own_features
-from .party_a import FeatureClient, Received
-from .splits import split_ordinals, wanted_by_party
+from ledgerwood.learners.data.frames import column_names, rows_of
+from ledgerwood.learners.vertical.feature_client import FeatureClient, Received
+from ledgerwood.learners.vertical.messages import WireColumn
+from ledgerwood.learners.vertical.model import (
+    PartyColumns,
+    VerticalModel,
+    own_features,
+    split_ordinals,
+    wanted_by_party,
+)
 
 log = logging.getLogger("ledgerwood.opboost")
 

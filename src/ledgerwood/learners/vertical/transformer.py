@@ -1,4 +1,7 @@
-"""Order-preserving desensitisation as a scikit-learn transformer."""
+"""Order-preserving desensitisation as a scikit-learn transformer.
+
+A transformer's public parameters as JSON: what party B tells party A, and what names a release.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood.errors import ParameterError
-from ledgerwood.learners import callers
+from ledgerwood.errors import ParameterError, ProtocolError
+from ledgerwood.learners.data.frames import column_names, columns_of
+from ledgerwood.learners.training import sklearn_guard
+from ledgerwood.learners.vertical.columns import ColumnSettings, NominalColumn, declarations, declare
+from ledgerwood.learners.vertical.release import WITHHELD, ReleaseStatement, TableRelease
 from ledgerwood.mechanisms.randomness import SeededSource
-
-from .columns import Settings, declarations, declare
-from .frames import column_names, columns_of
-from .release import WITHHELD, TableRelease
-from .statement import ReleaseStatement
 
 if TYPE_CHECKING:
     from ledgerwood.accounting import Ledger
+
 
 Table = NDArray[np.float64]
 
@@ -163,11 +165,11 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
 
     def declare(self, names: list[Hashable]) -> OrderPreservingTransformer:
         """Like `fit`, from the names alone."""
-        settings = Settings(self.method, self.theta, self.alpha, self.levels, self.sampler, self.missing)
+        settings = ColumnSettings(self.method, self.theta, self.alpha, self.levels, self.sampler, self.missing)
         declarations(self.domain)  # its own message first
         columns = declare(self.domain, names, settings, self._epsilons(names))
         self.release_ = TableRelease(columns, self._per_record(), self.parts_public)
-        self._leaks = callers.leaks()
+        self._leaks = sklearn_guard.leaks()
         self.names_in_ = list(names)
         self.n_features_in_ = len(names)
         if all(isinstance(name, str) for name in names):
@@ -268,3 +270,42 @@ def _part(epsilon: Any, share: int) -> float:
     while math.isfinite(part) and Fraction(part) * share > Fraction(float(epsilon)):
         part = float(np.nextafter(part, 0.0))
     return part
+
+
+_PLAIN = ("method", "split", "columns_per_record", "theta", "alpha", "levels", "sampler", "missing", "parts_public")
+
+
+def describe(transformer: OrderPreservingTransformer) -> dict[str, Any]:
+    """Everything declared, for columns named by strings and categories that JSON keeps."""
+    names = transformer.names_in_
+    if not all(isinstance(name, str) for name in names):
+        raise ParameterError("columns", "be named by strings to be sent to another party", names)
+    epsilon = transformer.epsilon
+    columns: list[Any] = []
+    for column in transformer.release_.columns:
+        if isinstance(column, NominalColumn):
+            if not all(isinstance(category, str | int) for category in column.categories):
+                raise ParameterError("domain", "have categories that are strings or integers", str(column.name))
+            columns.append([column.name, list(column.categories)])
+        else:
+            columns.append([column.name, {"bounds": [column.lower, column.upper]}])
+    plain = {name: getattr(transformer, name) for name in _PLAIN}
+    return {**plain, "epsilon": dict(epsilon) if not isinstance(epsilon, int | float) else epsilon, "columns": columns}
+
+
+def rebuild(facts: Any) -> OrderPreservingTransformer:
+    """The transformer that was described: it can put clean records on the same levels, and state the guarantee.
+
+    >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
+    >>> mine = OrderPreservingTransformer(domain={"age": (0, 100), "colour": ["red"]}).declare(["age", "colour"])
+    >>> describe(rebuild(describe(mine))) == describe(mine)
+    True
+    """
+    try:
+        domain = {
+            name: tuple(what["bounds"]) if isinstance(what, dict) else list(what) for name, what in facts["columns"]
+        }
+        plain = {name: facts[name] for name in _PLAIN}
+        return OrderPreservingTransformer(**plain, epsilon=facts["epsilon"], domain=domain).declare(list(domain))
+    except (TypeError, KeyError, ValueError) as error:
+        raise ProtocolError(f"the other party's description of its columns is not understood: {error}") from None

@@ -1,20 +1,19 @@
 """Local and distance-based mechanisms: each value is randomised on its own, before anyone collects it."""
 
-from .claims import ConstantClaim, DistanceClaim, DistanceProfile, PartitionClaim
-from .domain import Domain, DomainMapping, Partition
-from .kendall import weighted_kendall
-from .laws import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
-from .maps import AdjMap, GlobalMap, LaplaceMap, LocalMap
-from .nominal import GeneralisedRandomisedResponse, UnaryEncoding
-from .order import (
+from ledgerwood.mechanisms.local.distributions import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
+from ledgerwood.mechanisms.local.domain import Domain, DomainMapping, Partition
+from ledgerwood.mechanisms.local.guarantees import ConstantClaim, DistanceClaim, DistanceProfile, PartitionClaim
+from ledgerwood.mechanisms.local.order_preserving import AdjMap, GlobalMap, LaplaceMap, LocalMap
+from ledgerwood.mechanisms.local.randomizers import GeneralizedRandomizedResponse, PiecewiseMechanism, UnaryEncoding
+from ledgerwood.mechanisms.local.utility import (
+    RangeQueries,
     adj_map_bound,
     global_map_bound,
     order_preservation,
     order_probabilities,
-    randomised_response_order,
+    randomized_response_order,
+    weighted_kendall,
 )
-from .piecewise import PiecewiseMechanism
-from .queries import RangeQueries
 
 __all__ = [
     "AdjMap",
@@ -25,7 +24,7 @@ __all__ = [
     "DistanceProfile",
     "Domain",
     "DomainMapping",
-    "GeneralisedRandomisedResponse",
+    "GeneralizedRandomizedResponse",
     "GlobalMap",
     "LaplaceMap",
     "LocalMap",
@@ -39,6 +38,6 @@ __all__ = [
     "global_map_bound",
     "order_preservation",
     "order_probabilities",
-    "randomised_response_order",
+    "randomized_response_order",
     "weighted_kendall",
 ]

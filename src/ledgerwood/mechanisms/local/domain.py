@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import positive, settle_floats, typed_array
+from ledgerwood.mechanisms.base import coerce_floats, positive, typed_array
 
 Codes = NDArray[np.int64]
 _MOST_PARTS = 2**20
@@ -39,11 +39,11 @@ def privacy_parameter(name: str, value: Any) -> float:
     return number
 
 
-def settle_epsilons(mechanism: object, *names: str) -> None:
+def coerce_epsilons(mechanism: object, *names: str) -> None:
     """Check the epsilons of a new frozen value, and keep them as floats."""
     for name in names:
         privacy_parameter(name, getattr(mechanism, name))
-    settle_floats(mechanism, *names)
+    coerce_floats(mechanism, *names)
 
 
 def numeric(name: str, values: ArrayLike) -> NDArray[Any]:

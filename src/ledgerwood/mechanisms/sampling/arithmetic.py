@@ -16,7 +16,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cumulative", "Geometric", "HalfGaussian", "Law", "Poisson", "cumulative", "exp_minus", "thresholds"]
+__all__ = [
+    "Cumulative",
+    "Geometric",
+    "HalfGaussian",
+    "Poisson",
+    "SampledDistribution",
+    "cumulative",
+    "exp_minus",
+    "thresholds",
+]
 
 
 def exp_minus(x: Fraction, precision: int) -> tuple[int, int]:
@@ -58,7 +67,7 @@ class Weights:
     above: int
 
 
-class Law(Hashable, Protocol):
+class SampledDistribution(Hashable, Protocol):
     """A law on the integers, by its weights (which need not add up to one)."""
 
     def weights(self, precision: int) -> Weights:
@@ -192,13 +201,13 @@ def accumulate_weights(weights: Weights, precision: int) -> Cumulative:
 
 
 @lru_cache(maxsize=64)
-def cumulative(law: Law, precision: int) -> Cumulative:
+def cumulative(law: SampledDistribution, precision: int) -> Cumulative:
     """Enclosed distribution function of a law; kept, for it is asked for again."""
     return accumulate_weights(law.weights(precision), precision)
 
 
 @lru_cache(maxsize=64)
-def thresholds(law: Law, bits: int) -> tuple[int, NDArray[np.uint64]]:
+def thresholds(law: SampledDistribution, bits: int) -> tuple[int, NDArray[np.uint64]]:
     """Return (offset, T) with T[j] = floor(2**bits F(offset + j)), up to the first entry of 2**bits - 1.
 
     With v the first ``bits`` bits of U: v < T[j] implies U < F(offset + j), and v > T[j] implies U > F(offset + j).

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.mechanisms.randomness import RandomSource, Words
 from ledgerwood.mechanisms.sampling import exact
-from ledgerwood.mechanisms.sampling.arithmetic import Geometric, HalfGaussian, Law, Poisson, thresholds
+from ledgerwood.mechanisms.sampling.arithmetic import Geometric, HalfGaussian, Poisson, SampledDistribution, thresholds
 
 __all__ = [
     "LARGEST_SCALE",
@@ -47,7 +47,7 @@ class _Table:
 
 
 @lru_cache(maxsize=64)
-def _table(law: Law, bits: int) -> _Table:
+def _table(law: SampledDistribution, bits: int) -> _Table:
     offset, entries = thresholds(law, bits)
     guide_bits = min(bits, max(1, len(entries).bit_length() + 1))
     starts = np.arange(1 << guide_bits, dtype=np.uint64) << np.uint64(bits - guide_bits)
@@ -61,7 +61,7 @@ def _blocks(source: RandomSource, left: Words, needed: int) -> Words:
     return np.concatenate((left, fresh)) if len(left) else fresh
 
 
-def _direct(law: Law, signed: bool, count: int, source: RandomSource) -> NDArray[np.int64]:
+def _direct(law: SampledDistribution, signed: bool, count: int, source: RandomSource) -> NDArray[np.int64]:
     from ledgerwood.mechanisms.sampling import _kernels
 
     table = _table(law, source.word_bits - signed)
@@ -150,7 +150,7 @@ class LazyReals:
 
 
 @lru_cache(maxsize=64)
-def _constants(shape: exact.Shape, word_bits: int) -> tuple[Any, ...]:
+def _constants(shape: exact.LazyShape, word_bits: int) -> tuple[Any, ...]:
     """Return the table and the numbers of a refined draw, as its kernel takes them."""
     table, m = _table(shape.law, word_bits - 1), shape.fine_digits(word_bits)
     return (
@@ -161,19 +161,19 @@ def _constants(shape: exact.Shape, word_bits: int) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=8)
-def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.Shape, tuple[Any, ...]]:
+def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.LazyShape, tuple[Any, ...]]:
     """Return the shape of a lazy real with so many steps per unit, and its constants; hashing rationals is slow."""
     if normal:
         a = Fraction(1, steps**2)
-        shape = exact.Shape(HalfGaussian(1 / a, False), a, a / 2, Fraction(0), None)
+        shape = exact.LazyShape(HalfGaussian(1 / a, False), a, a / 2, Fraction(0), None)
     else:
         r = Fraction(1, steps)
-        shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, None)
+        shape = exact.LazyShape(Geometric(r, False), Fraction(0), Fraction(0), r, None)
     return shape, _constants(shape, word_bits)
 
 
 def _refined(
-    shape: exact.Shape, count: int, source: RandomSource, constants: tuple[Any, ...] | None = None
+    shape: exact.LazyShape, count: int, source: RandomSource, constants: tuple[Any, ...] | None = None
 ) -> LazyReals:
     from ledgerwood.mechanisms.sampling import _kernels
 
@@ -222,7 +222,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> N
         return _direct(HalfGaussian(variance, True), True, count, source)
     m = _fine_bits(float(variance) ** 0.5, _COARSE_GAUSSIAN)
     v = variance / 4**m
-    shape = exact.Shape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
+    shape = exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
     return _whole(_refined(shape, count, source), m)
 
 
@@ -232,7 +232,7 @@ def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArr
         return _direct(Geometric(1 / scale, True), True, count, source)
     m = _fine_bits(float(scale), _COARSE_LAPLACE)
     r = 2**m / scale
-    shape = exact.Shape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
+    shape = exact.LazyShape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
     return _whole(_refined(shape, count, source), m)
 
 

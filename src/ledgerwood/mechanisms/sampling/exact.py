@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ledgerwood.mechanisms.randomness import RandomSource, Words
-from ledgerwood.mechanisms.sampling.arithmetic import Cumulative, Law, cumulative, exp_minus
+from ledgerwood.mechanisms.sampling.arithmetic import Cumulative, SampledDistribution, cumulative, exp_minus
 
-__all__ = ["Reader", "Shape", "Uniform", "bernoulli", "direct", "locate", "refined"]
+__all__ = ["LazyShape", "Reader", "Uniform", "bernoulli", "direct", "locate", "refined"]
 
 
 class Reader:
@@ -84,7 +84,7 @@ def locate(uniform: Uniform, boundaries: Callable[[int], tuple[list[int], list[i
         uniform.refine()
 
 
-def direct(law: Law, signed: bool, reader: Reader) -> int:
+def direct(law: SampledDistribution, signed: bool, reader: Reader) -> int:
     """Invert the distribution function of ``law``; ``signed``: the lowest bit of the first word is a sign."""
     bits = reader.word_bits
     word = reader.word()
@@ -93,7 +93,7 @@ def direct(law: Law, signed: bool, reader: Reader) -> int:
     return -k if signed and word & 1 else k
 
 
-def invert(law: Law, uniform: Uniform) -> int:
+def invert(law: SampledDistribution, uniform: Uniform) -> int:
     """Return the k with F(k-1) <= U < F(k)."""
     table: Cumulative = cumulative(law, -(-(uniform.bits + 32) // 32) * 32)
 
@@ -122,7 +122,7 @@ def bernoulli(uniform: Uniform, exponent: Callable[[], tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LazyShape:
     """How a refined draw is made: index i by ``law``, u beside it, kept with probability exp(-x(i, u)), where
 
     x = product i u + square u^2 + linear u.
@@ -133,7 +133,7 @@ class Shape:
     variable with those weights on 0, 1, 2, ...; a minus sign at zero is rejected, so that zero counts once.
     """
 
-    law: Law
+    law: SampledDistribution
     product: Fraction
     square: Fraction
     linear: Fraction
@@ -144,7 +144,7 @@ class Shape:
         return word_bits // 2 if self.fine_bits is None else self.fine_bits
 
 
-def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
+def refined(shape: LazyShape, reader: Reader) -> tuple[bool, int, Uniform]:
     """Return (negative, i, u).
 
     Two words an attempt, each followed by words for more digits where a comparison is undecided: the first holds the
@@ -166,7 +166,7 @@ def refined(shape: Shape, reader: Reader) -> tuple[bool, int, Uniform]:
 class _Exponent:
     """Encloses x(i, u); asked again, because the first answer did not decide, it draws more digits of u first."""
 
-    def __init__(self, shape: Shape, i: int, u: Uniform) -> None:
+    def __init__(self, shape: LazyShape, i: int, u: Uniform) -> None:
         self.slope, self.square = shape.product * i + shape.linear, shape.square
         self.u, self.lazy, self.asked = u, shape.fine_bits is None, False
 

@@ -5,19 +5,18 @@
 (``pip install 'ledgerwood[peers,verification]'``).
 """
 
+from ledgerwood.verification.oracles.agreement import QUESTIONS, Agreement, Question, Row, answer_all, judge, page
 from ledgerwood.verification.oracles.high_precision import exact_epsilon, exact_rdp
 from ledgerwood.verification.oracles.peers import PEERS, Answer, Peer
-from ledgerwood.verification.oracles.questions import QUESTIONS, Question
-from ledgerwood.verification.oracles.table import Row, Verdict, answer_all, judge, page
 
 __all__ = [
     "PEERS",
     "QUESTIONS",
+    "Agreement",
     "Answer",
     "Peer",
     "Question",
     "Row",
-    "Verdict",
     "answer_all",
     "exact_epsilon",
     "exact_rdp",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ledgerwood.verification.oracles.table import answer_all, page
+from ledgerwood.verification.oracles.agreement import answer_all, page
 
 
 def main(arguments: list[str] | None = None) -> None:

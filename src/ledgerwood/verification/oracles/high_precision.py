@@ -11,14 +11,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ledgerwood.accounting.algebra import Cost
-from ledgerwood.accounting.costs import BoundedRange, Gaussian, Laplace, PureDP
-from ledgerwood.accounting.discrete import DiscreteGaussian, RandomizedResponse
-from ledgerwood.accounting.subsampling import PoissonSubsampled
+from ledgerwood.accounting.costs.base import Cost
+from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, RandomizedResponse
+from ledgerwood.accounting.costs.guarantees import PureDP
+from ledgerwood.accounting.costs.noise import Gaussian, Laplace
+from ledgerwood.accounting.costs.selection import BoundedRange
+from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.errors import MissingDependency
 
 __all__ = [
     "bounded_range_delta",
+    "bounded_range_renyi",
     "discrete_gaussian_delta",
     "discrete_gaussian_rdp",
     "exact_epsilon",
@@ -30,7 +33,6 @@ __all__ = [
     "randomized_response_rdp",
     "subsampled_gaussian_delta",
     "subsampled_gaussian_rdp",
-    "theorem_1",
 ]
 
 Real = Any  # an mpmath number
@@ -63,14 +65,14 @@ def _maximum(function: Callable[[Real], Real], low: Real, high: Real, digits: in
     return max(f1, f2)
 
 
-def theorem_1(epsilon: float, alpha: float, digits: int = 50) -> Real:
+def bounded_range_renyi(epsilon: float, alpha: float, digits: int = 50) -> Real:
     r"""Theorem 1 of DP-XGB as printed there: a numeric supremum over t.
 
     .. math:: f(\alpha)=\sup_{t\in[0,\varepsilon]}\frac{1}{\alpha-1}\Bigl[\alpha(t-\varepsilon)
               +\log\bigl((e^{\alpha\varepsilon}-1)p_{\varepsilon,t}+1\bigr)\Bigr],
               \quad p_{\varepsilon,t}=\frac{e^{-t}-e^{-\varepsilon}}{1-e^{-\varepsilon}}
 
-    >>> print(_mpmath().nstr(theorem_1(0.1, 8.0), 15))
+    >>> print(_mpmath().nstr(bounded_range_renyi(0.1, 8.0), 15))
     0.00992182244849838
     """
     mp = _mpmath().mp
@@ -287,7 +289,7 @@ def exact_rdp(cost: Cost, alpha: float, digits: int = 50) -> Real | None:
     for part, n in cost.terms:
         with mp.workdps(digits):
             if isinstance(part, BoundedRange):
-                value = theorem_1(part.size, alpha, digits)
+                value = bounded_range_renyi(part.size, alpha, digits)
             elif alpha == 1:
                 return None
             elif isinstance(part, Gaussian):

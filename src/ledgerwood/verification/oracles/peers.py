@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import interop
-from ledgerwood.accounting.algebra import Cost
-from ledgerwood.accounting.costs import ZCDP, BoundedRange, Gaussian, Laplace, PureDP
-from ledgerwood.accounting.discrete import DiscreteGaussian, RandomizedResponse
-from ledgerwood.accounting.neighbours import Neighbours
-from ledgerwood.accounting.subsampling import PoissonSubsampled
+from ledgerwood.accounting.adjacency import Neighbours
+from ledgerwood.accounting.costs.base import Cost
+from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, RandomizedResponse
+from ledgerwood.accounting.costs.guarantees import ZCDP, PureDP
+from ledgerwood.accounting.costs.noise import Gaussian, Laplace
+from ledgerwood.accounting.costs.selection import BoundedRange
+from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.errors import LedgerwoodError, MethodUnavailable, MissingDependency
 
 __all__ = ["PEERS", "Answer", "Peer"]

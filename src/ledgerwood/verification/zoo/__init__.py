@@ -11,12 +11,19 @@ PureDP(epsilon=0.1) is violated at this pair: epsilon is at least 0.172471
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ledgerwood.verification.zoo import boosting, leaks, learners, noise, selection, sparse
+from ledgerwood.verification.zoo import boosting, leaks, learners, noise, selection, sparse_vector
 from ledgerwood.verification.zoo.entry import Entry
 
 __all__ = ["ZOO", "Entry"]
 
-_ALL = (*noise.ENTRIES, *selection.ENTRIES, *sparse.ENTRIES, *leaks.ENTRIES, *boosting.ENTRIES, *learners.ENTRIES)
+_ALL = (
+    *noise.ENTRIES,
+    *selection.ENTRIES,
+    *sparse_vector.ENTRIES,
+    *leaks.ENTRIES,
+    *boosting.ENTRIES,
+    *learners.ENTRIES,
+)
 
 #: Every entry by name, the correct ones first.
 ZOO: Mapping[str, Entry] = MappingProxyType(

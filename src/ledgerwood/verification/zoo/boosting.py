@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, PureDP
-from ledgerwood.verification import laws
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import square_root
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.intervals import square_root
 from ledgerwood.verification.zoo.entry import Entry
 from ledgerwood.verification.zoo.noise import SIGMA, laplace_exact, laplace_sampler, on_grid
 
@@ -33,7 +33,7 @@ def _clipped_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Arr
 
 
 def _clipped_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
-    return laws.laplace_pair(sum(map(_clip, first)), sum(map(_clip, second)), 1)
+    return textbook.laplace_pair(sum(map(_clip, first)), sum(map(_clip, second)), 1)
 
 
 def _raw_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
@@ -41,7 +41,7 @@ def _raw_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
 
 
 def _raw_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
-    return laws.laplace_pair(sum(map(Fraction, first)), sum(map(Fraction, second)), 1)
+    return textbook.laplace_pair(sum(map(Fraction, first)), sum(map(Fraction, second)), 1)
 
 
 def _histograms(rows: Rows) -> tuple[Array, Array]:
@@ -66,9 +66,9 @@ def _histogram_then_split(data: Rows, n: int, rng: np.random.Generator) -> Array
 def _histogram_exact(first: Rows, second: Rows) -> Pair:
     """The noisy histograms themselves, of which the split is a post-processing."""
     (g1, h1), (g2, h2) = _histograms(first), _histograms(second)
-    return laws.independent(
-        laws.laplace_vector_pair(g1.tolist(), g2.tolist(), 2),
-        laws.laplace_vector_pair(h1.tolist(), h2.tolist(), Fraction(1, 2)),
+    return textbook.independent(
+        textbook.laplace_vector_pair(g1.tolist(), g2.tolist(), 2),
+        textbook.laplace_vector_pair(h1.tolist(), h2.tolist(), Fraction(1, 2)),
     )
 
 
@@ -89,7 +89,7 @@ def _random_tree_exact(first: Rows, second: Rows) -> Pair:
     """Given the thresholds (same law on both sides) a row sits in one leaf: the loss is that of its clipped g."""
     moved = [g for _, g in ((Counter(first) - Counter(second)) + (Counter(second) - Counter(first))).elements()]
     (g,) = moved
-    return laws.laplace_pair(0, _clip(g), 1)
+    return textbook.laplace_pair(0, _clip(g), 1)
 
 
 def _gaussian_histogram(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
@@ -99,7 +99,7 @@ def _gaussian_histogram(data: Sequence[int], n: int, rng: np.random.Generator) -
 def _gaussian_histogram_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
     """Rotation invariance: the pair is that of one Gaussian moved by the Euclidean distance."""
     distance = square_root(sum((a - b) ** 2 for a, b in zip(first, second)))
-    return laws.gaussian_pair(distance / SIGMA, knots=[1, *(Fraction(146516 + i, 100000) for i in range(4))])
+    return textbook.gaussian_pair(distance / SIGMA, knots=[1, *(Fraction(146516 + i, 100000) for i in range(4))])
 
 
 ENTRIES = (

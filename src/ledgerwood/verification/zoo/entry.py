@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Cost
-from ledgerwood.verification.claims import Verdict, check
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import Bounds, Number
+from ledgerwood.verification.exact.check import Verdict, check
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.intervals import Bounds, Number
 
 Sampler: TypeAlias = Callable[[Any, int, np.random.Generator], NDArray[Any]]
 Law: TypeAlias = Mapping[Hashable, Number]
@@ -96,7 +96,7 @@ class Entry:
         return Bounds(max(s.lower for s in sides), max(s.upper for s in sides))
 
 
-def from_law(law: Callable[[Any], Law]) -> Callable[[Any, Any], Pair]:
+def from_distribution(law: Callable[[Any], Law]) -> Callable[[Any, Any], Pair]:
     """The exact pair of a mechanism with a finite law."""
 
     def exact(first: Any, second: Any) -> Pair:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification import laws
-from ledgerwood.verification.exact import Cell, Pair
-from ledgerwood.verification.intervals import ONE, Interval, exponential, hull, interval
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.distributions import Cell, Pair
+from ledgerwood.verification.exact.intervals import ONE, Interval, exponential, hull, interval
 from ledgerwood.verification.zoo.entry import Entry
 from ledgerwood.verification.zoo.noise import on_grid
 
@@ -102,7 +102,7 @@ def _float_sum(data: Sequence[float], n: int, rng: np.random.Generator) -> Array
 
 def _float_sum_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
     sums = [_half_precision_sum(np.clip(data, -1, 1).tolist()) for data in (first, second)]
-    return laws.laplace_pair(sums[0], sums[1], 1)
+    return textbook.laplace_pair(sums[0], sums[1], 1)
 
 
 #: 2048 rows of 0.5 make 1024, where the spacing of float16 goes from 0.5 to 1. The next row lifts the sum to 1025, but

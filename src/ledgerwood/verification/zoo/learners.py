@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification.zoo.entry import Entry, Law, deterministic, from_law
+from ledgerwood.verification.zoo.entry import Entry, Law, deterministic, from_distribution
 from ledgerwood.verification.zoo.noise import on_grid
 
 Array = NDArray[Any]
@@ -232,7 +232,7 @@ ENTRIES = (
         relation=_ADD_REMOVE,
         pair=((1, 1, 1), (1, 1)),
         sampler=_clock_seeded,
-        exact=from_law(_clock_seeded_law),
+        exact=from_distribution(_clock_seeded_law),
         reason="An hour has 3600 noises: the 3600 possible outputs of one input cannot come from the other.",
         known_epsilon=math.inf,
         law=_clock_seeded_law,

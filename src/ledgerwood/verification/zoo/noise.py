@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, PureDP
-from ledgerwood.verification import laws
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.intervals import interval
-from ledgerwood.verification.zoo.entry import Entry, Law, from_law
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.exact.intervals import interval
+from ledgerwood.verification.zoo.entry import Entry, Law, from_distribution
 
 Array = NDArray[Any]
 TENTH = Fraction(1, 10)
@@ -48,7 +48,7 @@ def laplace_sampler(scale: float) -> Callable[[Sequence[float], int, np.random.G
 
 def laplace_exact(scale: Fraction) -> Callable[[Sequence[float], Sequence[float]], Pair]:
     """The exact pair of :func:`laplace_sampler`."""
-    return lambda first, second: laws.laplace_vector_pair(first, second, scale)
+    return lambda first, second: textbook.laplace_vector_pair(first, second, scale)
 
 
 def _truncated_geometric_law(data: Sequence[int], ratio: Fraction = Fraction(8, 9), most: int = 5) -> Law:
@@ -85,7 +85,7 @@ def _gaussian(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
 
 def _gaussian_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
     shift = interval(abs(Fraction(first[0]) - Fraction(second[0])))
-    return laws.gaussian_pair(shift / SIGMA, knots=[Fraction("0.999999"), 1])
+    return textbook.gaussian_pair(shift / SIGMA, knots=[Fraction("0.999999"), 1])
 
 
 def _noisy_max(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
@@ -101,11 +101,11 @@ def _largest_noisy_value(data: Sequence[float], n: int, rng: np.random.Generator
 
 
 def _noisy_max_law(data: Sequence[int]) -> Law:
-    return laws.noisy_max_law(data, 2 / TENTH)
+    return textbook.noisy_max_distribution(data, 2 / TENTH)
 
 
 def _noisy_max_exponential_law(data: Sequence[int]) -> Law:
-    return laws.noisy_max_law(data, 2 / TENTH, "exponential")
+    return textbook.noisy_max_distribution(data, 2 / TENTH, "exponential")
 
 
 ENTRIES = (
@@ -132,7 +132,7 @@ ENTRIES = (
         relation="the count moves by 1",
         pair=((2,), (1,)),
         sampler=_truncated_geometric,
-        exact=from_law(_truncated_geometric_law),
+        exact=from_distribution(_truncated_geometric_law),
         reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are "
         "sums.",
         known_epsilon=0.11778,
@@ -160,7 +160,7 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max,
-        exact=from_law(_noisy_max_law),
+        exact=from_distribution(_noisy_max_law),
         reason="Proof: fix the other noises; index i wins iff its noise exceeds a threshold that moves by at most 2, "
         "and the Laplace tail of scale 2/eps changes by at most exp(eps). Exactly integrated at every pair tested.",
         known_epsilon=0.09461,
@@ -175,7 +175,7 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max_exponential,
-        exact=from_law(_noisy_max_exponential_law),
+        exact=from_distribution(_noisy_max_exponential_law),
         reason="Proof: fix the other noises; the threshold for index i moves by at most 2 and P(Exp > t) = "
         "exp(-max(t, 0) eps/2) changes by at most exp(eps).",
         known_epsilon=0.1,
@@ -190,7 +190,7 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_discrete_laplace,
-        exact=lambda first, second: laws.discrete_laplace_pair(first[0], second[0], 1),
+        exact=lambda first, second: textbook.discrete_laplace_pair(first[0], second[0], 1),
         reason="Proof: the probability ratio at z is exp(|z - b| - |z - a|), at most e for |a - b| <= 1; finite "
         "partition.",
         known_epsilon=1.0,
@@ -204,7 +204,7 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_discrete_gaussian,
-        exact=lambda first, second: laws.discrete_gaussian_pair(second[0] - first[0], SIGMA),
+        exact=lambda first, second: textbook.discrete_gaussian_pair(second[0] - first[0], SIGMA),
         reason="Exact check: for integers the only neighbours are shifts by one, all equivalent to this pair; the "
         "hockey stick is a sum of 150 terms and a geometric tail, enclosed.",
         known_epsilon=1.00262,
@@ -246,7 +246,7 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (2, 2, 2, 2, 2)),
         sampler=_largest_noisy_value,
-        exact=lambda first, second: laws.largest_noisy_value_pair(first, second, 2 / TENTH),
+        exact=lambda first, second: textbook.largest_noisy_value_pair(first, second, 2 / TENTH),
         reason="The value depends on all k noisy queries at once: the loss is k eps/2.",
         known_epsilon=0.25,
     ),

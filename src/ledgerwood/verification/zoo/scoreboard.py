@@ -12,7 +12,7 @@ from ledgerwood.verification.zoo.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ScoreLine:
     """One line: the truth, what the exact verifier proved, and what the audit certified."""
 
     name: str
@@ -38,7 +38,9 @@ class Score:
         return self.status == "correct" and bool(self.audit_flagged)
 
 
-def score(entries: Iterable[Entry], *, samples: int | None, seed: int = 0, confidence: float = 0.99) -> Iterator[Score]:
+def score(
+    entries: Iterable[Entry], *, samples: int | None, seed: int = 0, confidence: float = 0.99
+) -> Iterator[ScoreLine]:
     """Judge entries one by one; with ``samples`` each is audited too, at its pair."""
     for entry in entries:
         started = time.process_time()
@@ -46,7 +48,7 @@ def score(entries: Iterable[Entry], *, samples: int | None, seed: int = 0, confi
         seconds = time.process_time() - started
         audited: dict[str, float | bool | int] = {}
         if samples is not None:
-            from ledgerwood.verification.audit import audit
+            from ledgerwood.verification.auditor.audit import audit
 
             started = time.process_time()
             report = audit(entry, entry.claim, pair=entry.pair, samples=samples, seed=seed, confidence=confidence)
@@ -56,7 +58,7 @@ def score(entries: Iterable[Entry], *, samples: int | None, seed: int = 0, confi
                 "audit_samples": report.samples,
                 "audit_seconds": time.process_time() - started,
             }
-        yield Score(
+        yield ScoreLine(
             entry.name,
             entry.status,
             repr(entry.claim),
@@ -74,7 +76,7 @@ def header(*, audited: bool) -> str:
     return f"{left} {'audit >=':>9} {'flag':>5} {'CPU s':>6}" if audited else left
 
 
-def line(entry: Entry, found: Score) -> str:
+def line(entry: Entry, found: ScoreLine) -> str:
     """One line of the scoreboard."""
     claim = f"{entry.claim.epsilon(entry.claimed_delta):g}"
     if entry.claimed_delta:
@@ -93,7 +95,7 @@ def line(entry: Entry, found: Score) -> str:
     return text if found.right else f"{text}  <- wrong"
 
 
-def summary(scores: Iterable[Score]) -> str:
+def summary(scores: Iterable[ScoreLine]) -> str:
     """The totals in two lines."""
     found = list(scores)
     broken = [s for s in found if s.status == "broken"]
@@ -112,7 +114,7 @@ def summary(scores: Iterable[Score]) -> str:
     return text
 
 
-def to_json(scores: Iterable[Score]) -> str:
+def to_json(scores: Iterable[ScoreLine]) -> str:
     """The scores as JSON; infinite numbers are the strings "inf"."""
     rows = [{k: "inf" if v == math.inf else v for k, v in asdict(each).items()} for each in scores]
     return json.dumps(rows, indent=1)

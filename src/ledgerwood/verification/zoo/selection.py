@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification import laws
-from ledgerwood.verification.exact import Pair
-from ledgerwood.verification.zoo.entry import Entry, Law, from_law
+from ledgerwood.verification.exact import textbook
+from ledgerwood.verification.exact.distributions import Pair
+from ledgerwood.verification.zoo.entry import Entry, Law, from_distribution
 
 Array = NDArray[Any]
 HALF = Fraction(1, 2)
@@ -35,12 +35,14 @@ def gumbel_sampler(rate: Fraction) -> Callable[[Sequence[float], int, np.random.
 
 def exponential_exact(rate: Fraction) -> Callable[[Sequence[int], Sequence[int]], Pair]:
     """The exact pair of :func:`gumbel_sampler`."""
-    return lambda first, second: laws.exponential_mechanism_pair(first, second, rate)
+    return lambda first, second: textbook.exponential_mechanism_pair(first, second, rate)
 
 
 def exponential_law(rate: Fraction) -> Callable[[Sequence[int]], Law]:
     """The exact law of :func:`gumbel_sampler`."""
-    return lambda scores: {cell.outcome: cell.p for cell in laws.exponential_mechanism_pair(scores, scores, rate).cells}
+    return lambda scores: {
+        cell.outcome: cell.p for cell in textbook.exponential_mechanism_pair(scores, scores, rate).cells
+    }
 
 
 def permute_and_flip_sampler(rate: Fraction) -> Callable[[Sequence[float], int, np.random.Generator], Array]:
@@ -57,7 +59,7 @@ def permute_and_flip_sampler(rate: Fraction) -> Callable[[Sequence[float], int, 
 
 def permute_and_flip_law(rate: Fraction) -> Callable[[Sequence[int]], Law]:
     """The exact law of :func:`permute_and_flip_sampler`."""
-    return lambda scores: laws.permute_and_flip_law(scores, rate)
+    return lambda scores: textbook.permute_and_flip_distribution(scores, rate)
 
 
 def _one_hot(data: int) -> list[int]:
@@ -127,7 +129,7 @@ ENTRIES = (
         relation="any two values",
         pair=(0, 1),
         sampler=_randomised_response,
-        exact=lambda first, second: laws.exponential_mechanism_pair(_one_hot(first), _one_hot(second), 1),
+        exact=lambda first, second: textbook.exponential_mechanism_pair(_one_hot(first), _one_hot(second), 1),
         reason="Proof: probabilities e/(e+7) and 1/(e+7), the normaliser is the same for every input: losses -1, 0, 1 "
         "exactly.",
         known_epsilon=1.0,
@@ -156,7 +158,7 @@ ENTRIES = (
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(HALF),
-        exact=from_law(permute_and_flip_law(HALF)),
+        exact=from_distribution(permute_and_flip_law(HALF)),
         reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. "
         "Checked exactly against that law, and at every pair tested.",
         known_epsilon=0.99052,
@@ -199,7 +201,7 @@ ENTRIES = (
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(Fraction(1)),
-        exact=from_law(permute_and_flip_law(Fraction(1))),
+        exact=from_distribution(permute_and_flip_law(Fraction(1))),
         reason="The factor 1/2 is missing.",
         known_epsilon=1.89361,
         law=permute_and_flip_law(Fraction(1)),

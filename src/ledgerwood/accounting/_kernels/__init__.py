@@ -1,1 +1,0 @@
-"""Compiled kernels of the accountants; numba is imported with the first kernel used, never before."""

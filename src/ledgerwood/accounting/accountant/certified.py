@@ -1,0 +1,412 @@
+"""The tightest certified accountants: privacy-loss distributions, and the optimal adaptive recursion.
+
+``optimal`` looks at what the cost is made of:
+
+- only Gaussian releases: the exact Gaussian profile;
+- one release with a dominating pair: its exact profile;
+- equal pure steps: the exact composition of Kairouz, Oh & Viswanath;
+- bounded-range steps (selections) next to anything that has a dominating pair: the recursion of
+  :mod:`~ledgerwood.accounting.accountant.bounded_range.recursion` for the selections, convolved with the rest
+  (docs/theory/optimal-composition.md);
+- otherwise: privacy-loss distributions (``pld``).
+
+Every answer is an upper bound in floating point, and a certified lower end comes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
+from ledgerwood.accounting.costs.base import Composition, Cost, compose
+from ledgerwood.accounting.costs.guarantees import PureDP
+from ledgerwood.accounting.costs.parallel import Worst
+from ledgerwood.accounting.costs.selection import BoundedRange
+from ledgerwood.accounting.curves.conversion import epsilon_from_rdp, log_delta_from_rdp
+from ledgerwood.accounting.curves.numerics import boundary, least
+from ledgerwood.errors import MethodUnavailable
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.accountant.bounded_range.profile import RangeProfile
+    from ledgerwood.accounting.accountant.pld.composition import ComposedLoss, LossPmf
+    from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
+
+_CLOSED = {method.name: method for method in CLOSED_FORMS}
+#: Grid points of the rest's loss: its discretisation adds about 1e-5 of its own spread.
+_MIXED_POINTS = 2**13
+#: Relative rounding of a pair's closed-form profile, added to log δ.
+_PROFILE_ROUNDING = 1e-10
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
+
+
+def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[tuple[LossPair, int]]]:
+    """The (pair, count) lists to compose: one if everything is symmetric, else both directions."""
+    found: list[tuple[tuple[LossPair, ...], int]] = []
+    for part, n in terms:
+        pairs = part.pairs()
+        if pairs is None:
+            reason = f"{part!r} is known only by its Rényi curve, which has no dominating pair; use 'rdp'"
+            raise MethodUnavailable(method, reason)
+        found.append((pairs, n))
+    if all(len(pairs) == 1 for pairs, _ in found):
+        return [[(pairs[0], n) for pairs, n in found]]
+    return [[(pairs[0], n) for pairs, n in found], [(pairs[-1], n) for pairs, n in found]]
+
+
+# -- privacy-loss distributions -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _losses(
+    cost: Cost, *, epsilon: float | None = None, delta: float | None = None, mixed_tilt: float | None = None
+) -> tuple[ComposedLoss, ...]:
+    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+
+    directions = _directions(cost.priced_terms(), "pld")
+    limits: dict[str, Any] = {}
+    if mixed_tilt is not None:
+        limits = {"most_points": _MIXED_POINTS, "largest_tilt": mixed_tilt}
+    try:
+        return tuple(compose_losses(pairs, epsilon=epsilon, delta=delta, **limits) for pairs in directions)
+    except (ArithmeticError, MemoryError):
+        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
+        raise MethodUnavailable("pld", reason) from None
+
+
+def _pld_epsilon(cost: Cost, delta: float) -> Price:
+    if not cost.priced_terms():
+        return Price(0.0)
+    if delta == 0.0 or delta < cost.infinite_mass():
+        _directions(cost.priced_terms(), "pld")
+        return Price(cost.pure_epsilon() if cost.infinite_mass() <= delta else math.inf)
+    value = max(losses.epsilon_upper(delta) for losses in _losses(cost, delta=delta))
+    return Price(max(0.0, min(value, cost.pure_epsilon())))
+
+
+def _pld_lower(cost: Cost, delta: float) -> float:
+    if not cost.priced_terms() or delta == 0.0:
+        return 0.0
+    return max(0.0, max(losses.epsilon_lower(delta) for losses in _losses(cost, delta=delta)))
+
+
+def _pld_log_delta(cost: Cost, epsilon: float) -> Price:
+    if not cost.priced_terms():
+        return Price(-math.inf)
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    return Price(max(losses.log_delta_upper(epsilon) for losses in _losses(cost, epsilon=epsilon)))
+
+
+# -- the recursion, convolved with the rest ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """Selections by the recursion, then the rest by convolution: nothing, a Gaussian, or loss distributions."""
+
+    profile: RangeProfile
+    mu: float
+    upper_losses: tuple[LossPmf, ...]
+    lower_losses: tuple[LossPmf, ...]
+
+    def log_upper(self, gamma: float) -> float:
+        if self.upper_losses:
+            values = [
+                float(self.profile.pmf_upper(pmf.losses, pmf.probabilities, pmf.infinite_mass, gamma))
+                for pmf in self.upper_losses
+            ]
+        elif self.mu:
+            values = [float(self.profile.gaussian_upper(self.mu, gamma))]
+        else:
+            values = [float(self.profile.upper(gamma))]
+        return min(0.0, _log(max(values)))
+
+    def log_lower(self, gamma: float) -> float:
+        if self.lower_losses:
+            values = [
+                float(self.profile.pmf_lower(pmf.losses, pmf.probabilities, pmf.infinite_mass, gamma))
+                for pmf in self.lower_losses
+            ]
+        elif self.mu:
+            values = [float(self.profile.gaussian_lower(self.mu, gamma))]
+        else:
+            values = [float(self.profile.lower(gamma))]
+        return _log(max(values))
+
+
+def _parts(cost: Cost) -> tuple[list[tuple[float, int]], Cost]:
+    """The selections in their order (equal ones that follow each other together), and everything else."""
+    steps: list[tuple[float, int]] = []
+    for part, n in cost.priced_terms():
+        if isinstance(part, BoundedRange) and part.size > 0:
+            if steps and steps[-1][0] == part.size:
+                steps[-1] = part.size, steps[-1][1] + n
+            else:
+                steps.append((part.size, n))
+    rest = [(part, n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
+    return steps, compose(rest, neighbours=cost.neighbours)
+
+
+#: (grid cells per ε, most cell evaluations): the finest grid that fits is used; about 1e9 evaluations take a second.
+_GRIDS = ((64, 6e7), (32, 9e8), (16, 1.2e9), (8, 1.5e9), (4, 2e9))
+
+
+def _grid(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float) -> tuple[int, float]:
+    """Cells per ε of the finest grid that fits, and its number of cell evaluations."""
+    from ledgerwood.accounting.accountant.bounded_range.recursion import TooLarge, estimated_work
+
+    for cells, most in _GRIDS:
+        try:
+            work = estimated_work(steps, ordered=ordered, gamma_max=gamma_max, cells=cells)
+        except TooLarge:
+            continue
+        if work <= most:
+            return cells, work
+    reason = "the recursion over so many selections would take too long; use 'rdp', or merge selections of equal size"
+    raise MethodUnavailable("optimal", reason)
+
+
+@lru_cache(maxsize=16)
+def _range_profile(
+    steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float, lower: bool, cells: int | None
+) -> RangeProfile:
+    from ledgerwood.accounting.accountant.bounded_range.recursion import bounded_range_profile
+
+    finest = _grid(steps, ordered, gamma_max)[0]
+    chosen = finest if cells is None else min(cells, finest)
+    upper = _range_profile(steps, ordered, gamma_max, False, cells) if lower else None
+    return bounded_range_profile(
+        steps, ordered=ordered, gamma_max=gamma_max, cells=chosen, lower=lower, upper=upper
+    )  # fmt: skip
+
+
+def _selections(cost: Cost, log_floor: float) -> tuple[tuple[tuple[float, int], ...], bool, float]:
+    """The selections, whether their order is fixed, and the gamma up to which their profile is needed.
+
+    Beyond it the profile is bounded by its value there, which Theorem 1 puts below the floor.
+    """
+    steps, _ = _parts(cost)
+    selections = compose([(BoundedRange(e), n) for e, n in steps])
+    widest = max(e for e, _ in steps)
+    gamma_max = min(max(_epsilon_at(selections, log_floor), widest), selections.pure_epsilon())
+    return tuple(steps), isinstance(cost, Composition) and cost.ordered, gamma_max
+
+
+@lru_cache(maxsize=16)
+def _mixed(cost: Cost, log_floor: float, *, lower: bool = False, cells: int | None = None) -> _Mixed:
+    """The composition, sharp for δ down to e^log_floor; on the finest grid that fits, or on a coarser one."""
+    profile = _range_profile(*_selections(cost, log_floor), lower, cells)
+    _, rest = _parts(cost)
+    mu = rest.mu()
+    if mu is not None:
+        return _Mixed(profile, mu, (), ())
+    tilt = _CLOSED["rdp"].epsilon(cost, math.exp(max(log_floor, -700.0))).order
+    losses = _losses(rest, delta=math.exp(max(log_floor, -700.0)), mixed_tilt=1e4 if tilt is None else min(tilt, 1e4))
+    lower_losses = tuple(x.pmf(upper=False) for x in losses) if lower else ()
+    return _Mixed(profile, 0.0, tuple(x.pmf() for x in losses), lower_losses)
+
+
+def _epsilon_at(cost: Cost, log_delta: float) -> float:
+    """ε by Theorem 1 at a δ that may be too small for a float."""
+    if log_delta > -690:
+        return epsilon_from_rdp(cost.renyi, math.exp(log_delta))[0]
+    return least(lambda e: log_delta_from_rdp(cost.renyi, e)[0] <= log_delta, guess=1.0, tolerance=1e-3)
+
+
+def _floor(log_delta: float) -> float:
+    """How far below log δ the profile stays sharp; in coarse steps, so that neighbouring questions share it."""
+    return 7.0 * math.floor((log_delta - 7.0) / 7.0)
+
+
+def _recursion_epsilon(cost: Cost, delta: float) -> Price:
+    target = math.log(delta)
+    top = min(_CLOSED["rdp"].epsilon(cost, delta).value, cost.pure_epsilon())
+    if delta <= cost.infinite_mass() or not math.isfinite(top):
+        return Price(top)
+    mixed = _mixed(cost, _floor(target))
+
+    def gap(gamma: float) -> float:
+        return mixed.log_upper(gamma) - target
+
+    if gap(0.0) <= 0:
+        return Price(0.0)
+    if gap(top) > 0:
+        return Price(top)
+    good, bad = top, 0.0
+    trial = 0.85 * top
+    if gap(trial) > 0:
+        bad = trial
+    else:
+        good = trial
+    return Price(boundary(gap, good=good, bad=bad, tolerance=1e-9 * top))
+
+
+def _recursion_lower(cost: Cost, delta: float) -> float:
+    if delta <= cost.infinite_mass():
+        return 0.0
+    target = math.log(delta)
+    top = _recursion_epsilon(cost, delta).value
+    mixed = _mixed(cost, _floor(target), lower=True)
+
+    def gap(gamma: float) -> float:  # accepted where even the lower end of δ exceeds the target
+        return target - mixed.log_lower(gamma)
+
+    if top == 0 or gap(0.0) > 0:
+        return 0.0
+    if gap(top) <= 0:
+        return top
+    return boundary(gap, good=0.0, bad=top, tolerance=1e-9 * top)
+
+
+def _recursion_log_delta(cost: Cost, epsilon: float) -> Price:
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
+    return Price(min(bound, _mixed(cost, _floor(bound)).log_upper(epsilon)))
+
+
+@dataclass(frozen=True, slots=True)
+class RecursionGrid:
+    """The grid on which a cost's selections are priced: cells per ε, and cell evaluations (about 1e9 a second)."""
+
+    cells: int
+    work: float
+
+
+def grid_of(cost: Cost, epsilon: float) -> RecursionGrid | None:
+    """The grid behind ``optimal``'s δ at ε, or None if no recursion is needed."""
+    if _options(cost) or epsilon >= cost.pure_epsilon() or _route(cost) != "recursion":
+        return None
+    log_floor = _floor(_CLOSED["rdp"].log_delta(cost, epsilon).value)
+    return RecursionGrid(*_grid(*_selections(cost, log_floor)))
+
+
+def coarse_log_delta(cost: Cost, epsilon: float, cells: int) -> float:
+    """Log δ at ε on a grid of at most so many cells per ε: an upper bound, quicker and looser than ``optimal``'s."""
+    bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
+    return min(bound, _mixed(cost, _floor(bound), cells=cells).log_upper(epsilon))
+
+
+# -- the choice -----------------------------------------------------------------------------------------------------
+
+
+def _route(cost: Cost) -> str:
+    terms = cost.priced_terms()
+    if cost.mu() is not None:
+        return "gdp"
+    if len(terms) == 1 and terms[0][1] == 1 and terms[0][0].pairs() is not None:
+        return "profile"
+    if all(isinstance(part, PureDP) for part, _ in terms) and len({part.pure_epsilon() for part, _ in terms}) == 1:
+        return "kov"
+    if any(isinstance(part, BoundedRange) and part.size > 0 for part, _ in terms):
+        _directions(terms, "optimal")
+        return "recursion"
+    return "pld"
+
+
+def _profile_log_delta(cost: Cost, epsilon: float) -> Price:
+    if epsilon >= cost.pure_epsilon():
+        return Price(_log(cost.infinite_mass()))
+    pairs = cost.priced_terms()[0][0].pairs()
+    assert pairs is not None
+    return Price(min(0.0, max(float(pair.log_delta(epsilon)) for pair in pairs) + _PROFILE_ROUNDING))
+
+
+def _profile_epsilon(cost: Cost, delta: float) -> Price:
+    if delta <= cost.infinite_mass():
+        return Price(cost.pure_epsilon() if delta == cost.infinite_mass() else math.inf)
+    target, top = math.log(delta), cost.pure_epsilon()
+    pairs = cost.priced_terms()[0][0].pairs()
+    guess = top if math.isfinite(top) else max(pair.rough_epsilon(target) for pair in pairs or ())
+    value = least(lambda e: e >= top or _profile_log_delta(cost, e).value <= target, guess=guess)
+    return Price(min(value, top))
+
+
+def _options(cost: Cost) -> tuple[Cost, ...]:
+    """The costs of which the worst counts, where the whole cost is such a choice; else none.
+
+    The part of a record is fixed before the only block of releases there is, so each option is priced by itself.
+    """
+    terms = cost.priced_terms()
+    if len(terms) == 1 and terms[0][1] == 1 and isinstance(terms[0][0], Worst):
+        return terms[0][0].options
+    return ()
+
+
+def _optimal_epsilon(cost: Cost, delta: float) -> Price:
+    if options := _options(cost):
+        return Price(max(_optimal_epsilon(option, delta).value for option in options))
+    if delta < cost.infinite_mass():
+        return Price(math.inf)
+    if delta == 0.0 or cost.pure_epsilon() == 0:
+        return Price(cost.pure_epsilon())
+    route = _route(cost)
+    if route in _CLOSED:
+        return _CLOSED[route].epsilon(cost, delta)
+    return {"profile": _profile_epsilon, "recursion": _recursion_epsilon, "pld": _pld_epsilon}[route](cost, delta)
+
+
+def _optimal_log_delta(cost: Cost, epsilon: float) -> Price:
+    if options := _options(cost):
+        return Price(max(_optimal_log_delta(option, epsilon).value for option in options))
+    route = _route(cost)
+    if cost.pure_epsilon() == 0:
+        return Price(_log(cost.infinite_mass()))
+    if route in _CLOSED:
+        return _CLOSED[route].log_delta(cost, epsilon)
+    routes = {"profile": _profile_log_delta, "recursion": _recursion_log_delta, "pld": _pld_log_delta}
+    return routes[route](cost, epsilon)
+
+
+def optimal_lower(cost: Cost, delta: float) -> float:
+    """A certified lower end of ε: no valid accountant can report less for this class of mechanisms (0 if unknown)."""
+    if options := _options(cost):
+        return max(optimal_lower(option, delta) for option in options)
+    if delta == 0.0 or cost.pure_epsilon() == 0 or delta < cost.infinite_mass():
+        return 0.0
+    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()):
+        return _lower_of_pairs(cost, delta)
+    if not all(part.is_tight() for part, _ in cost.priced_terms()):
+        return 0.0
+    route = _route(cost)
+    if route == "recursion":
+        return _recursion_lower(cost, delta)
+    if route == "pld":
+        return _pld_lower(cost, delta)
+    # Exact up to rounding, which moves log δ by far less than 1e-6.
+    roomy = min(delta * (1 + 1e-6), 1.0)
+    value = (_CLOSED[route].epsilon if route in _CLOSED else _profile_epsilon)(cost, roomy).value
+    return value * (1 - 1e-12)
+
+
+def _lower_of_pairs(cost: Cost, delta: float) -> float:
+    """The lower end where some release has pairs of its own for it; releases without are left out, which lowers it."""
+    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+
+    known = [(part, part.lower_pairs(), n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
+    found = [(pairs, n) for _, pairs, n in known if pairs]
+    if not found:
+        return 0.0
+    directions = [[(pairs[0], n) for pairs, n in found]]
+    if all(len(pairs) > 1 or pairs[0].symmetric for pairs, _ in found):
+        directions.append([(pairs[-1], n) for pairs, n in found])
+    if len(found) == 1 and found[0][1] == 1:
+        goal = math.log(min(delta * (1 + 1e-6), 1.0))
+        return max(_least_at(way[0][0], goal) for way in directions) * (1 - 1e-12)
+    return max(0.0, *(compose_losses(way, delta=delta).epsilon_lower(delta) for way in directions))
+
+
+def _least_at(pair: LossPair, log_delta: float) -> float:
+    return least(lambda e: float(pair.log_delta(e)) <= log_delta, guess=pair.rough_epsilon(log_delta))
+
+
+CERTIFIED = (
+    Method("pld", "privacy-loss distributions, connect-the-dots", _pld_epsilon, _pld_log_delta),
+    Method("optimal", "the tightest certified: exact or optimal adaptive", _optimal_epsilon, _optimal_log_delta),
+)

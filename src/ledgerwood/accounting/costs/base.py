@@ -1,0 +1,398 @@
+"""Costs as an algebra: what a release costs, how costs add, and what each accounting language says of them.
+
+A cost is an immutable value. ``a + b`` is sequential (adaptive) composition, ``k * a`` is k-fold composition,
+:func:`sequence` is a composition whose order of execution is fixed in advance, and
+:func:`ledgerwood.accounting.parallel` is parallel composition on disjoint records. How a cost is *priced* is the
+business of an accountant, which installs itself here (:func:`install_accountant`) so that costs need not know it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+
+import numpy as np
+
+from ledgerwood import _checks
+from ledgerwood._checks import Array
+from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
+from ledgerwood.errors import NeighboursMismatch, ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """The three questions that a cost passes on to the accountant."""
+
+    epsilon: Callable[[Cost, float, str | None], float]
+    delta: Callable[[Cost, float, str | None], float]
+    account: Callable[[Cost, float, bool], Account]
+
+
+_installed: list[Pricing] = []
+
+
+def install_accountant(pricing: Pricing) -> None:
+    """Let an accountant answer for every cost; the last one installed does."""
+    _installed.append(pricing)
+
+
+class Cost(ABC):
+    """What a release costs. Subclasses say it in the tightest language known for them."""
+
+    neighbours: Neighbours
+
+    # -- what each language says; a subclass overrides what it can say ---------------------------------------
+
+    def pure_epsilon(self) -> float:
+        """The ε of pure DP, ``inf`` if there is none."""
+        return math.inf
+
+    def infinite_mass(self) -> float:
+        """The probability that nothing is promised for (the δ of an approximate-DP cost)."""
+        return 0.0
+
+    def rho(self) -> float | None:
+        """The ρ of zero-concentrated DP, ``None`` if none is known."""
+        return None
+
+    def mu(self) -> float | None:
+        """The μ of Gaussian DP, ``None`` if the cost is not exactly (or provably at most) Gaussian."""
+        return None
+
+    def largest_order(self) -> float:
+        """The largest Rényi order at which the curve says something."""
+        return math.inf
+
+    def is_tight(self) -> bool:
+        """Whether the dominating pair is attained by the mechanisms of this cost, and not only a bound."""
+        return True
+
+    @abstractmethod
+    def renyi(self, alpha: Array) -> Array:
+        """Rényi curve of the part outside :meth:`infinite_mass`; ``inf`` where nothing is known."""
+
+    def pairs(self) -> tuple[LossPair, ...] | None:
+        """Dominating pairs: one if it is symmetric, (remove, add) if not, ``None`` if no pair is known."""
+        return None
+
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Pairs of output laws that some mechanism of this cost attains or exceeds, for certified lower ends."""
+        return self.pairs() if self.is_tight() else None
+
+    @abstractmethod
+    def _group(self, k: int) -> Cost:
+        """The cost of k ≥ 2 changed records."""
+
+    # -- the algebra ----------------------------------------------------------------------------------------------
+
+    @property
+    def terms(self) -> tuple[tuple[Cost, int], ...]:
+        """The cost as (part, count) pairs."""
+        return ((self, 1),)
+
+    def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
+        """The terms an accountant prices: none if the release is free; a choice of one alternative is that one."""
+        return () if self.is_free() else self.terms
+
+    def __add__(self, other: object) -> Cost:
+        if isinstance(other, (int, float)) and other == 0:  # so that sum(costs) works
+            return self
+        if not isinstance(other, Cost):
+            return NotImplemented
+        return compose([*self.terms, *other.terms], neighbours=common_neighbours([self, other]))
+
+    __radd__ = __add__
+
+    def __mul__(self, times: object) -> Cost:
+        if isinstance(times, Cost):
+            return NotImplemented
+        k = _checks.count("count", times)
+        return compose([(part, k * n) for part, n in self.terms], neighbours=self.neighbours)
+
+    __rmul__ = __mul__
+
+    def group(self, k: int) -> Cost:
+        """The cost when k records change at once (a person with k rows)."""
+        k = _checks.count("k", k, least=1)
+        return self if k == 1 else self._group(k)
+
+    def is_free(self) -> bool:
+        """Whether the release says nothing about the data."""
+        return self.pure_epsilon() == 0 and self.infinite_mass() == 0
+
+    # -- prices -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def rdp(self, alpha: float) -> float: ...
+    @overload
+    def rdp(self, alpha: Iterable[float] | Array) -> Array: ...
+    def rdp(self, alpha: Any) -> float | Array:
+        """Rényi divergence bound at order(s) alpha in [1, ∞]; ``inf`` where none exists.
+
+        >>> from ledgerwood.accounting import Gaussian
+        >>> Gaussian(sigma=2.0).rdp(8.0)
+        1.0
+        """
+        orders = _checks.orders(alpha)
+        if self.infinite_mass() > 0:
+            values = np.full_like(orders, math.inf)
+        else:
+            values = self.renyi(orders)
+        return float(values) if values.ndim == 0 else values
+
+    def epsilon(self, delta: float, method: str | None = None) -> float:
+        """An upper bound on ε at ``delta``; the smallest certified one when no method is named."""
+        return _installed[-1].epsilon(self, _checks.delta_value(delta), method)
+
+    def delta(self, epsilon: float, method: str | None = None) -> float:
+        """An upper bound on δ at ``epsilon``; never 0 when the truth is positive."""
+        return _installed[-1].delta(self, _checks.non_negative("epsilon", epsilon), method)
+
+    def account(self, delta: float, *, lower_end: bool = True) -> Account:
+        """The price by every method, with the certified lower end unless that is not wanted."""
+        return _installed[-1].account(self, _checks.delta_value(delta), lower_end)
+
+
+class Atom(Cost):
+    """A cost that is one release. Knows its noise parameter, so that a plan can calibrate it."""
+
+    #: the constructor's noise parameter, and +1 if more of it means more noise, -1 if it means less
+    noise_parameter: ClassVar[str | None] = None
+    noise_direction: ClassVar[int] = -1
+
+    @classmethod
+    def from_rho(cls, rho: float, **fixed: Any) -> Self:
+        """The release of this kind whose small-scale concentrated cost is ``rho`` (shares of a plan)."""
+        raise ParameterError("cost", "have one noise parameter that can be calibrated", cls.__name__)
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments, without the neighbouring relation."""
+
+    def at_most(self, other: Cost) -> bool:
+        """Whether ``other`` is known to dominate this cost."""
+        return self == other
+
+    def loss_atoms(self, largest_order: float) -> tuple[Array, Array] | None:
+        """(losses, log-probabilities under P) of the dominating pair, as atoms or as a quadrature rule good for
+        Rényi orders up to ``largest_order``; ``None`` if no pair is known.
+        """
+        return None
+
+    def __repr__(self) -> str:
+        arguments = dict(self.parameters())
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            arguments["neighbours"] = str(self.neighbours)
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+
+
+def common_neighbours(costs: Iterable[Cost]) -> Neighbours:
+    """The relation shared by all costs, or an error."""
+    relations = list(dict.fromkeys(c.neighbours for c in costs))
+    if len(relations) > 1:
+        raise NeighboursMismatch(str(relations[0]), str(relations[1]))
+    return relations[0] if relations else Neighbours.ADD_REMOVE
+
+
+def sort_key(part: Cost) -> tuple[str, str]:
+    """A canonical order, so that the order of ``+`` changes no bit of the price."""
+    return type(part).__name__, repr(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition(Cost):
+    """Sequential, adaptive composition of (part, count) pairs.
+
+    Unordered (a sum): priced for the worst order of execution. Ordered (a plan): priced for its own.
+    """
+
+    parts: tuple[tuple[Cost, int], ...]
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    ordered: bool = False
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+    #: The same in any order, equal parts together: a plan of many rounds repeats a few parts hundreds of times.
+    _counted: tuple[tuple[Cost, int], ...] = field(init=False, repr=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.parts, self.neighbours, self.ordered)))
+        counts: dict[Cost, int] = {}
+        for part, n in self.parts:
+            counts[part] = counts.get(part, 0) + n
+        for n in counts.values():
+            _checks.count("count", n)
+        object.__setattr__(self, "_counted", tuple(counts.items()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def terms(self) -> tuple[tuple[Cost, int], ...]:
+        return self.parts
+
+    def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
+        return tuple((t, m * n) for part, n in self.parts for t, m in part.priced_terms())
+
+    def __repr__(self) -> str:
+        if not self.parts:
+            return f"zero(neighbours={str(self.neighbours)!r})" if self.neighbours != "add_remove" else "zero()"
+        joiner = " then " if self.ordered else " + "
+        return joiner.join(repr(part) if n == 1 else f"{n} * {part!r}" for part, n in self.parts)
+
+    def __mul__(self, times: object) -> Cost:
+        if self.ordered and not isinstance(times, Cost):
+            return sequence(self.parts * _checks.count("count", times), neighbours=self.neighbours)
+        return Cost.__mul__(self, times)
+
+    __rmul__ = __mul__
+
+    def pure_epsilon(self) -> float:
+        return _checks.total(n * part.pure_epsilon() for part, n in self.parts)
+
+    def infinite_mass(self) -> float:
+        masses = [(m, n) for part, n in self.parts if (m := part.infinite_mass())]
+        if len(masses) == 1 and masses[0][1] == 1:
+            return masses[0][0]
+        survive = math.fsum(n * math.log1p(-m) if m < 1 else -math.inf for m, n in masses)
+        return min(-math.expm1(survive) * (1 + 2.0**-49), 1.0)  # upwards
+
+    def rho(self) -> float | None:
+        rhos = [part.rho() for part, _ in self._counted]
+        if any(r is None for r in rhos):
+            return None
+        return _checks.total(n * r for (_, n), r in zip(self._counted, rhos) if r is not None)
+
+    def mu(self) -> float | None:
+        mus = [part.mu() for part, _ in self._counted]
+        if any(m is None for m in mus):
+            return None
+        return math.sqrt(_checks.total(n * m * m for (_, n), m in zip(self._counted, mus) if m is not None))
+
+    def largest_order(self) -> float:
+        return min((part.largest_order() for part, _ in self._counted), default=math.inf)
+
+    def renyi(self, alpha: Array) -> Array:
+        total = np.zeros_like(alpha)
+        for part, n in self._counted:
+            total = total + n * part.renyi(alpha)
+        return total
+
+    def _group(self, k: int) -> Cost:
+        parts = [(g, m * n) for part, n in self.parts for g, m in part.group(k).terms]
+        return (sequence if self.ordered else compose)(parts, neighbours=self.neighbours)
+
+
+def compose(parts: Iterable[tuple[Cost, int]], *, neighbours: str = Neighbours.ADD_REMOVE) -> Cost:
+    """Sequential composition whose order of execution is unknown: equal parts are merged, free ones dropped."""
+    relation = as_neighbours(neighbours)
+    merged: dict[Cost, int] = {}
+    for part, n in parts:
+        if part.neighbours != relation:
+            raise NeighboursMismatch(str(relation), str(part.neighbours))
+        if n and not part.is_free():
+            merged[part] = merged.get(part, 0) + n
+    ordered = tuple(sorted(merged.items(), key=lambda item: sort_key(item[0])))
+    if len(ordered) == 1 and ordered[0][1] == 1:
+        return ordered[0][0]
+    return Composition(ordered, relation)
+
+
+def sequence(parts: Iterable[Cost | tuple[Cost, int]], *, neighbours: str | None = None) -> Cost:
+    """Sequential composition in an order that is fixed before any data is touched (a plan).
+
+    The order matters for bounded-range releases only: the optimal accountant prices the executed order, which is
+    never more than the worst order a plain sum is priced for.
+
+    >>> from ledgerwood.accounting import BoundedRange
+    >>> grow = sequence([BoundedRange(0.5), BoundedRange(1.0)]).delta(epsilon=0)
+    >>> shrink = sequence([BoundedRange(1.0), BoundedRange(0.5)]).delta(epsilon=0)
+    >>> f"{grow:.3f} {shrink:.3f}"
+    '0.260 0.245'
+    """
+    steps: list[tuple[Cost, int]] = []
+    for item in parts:
+        cost, n = item if isinstance(item, tuple) else (item, 1)
+        n = _checks.count("count", n)
+        inner = cost.terms if n else ()
+        if isinstance(cost, Composition) and len(inner) > 1 and n > 1:
+            expanded = list(inner) * n
+        else:
+            expanded = [(part, m * n) for part, m in inner]
+        for part, m in expanded:
+            if steps and steps[-1][0] == part:
+                steps[-1] = (part, steps[-1][1] + m)
+            elif m and not part.is_free():
+                steps.append((part, m))
+    relation = as_neighbours(neighbours) if neighbours is not None else common_neighbours(p for p, _ in steps)
+    for part, _ in steps:
+        if part.neighbours != relation:
+            raise NeighboursMismatch(str(relation), str(part.neighbours))
+    if len(steps) == 1 and steps[0][1] == 1:
+        return steps[0][0]
+    return Composition(tuple(steps), relation, ordered=len(steps) > 1)
+
+
+def zero(neighbours: str = Neighbours.ADD_REMOVE) -> Cost:
+    """The cost of releasing nothing.
+
+    >>> zero().epsilon(delta=0)
+    0.0
+    """
+    return Composition((), as_neighbours(neighbours))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The price of a cost at δ by every method.
+
+    Attributes
+    ----------
+    epsilon
+        The smallest certified upper bound.
+    lower
+        A certified lower end: no valid accountant can report less for this class of mechanisms (0 if none is known).
+    method, order
+        The method that gives ``epsilon``; the Rényi order behind ``rdp``'s price.
+    table
+        Every method's ε, or why it cannot price the cost.
+
+    >>> from ledgerwood.accounting import BoundedRange
+    >>> account = (20 * BoundedRange(0.1)).account(delta=1e-5)
+    >>> account.method, f"{account.lower:.4f} <= {account.epsilon:.4f}"
+    ('optimal', '0.8182 <= 0.8183')
+    """
+
+    epsilon: float
+    lower: float
+    delta: float
+    method: str
+    order: float | None
+    table: dict[str, float | str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "lower": self.lower,
+            "delta": self.delta,
+            "method": self.method,
+            "order": self.order,
+            "table": dict(self.table),
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g} (by {self.method})"]
+        if self.lower > 0:
+            lines.append(f"certified: the truth lies in [{self.lower:.6g}, {self.epsilon:.6g}]")
+        for name, value in self.table.items():
+            mark = "*" if name == self.method else " "
+            shown = f"{value:.6g}" if isinstance(value, float) else f"-  ({value})"
+            if name == "rdp" and isinstance(value, float) and self.order is not None:
+                shown += f"  (order {self.order:.4g})"
+            lines.append(f" {mark} {name:<9} {shown}")
+        return "\n".join(lines)

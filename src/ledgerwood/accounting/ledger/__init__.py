@@ -1,0 +1,1 @@
+"""Ledgers: budgets that refuse, record and then release, with a durable journal."""

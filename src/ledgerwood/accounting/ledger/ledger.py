@@ -1,0 +1,550 @@
+"""The ledger: the one door out of the data.
+
+``release`` runs four steps in this order: check the budget, record (on disk and fsynced if the ledger has a journal),
+draw noise, return. A crash between two of them may count a release that never came out; it cannot lose one that did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+from ledgerwood import _checks
+from ledgerwood.accounting.accountant.filters import Balance
+from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
+from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json
+from ledgerwood.accounting.ledger.filter_state import FilterState
+from ledgerwood.accounting.ledger.journal import Anchor, Journal, Record
+from ledgerwood.accounting.ledger.plan_state import PlanState
+from ledgerwood.accounting.ledger.records import (
+    TERMS,
+    checked_opening,
+    fresh_id,
+    from_record,
+    opening,
+    state_for,
+    to_record,
+)
+from ledgerwood.accounting.plan.plan import Plan
+from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.costs.base import Cost
+
+_INTERRUPTED = "a release was interrupted by another one in the same thread; nothing was released"
+
+Value = TypeVar("Value", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class Chargeable(Protocol[Value, Result]):
+    """What a ledger knows of a mechanism: its cost, and how to draw.
+
+    A mechanism may also have ``check(value)``, which raises on a value it cannot release: then nothing is spent on it.
+    """
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+
+    def release(self, value: Value, rng: Any = None) -> Result:
+        """Draw noise from the operating system's source, or from ``rng`` (seeded: not private)."""
+
+
+class Ledger:
+    r"""A privacy budget that cannot be overspent.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee: whatever is released, in whatever adaptive order, is (epsilon, delta)-DP.
+    neighbours
+        ``"add_remove"`` or ``"replace_one"``; every cost must speak of the same.
+    filter
+        ``"rdp"`` (default), ``"gdp"``, ``"zcdp"`` or ``"pure"`` (default when delta is 0): see
+        :mod:`ledgerwood.accounting.accountant.filters`. Fixed before the first release.
+    order
+        The order of the Rényi filter; by default the best one for Gaussian noise at (epsilon, delta).
+    outright
+        The part of delta kept for costs that spend delta outright (``ApproxDP``). It is taken from ``delta``.
+    plan
+        A calibrated :class:`Plan` instead of all of the above: its releases and nothing else.
+
+    Examples
+    --------
+    >>> from ledgerwood.accounting import Gaussian, Ledger
+    >>> class Count:
+    ...     cost = Gaussian(sigma=20.0)
+    ...     def release(self, value, rng=None):
+    ...         return value + rng.normal(0, 20.0)
+    >>> import numpy as np
+    >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+    >>> noisy = ledger.release(Count(), 1000, label="rows", rng=np.random.default_rng(1))
+    >>> round(ledger.spent().fraction, 3)
+    0.051
+    """
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        neighbours: str = "add_remove",
+        filter: str | None = None,
+        order: float | None = None,
+        outright: float = 0.0,
+        plan: Plan | None = None,
+    ) -> None:
+        header = opening(
+            epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
+        )
+        self._start(header, None)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        neighbours: str = "add_remove",
+        filter: str | None = None,
+        order: float | None = None,
+        outright: float = 0.0,
+        plan: Plan | None = None,
+        anchor: Anchor | str | None = None,
+    ) -> Ledger:
+        """Open a ledger whose journal is the file ``path``; create it, or replay and continue it.
+
+        To continue a journal give its path alone, or the same parameters again (they are compared). ``anchor`` is one
+        kept from ``ledger.anchor``: the journal must pass through it.
+        """
+        wanted = None
+        relation = as_neighbours(neighbours)
+        if any(given is not None for given in (epsilon, delta, filter, order, plan)) or outright:
+            wanted = opening(
+                epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
+            )
+        elif not os.path.exists(path):
+            raise ParameterError("epsilon", "be given to open a new journal", epsilon)
+        journal = Journal(path, Anchor.parse(anchor) if isinstance(anchor, str) else anchor)
+        try:
+            ledger = cls._opened(journal, wanted)
+            if relation is not Neighbours.ADD_REMOVE and relation != ledger._books.neighbours:
+                raise ParameterError("neighbours", "be those of the journal", neighbours)
+            return ledger
+        except BaseException:
+            journal.close()
+            raise
+
+    @classmethod
+    def _opened(cls, journal: Journal, wanted: Record | None) -> Ledger:
+        self = object.__new__(cls)
+        with journal.locked():
+            records = journal.replay()
+            if not records:
+                if wanted is None:
+                    raise ParameterError("epsilon", "be given: the journal is empty", None)
+                records = [journal.append(wanted)]
+            header = checked_opening(records[0])
+            different = [k for k in TERMS if wanted is not None and header.get(k) != wanted.get(k)]
+            if different:
+                raise ParameterError(
+                    "the journal's opening record", "agree with the arguments", ", ".join(different),
+                    "Open it by its path alone to continue it, or choose a new path",
+                )  # fmt: skip
+            self._start(header, journal)
+            self._apply(records[1:])
+        return self
+
+    def _start(self, header: Record, journal: Journal | None) -> None:
+        self._books = state_for(header)
+        self._journal = journal
+        self._header = header
+        self._entries: list[LedgerEntry] = []
+        self._named: dict[str, tuple[int, LedgerEntry]] = {}
+        self._mutex = threading.RLock()
+        self._process = os.getpid()
+        self._entering = False
+        self._held = False
+
+    # ---- spending
+
+    def release(self, mechanism: Chargeable[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
+        """Check, record, draw noise, return the noisy value.
+
+        Parameters
+        ----------
+        mechanism
+            Anything with a ``cost`` and ``release(value, rng)``.
+        value
+            The exact value. It is passed on and never looked at, recorded or quoted.
+        label
+            A public name for the journal; with a plan, the plan's label.
+        rng
+            A seeded generator for tests. The release is then recorded as not private, unless ``rng.private`` is True
+            (a source of true randomness). A source with a ``release_id`` names the release, and binds its words to
+            mechanism and value (``bound``): they are a secret function of all three, so that making the release of the
+            same value again shows nothing new. If the name is on record, with this label, cost and value (known by
+            its ``seal``), nothing is charged; with any other it is refused (``docs/theory/replay.md``).
+
+        Raises
+        ------
+        BudgetExceeded, OffPlan, LedgerClosed, JournalError
+            Nothing was drawn and nothing released.
+        """
+        entry, source = _asked(mechanism, value, label, rng)
+        self._record(entry)
+        return mechanism.release(value, source)
+
+    @contextlib.contextmanager
+    def parallel(self, label: str) -> Iterator[LedgerParts]:
+        """Open a block of releases about disjoint sets of records.
+
+        ``parts[i].release(...)`` spends in part ``i``. Within a part costs add; across parts the block costs its worst
+        part (add/remove), or the worst of two parts together and of two records in one part (replace-one). The costs
+        of its releases are those for one record added to a part or removed from it, under either relation; a
+        replace-one cost is refused (see :func:`ledgerwood.accounting.parallel`). That every record lies in one part
+        only, fixed before the block begins, is the caller's promise; the journal records that it was made.
+
+        >>> from ledgerwood.accounting import Ledger, PureDP
+        >>> class Zero:
+        ...     cost = PureDP(0.5)
+        ...     def release(self, value, rng=None):
+        ...         return 0
+        >>> ledger = Ledger(epsilon=1.0, delta=0.0)
+        >>> with ledger.parallel("leaves") as parts:
+        ...     noisy = [parts[i].release(Zero(), 7, label="leaf") for i in range(100)]
+        >>> ledger.spent().epsilon
+        0.5
+        """
+        promise = {"promise": "every record lies in one part, fixed before the block began"}
+        number = self._record(LedgerEntry("parallel", _checked_label(label), data=promise))
+        try:
+            yield LedgerParts(self, number)
+        finally:
+            if self._process == os.getpid() and not self._books.closed and not (self._journal and self._journal.broken):
+                self._record(LedgerEntry("end", label, block=number))
+
+    def split(self, by: Sequence[float]) -> list[Ledger]:
+        """Divide what is left among sub-ledgers, for workers or a search.
+
+        Each gets its fraction of what is left now; the sum is set aside here at once. :meth:`merge` gives back what a
+        sub-ledger did not spend. With a journal the sub-ledgers have journals of their own beside it, and another
+        process may open one by its path.
+        """
+        fractions = [float(fraction) for fraction in by]
+        if not fractions or not all(f > 0 for f in fractions) or sum(fractions) > 1 + 1e-12:
+            raise ParameterError("by", "be positive fractions with a sum of at most 1", by)
+        if not isinstance(self._books, FilterState):
+            raise ParameterError("split", "be used on a ledger with a filter: a plan has its own order", "plan")
+        with self._locked(writing=True):
+            shares = self._books.divide(fractions)
+            if not all(units > 0 for units, _ in shares):
+                raise ParameterError("by", "leave something to every sub-ledger", by)
+            entry = LedgerEntry("split", "split", data={"shares": [[str(u), str(o)] for u, o in shares]})
+            number = self._enter(entry)
+            return [self._child(child_name(number, i), share) for i, share in enumerate(shares)]
+
+    def merge(self, child: Ledger | str | os.PathLike[str]) -> None:
+        """Close a sub-ledger (itself, or the path of its journal) and take back what it did not spend."""
+        if not isinstance(child, Ledger):
+            if not os.path.exists(child):
+                raise ParameterError("child", "be an existing journal", os.fspath(child))
+            with contextlib.closing(Ledger.open(child)) as opened:
+                self.merge(opened)
+            return
+        if child._header.get("parent") != self._header["id"]:
+            raise ParameterError("child", "be a sub-ledger that this ledger's split() made", child)
+        with self._locked(writing=True), child._locked(writing=True):
+            books = child._books
+            assert isinstance(books, FilterState)
+            if not books.closed:
+                child._enter(LedgerEntry("closed"))
+            data = {
+                "child": child._header["child"],
+                "units": str(books.used),
+                "outright": str(books.outright_used),
+                "curve": curve_to_json(books.tally.total()),
+            }
+            self._enter(LedgerEntry("merge", child._header["child"], private=child._all_private(), data=data))
+
+    # ---- reading
+
+    def spent(self) -> Balance:
+        """Return what has been spent, sub-ledgers and open blocks included.
+
+        ``.amount`` is the filter's own sum. ``.epsilon`` is its conversion at delta: the smallest budget of a ledger
+        with the same filter that would have accepted the same releases. For a bound on what was lost so far that
+        holds whenever you look, use :meth:`odometer`.
+        """
+        with self._locked():
+            return self._books.spent()
+
+    def remaining(self) -> Balance:
+        """Return what is left to spend, in the filter's unit and as a budget of its own."""
+        with self._locked():
+            return self._books.remaining()
+
+    def odometer(self, delta: float | None = None) -> float:
+        """Return epsilon such that, with probability at least 1 - delta, no loss ever exceeded its reading.
+
+        Valid at all times at once, so also at a time chosen by looking at the outputs:
+        :mod:`ledgerwood.accounting.ledger.odometer`. What the ledger keeps for costs that spend delta itself is part of
+        ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
+        """
+        with self._locked():
+            own = self._books.odometer_delta(None if delta is None else _checks.delta_value(delta))
+            return math.inf if own is None else self._books.tally.epsilon(own)
+
+    def journal(self) -> tuple[LedgerEntry, ...]:
+        """Return every entry so far, oldest first."""
+        with self._locked():
+            return tuple(self._entries)
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The journal's number of records and last hash, to keep elsewhere; None without a journal."""
+        with self._locked():
+            return None if self._journal is None else self._journal.anchor
+
+    @property
+    def path(self) -> Path | None:
+        """The journal's file."""
+        return None if self._journal is None else self._journal.path
+
+    @property
+    def id(self) -> str:
+        """A name that no other ledger has, the same whenever its journal is opened."""
+        return str(self._header["id"])
+
+    @property
+    def neighbours(self) -> str:
+        """The relation that every cost must speak of."""
+        return self._books.neighbours
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan this ledger follows."""
+        return self._books.plan if isinstance(self._books, PlanState) else None
+
+    def statement(self) -> str:
+        """Return the guarantee as one sentence."""
+        with self._locked():
+            return self._books.statement(
+                releases=sum(entry.kind == "release" for entry in self._entries), private=self._all_private()
+            )
+
+    def close(self) -> None:
+        """Close the journal's file. The ledger cannot be used afterwards; open it again by its path."""
+        with self._mutex:
+            self._process = -1
+            if self._journal is not None:
+                self._journal.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # ---- never twice
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Ledger cannot be copied or pickled: every copy would grant the budget again")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self.__reduce__()
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce__()
+
+    # ---- inside
+
+    @contextlib.contextmanager
+    def _locked(self, *, writing: bool = False) -> Iterator[None]:
+        """Hold the ledger, with all that other processes recorded.
+
+        Code that interrupts its own thread here (a signal handler, a finaliser, a cost that looks at the ledger) may
+        read what is known; it must not write, nor drop the file's lock.
+        """
+        self._check_alive()
+        with self._mutex:
+            if self._held:
+                if writing:
+                    raise LedgerClosed(_INTERRUPTED)
+                yield
+                return
+            self._held = True
+            try:
+                if self._journal is None:
+                    yield
+                    return
+                with self._journal.locked():
+                    self._catch_up(self._journal)
+                    yield
+            finally:
+                self._held = False
+
+    def _catch_up(self, journal: Journal) -> None:
+        try:
+            self._apply(journal.catch_up())
+        except BaseException:  # an interrupt too: what was read and not entered would be forgotten
+            journal.broken = True
+            raise
+
+    def _check_alive(self) -> None:
+        if self._process != os.getpid():
+            raise LedgerClosed(
+                "this ledger was closed, or this process is a fork of the one that made it; nothing was released. "
+                "Open the journal by its path, or hand out sub-ledgers with split()"
+            )
+
+    def _record(self, entry: LedgerEntry) -> int:
+        """Record an entry and return its number. After this returns, noise may be drawn."""
+        if self._journal is not None:
+            with self._locked(writing=True):
+                return self._enter(entry)
+        if self._process != os.getpid():
+            self._check_alive()
+        with self._mutex:
+            return self._enter(entry)
+
+    def _enter(self, entry: LedgerEntry) -> int:
+        if self._entering:
+            raise LedgerClosed(_INTERRUPTED)
+        if entry.id is not None and entry.id in self._named:
+            return self._again(entry)
+        self._entering = True
+        try:
+            posting = self._books.review(entry)
+            self._books.admit(posting)
+            return self._commit(posting)
+        finally:
+            self._entering = False
+
+    def _again(self, entry: LedgerEntry) -> int:
+        """Return the number of a release that is on record under this name; refuse another one under its name."""
+        number, found = self._named[entry.id or ""]
+        if found._replace(data=None) != entry._replace(data=None):
+            raise ReleaseRefused(
+                f"{entry.label!r} has the name of the release {found.label!r} on record, and is another one: nothing "
+                "was released"
+            )
+        if found.data != entry.data:
+            raise ReleaseRefused(
+                f"{entry.label!r} was begun before, under this name, with another value: the table or the arithmetic "
+                "of this machine is not that of the record. Nothing was released; resume where it was begun, or begin "
+                "a new run"
+            )
+        return number
+
+    def _post(self, number: int, posting: Charge) -> None:
+        self._books.post(posting)
+        self._entries.append(posting.entry)
+        if posting.entry.id is not None:
+            self._named[posting.entry.id] = number, posting.entry
+
+    def _commit(self, posting: Charge) -> int:
+        number = self._books.next_number
+        record = None if self._journal is None else to_record(posting.entry)
+        try:
+            if self._journal is not None and record is not None:
+                self._journal.append(record)
+            self._post(number, posting)
+        except BaseException:  # an interrupt too: from here on file and memory may differ, or memory be half changed
+            if self._journal is not None:
+                self._journal.broken = True
+            self._books.closed = True
+            raise
+        return number
+
+    def _apply(self, records: Sequence[Record]) -> None:
+        for record in records:
+            try:
+                posting = self._books.review(from_record(record))
+            except ParameterError as error:
+                raise FormatError(f"record {record.get('n')} of the journal has no price: {error}") from None
+            self._post(self._books.next_number, posting)
+
+    def _child(self, name: str, share: tuple[int, int]) -> Ledger:
+        header = {
+            **self._header,
+            "id": fresh_id(),
+            "parent": self._header["id"],
+            "child": name,
+            "budget": [str(share[0]), str(share[1])],
+        }
+        if self._journal is None:
+            child = object.__new__(Ledger)
+            child._start(header, None)
+            return child
+        path = self._journal.path
+        journal = Journal(path.with_name(f"{path.stem}.{name}{path.suffix}"))
+        return Ledger._opened(journal, header)
+
+    def _all_private(self) -> bool:
+        return all(entry.private for entry in self._entries)
+
+
+class LedgerParts:
+    """The parts of a parallel block: ``parts[key]`` for any int or string."""
+
+    __slots__ = ("_block", "_ledger")
+
+    def __init__(self, ledger: Ledger, block: int) -> None:
+        self._ledger, self._block = ledger, block
+
+    def __getitem__(self, key: int | str) -> LedgerPart:
+        if isinstance(key, bool) or not isinstance(key, int | str):
+            raise ParameterError("part", "be an int or a string", key)
+        if isinstance(key, int) and key.bit_length() > 64:
+            raise ParameterError("part", "be an int of at most 64 bits", f"<{key.bit_length()} bits>")
+        return LedgerPart(self._ledger, self._block, key)
+
+
+class LedgerPart:
+    """One part of a parallel block."""
+
+    __slots__ = ("_block", "_key", "_ledger")
+
+    def __init__(self, ledger: Ledger, block: int, key: int | str) -> None:
+        self._ledger, self._block, self._key = ledger, block, key
+
+    def release(self, mechanism: Chargeable[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
+        """Like :meth:`Ledger.release`, about this part's records only."""
+        entry, source = _asked(mechanism, value, label, rng)
+        self._ledger._record(entry._replace(block=self._block, part=self._key))
+        return mechanism.release(value, source)
+
+
+def _asked(mechanism: Chargeable[Value, Result], value: Value, label: str, rng: Any) -> tuple[LedgerEntry, Any]:
+    """Return the entry a release asks for, after the mechanism's own look at the value (its shape, its type).
+
+    And the source to draw from: one that names its releases is bound to this value first.
+    """
+    check = getattr(mechanism, "check", None)
+    if check is not None:
+        check(value)
+    private = rng is None or getattr(rng, "private", False) is True
+    entry = LedgerEntry("release", _checked_label(label), mechanism.cost, private)
+    if getattr(rng, "release_id", None) is None:
+        return entry, rng
+    if not hasattr(rng, "bound"):
+        raise ParameterError("rng", "bind its words to the value: a name alone would serve for two", type(rng).__name__)
+    source = rng.bound(mechanism, value)
+    return entry._replace(id=source.release_id, data={"seal": source.seal}), source
+
+
+def _checked_label(label: str) -> str:
+    if not isinstance(label, str) or not label:
+        raise ParameterError("label", "be a non-empty string", label)
+    return label

@@ -1,0 +1,1 @@
+"""Plans: releases, their noise and their shares of a budget, decided before data is touched."""

@@ -1,0 +1,1 @@
+"""The planner page: a local server, its answers and the worker process behind them."""

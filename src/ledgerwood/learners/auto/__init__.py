@@ -1,0 +1,1 @@
+"""The automatic choice: which learner, which settings, from public metadata alone."""

@@ -1,0 +1,108 @@
+"""``recipe="auto"``: the settings of boosted trees from public facts alone.
+
+The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
+*strength* n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the whole budget
+would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ledgerwood.learners.linear.plan import automatic_rounds
+from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.trees.recipes import FEW_FEATURES, AutoChoice, Reason, choice_for
+
+__all__ = ["choice_of_learner"]
+
+
+TREES_FROM = 25.0
+"""Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+
+SEVERAL_FROM = 15.0
+"""The same for more than two classes, where a linear model takes the numbers as they are: ``benchmarks/auto``."""
+
+START_FEATURES = 16
+"""Up to so many numbers a linear start takes them as they are: bins would not pay before trees: ``benchmarks/auto``."""
+
+MANY_FEATURES = 40
+"""From more features than this bins make a linear model too wide for its noise: ``benchmarks/auto``."""
+
+START_SIGNAL_TO_NOISE = 1500.0
+"""Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
+
+
+def choice_of_learner(facts: PublicMetadata) -> AutoChoice:
+    """Return the choice of the front door: trees, a linear model, or trees that start from a linear model."""
+    trees = choice_for(facts)
+    strength = dict(trees.facts)["strength n mu"]
+    if facts.task == "regression":
+        return _regression(trees, strength)
+    two = len(facts.classes or ()) == 2
+    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) < 2:
+        return trees
+    if strength < (TREES_FROM if two else SEVERAL_FROM) * facts.n_features:
+        return _linear(trees, strength / facts.n_features, automatic_rounds(facts), two=two)
+    if not two:
+        return trees
+    if all(column.kind == "number" for column in facts.columns):
+        return _linear_start(trees, facts.n_features)
+    return trees
+
+
+def _encoding(n_features: int, few: int) -> Reason:
+    if few < n_features <= MANY_FEATURES:
+        return Reason(
+            "bins", 8, "for the linear part: indicators of public bins, half of them dense near the lower bound"
+        )
+    return Reason("bins", None, "for the linear part: numbers as they are, one column each")
+
+
+def _linear(trees: AutoChoice, strength: float, rounds: int, *, two: bool) -> AutoChoice:
+    why = f"strength per feature is {strength:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    bins = _encoding(dict(trees.facts)["features"], FEW_FEATURES)
+    clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
+    reasons = (
+        bins if two else replace(bins, value=None, why="for the linear part: numbers as they are, one column each"),
+        Reason("n_rounds", rounds, f"gradients; {why}: one X'X serves all rounds, trees would be noise"),
+        *([clip] if two else []),
+    )
+    linear = tuple((reason.name, reason.value) for reason in reasons)
+    return AutoChoice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
+
+
+def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
+    """Numbers, and nothing else: a linear model is cheap, and trees add what it misses."""
+    bins = _encoding(n_features, START_FEATURES)
+    share = Reason("linear_share", 0.15 if bins.value is None else 0.3, "of mu^2, for a linear model to start from")
+    linear = (("bins", bins.value), ("n_rounds", 10), ("gradient_clip", 0.5))
+    settings, reasons = trees.settings, trees.reasons
+    if n_features > START_FEATURES and settings is not None:
+        finer = Reason("max_depth", 4, "sixteen intervals of that feature: the linear part has the coarse shape")
+        settings = settings.with_options(max_depth=finer.value)
+        reasons = tuple(finer if reason.name == finer.name else reason for reason in reasons)
+    return replace(
+        trees, model=f"boosted AdaSSP, then {trees.model}", settings=settings, reasons=(share, bins, *reasons),
+        linear=linear, linear_share=share.value,
+    )  # fmt: skip
+
+
+def _regression(trees: AutoChoice, strength: float) -> AutoChoice:
+    """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
+    assert trees.settings is not None
+    share = 0.5 if strength < START_SIGNAL_TO_NOISE else 0.3
+    less = "below" if share == 0.5 else "at least"
+    changed = {
+        "gradient_clip": Reason("gradient_clip", 0.2, "of half the target's range: residuals of the linear part"),
+        "ridge": Reason("ridge", 18.0, "times the noise, in every leaf's denominator: what is left to learn is small"),
+    }
+    reasons = (
+        Reason(
+            "linear_share",
+            share,
+            f"of mu^2 for a linear model to start from; strength is {less} {START_SIGNAL_TO_NOISE:.0f}",
+        ),
+        *(changed.get(reason.name, reason) for reason in trees.reasons),
+    )
+    settings = trees.settings.with_options(**{name: reason.value for name, reason in changed.items()})
+    return AutoChoice(f"boosted AdaSSP, then {trees.model}", settings, trees.facts, reasons, (), share)

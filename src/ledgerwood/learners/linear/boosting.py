@@ -1,0 +1,184 @@
+r"""The one loop of AdaSSP and its boosted forms (P4, Algorithm 2), against exact sums and a door.
+
+1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
+2. T times: release the sum of gradient times row at the current weights, and step by
+   :math:`\eta \, \Gamma` times it. That takes one pass over the records, or none for unclipped residuals
+   (:mod:`ledgerwood.learners.linear.ridge`).
+
+Everything is a Gaussian release, so the whole costs :math:`\mu^2 = \mu_1^2 + \mu_2^2 + \mu_3^2` exactly, where the T
+gradient releases share :math:`\mu_2^2` equally: their sensitivity may change from round to round, their
+noise changes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting import Plan, Release
+from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, fixed_point
+from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings
+from ledgerwood.learners.linear.ridge import (
+    noise_aware_inverse,
+    noise_norm,
+    paper_inverse,
+    paper_ridge,
+    scalar_margin,
+    unclipped_gradient_sum,
+)
+from ledgerwood.learners.linear.sensitivity import (
+    DIAGONAL,
+    OFF_DIAGONAL,
+    RowBound,
+    packed,
+    smallest_eigenvalue,
+    unpacked,
+)
+from ledgerwood.mechanisms import GaussianMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ledgerwood.learners.linear.aggregator import LinearSums
+
+__all__ = ["GradientQuery", "boost", "questions"]
+
+
+class SupportsRelease(Protocol):
+    """The way out of the data: refuses, records, then draws noise."""
+
+    def release(self, mechanism: Any, value: Any, label: str) -> Any:
+        """Release a value under a label of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientQuery:
+    """What one label of the plan asks of the data: for those who add noise of their own, or count modulo something.
+
+    ``length`` numbers are asked ``times`` times; a record moves them by at most ``sensitivity`` (L2) in any round, and
+    adds at most ``largest`` to the absolute value of each.
+    """
+
+    label: str
+    times: int
+    length: int
+    sensitivity: float
+    largest: int
+
+
+def questions(settings: LinearSettings, bound: RowBound, columns: int, outputs: int = 1) -> tuple[GradientQuery, ...]:
+    """Return the questions of a training in order, from public facts alone.
+
+    >>> from ledgerwood.learners.linear.loss import loss_named
+    >>> settings = LinearSettings(loss_named("squared"), 10)
+    >>> [(q.label, q.times, q.length) for q in questions(settings, RowBound(3 * 2**24), 3)]
+    [('cross products', 1, 6), ('gradients', 10, 3)]
+    """
+    weight = 1 if settings.paper else OFF_DIAGONAL
+    triangle = columns * (columns + 1) // 2
+    clip = _steps(settings.clip)
+    found = [
+        GradientQuery(CROSS_PRODUCTS, 1, triangle, bound.gram(plain=settings.paper), weight * CELL_ONE**2),
+        GradientQuery(
+            GRADIENTS,
+            settings.rounds,
+            outputs * columns,
+            bound.pull(clip, rounded=outputs * columns),
+            clip * CELL_ONE + 1,
+        ),
+    ]
+    if settings.shares[2] > 0:
+        found.insert(1, GradientQuery(EIGENVALUE, 1, 1, bound.eigenvalue(), math.ceil(bound.eigenvalue())))
+    return tuple(found)
+
+
+def boost(
+    sums: LinearSums,
+    bound: RowBound,
+    settings: LinearSettings,
+    plan: Plan,
+    door: SupportsRelease,
+    outputs: int = 1,
+    after_round: Callable[[NDArray[np.float64]], None] | None = None,
+) -> NDArray[np.float64]:
+    """Return the released weights, one row for each output, the intercept first.
+
+    Weights speak of cells in units of ``CELL_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
+    ``after_round`` is told the weights so far.
+    """
+    gram = sums.gram()
+    inverse = _release_inverse(gram, bound, settings, plan, door)
+    weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
+    released = weights / 2.0**WEIGHT_BITS
+    moments: Ints | None = None
+    norm, loss = bound.norm / CELL_ONE, settings.loss
+    mechanisms: dict[tuple[int, bool], GaussianMechanism] = {}
+    for t in range(settings.rounds):
+        limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
+        if not settings.paper:
+            size = math.sqrt(float(np.square(released).sum(axis=1).max())) * (1 + 2.0**-40)
+            largest = loss.gradient_bound(norm, size, outputs)
+            limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
+        if unclipped:  # nothing is clipped, so the round needs no pass
+            if moments is None:
+                moments = sums.pull(loss, np.zeros_like(weights), _steps(math.sqrt(outputs)))
+            pulled = unclipped_gradient_sum(moments, gram, weights)
+        else:
+            pulled = sums.pull(loss, weights, limit)
+        if (limit, unclipped) not in mechanisms:
+            sensitivity = bound.pull(limit, rounded=weights.size if unclipped else 0)
+            mechanisms[limit, unclipped] = _mechanism(plan[GRADIENTS], sensitivity, bound.neighbours)
+        noisy = door.release(mechanisms[limit, unclipped], pulled, GRADIENTS)
+        step = (noisy / (CELL_ONE * GRADIENT_ONE)) @ inverse
+        weights = fixed_point(released + settings.step_size * step)
+        released = weights / 2.0**WEIGHT_BITS
+        if after_round is not None:
+            after_round(released)
+    return released
+
+
+def _release_inverse(
+    gram: Ints, bound: RowBound, settings: LinearSettings, plan: Plan, door: SupportsRelease
+) -> NDArray[np.float64]:
+    mechanism = _mechanism(plan[CROSS_PRODUCTS], bound.gram(plain=settings.paper), bound.neighbours)
+    released = door.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
+    noisy = unpacked(released, len(gram), plain=settings.paper) / CELL_ONE**2
+    noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / CELL_ONE**2
+    if not settings.paper:
+        return noise_aware_inverse(noisy, noise, settings.ridge)
+    if any(release.label == EIGENVALUE for release in plan.releases()):
+        mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
+        smallest = door.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / CELL_ONE**2
+        margin = scalar_margin(mechanism.sigma / CELL_ONE**2)
+    else:  # read off the noisy matrix: it lies no further from the true one than the noise is large
+        smallest, margin = float(np.linalg.eigvalsh(noisy)[0]), noise_norm(len(gram), noise)
+    return paper_inverse(noisy, paper_ridge(len(gram), noise, smallest, margin), noise)
+
+
+def _steps(clip: float) -> int:
+    return max(1, math.ceil(clip * GRADIENT_ONE))
+
+
+def _mechanism(release: Release, sensitivity: float, neighbours: str) -> GaussianMechanism:
+    """Noise of ``release.scale`` sensitivities.
+
+    A ledger accepts no other cost than the plan's, to the last bit, and a quotient is rounded: the sensitivity is
+    overstated by as few units in the last place as make the two floats equal.
+    """
+    assert release.scale is not None
+    planned = 1 / release.scale
+    while True:
+        sigma = release.scale * sensitivity
+        for near in (sigma, math.nextafter(sigma, math.inf), math.nextafter(sigma, 0.0)):
+            if sensitivity / near == planned:
+                return GaussianMechanism(near, sensitivity, grid=_grid(near), neighbours=neighbours)
+        sensitivity = math.nextafter(sensitivity, math.inf)
+
+
+def _grid(sigma: float) -> float:
+    """A whole grid some 2**20 times finer than the noise: rounding adds nothing to it, and it is drawn quickly."""
+    return 2.0 ** max(0, math.frexp(sigma)[1] - 21)

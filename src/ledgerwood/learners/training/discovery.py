@@ -1,0 +1,263 @@
+r"""What the schema does not say, learned privately: bounds by a log-scale histogram, categories by set selection.
+
+**Bounds.** Every undeclared column of numbers (and an undeclared regression target) is counted in bins
+:math:`\pm[2^e, 2^{e+1})`, :math:`-16 \le e < 40`, and one bin around zero; nan counts nowhere. A record adds at most
+one to one bin of each of m columns, so the joint histogram has L2 sensitivity :math:`\sqrt m` (replace-one:
+:math:`\sqrt{2m}`); it is released once with Gaussian noise. Bounds are the outer edges of the outermost bins above a
+public multiple of the noise; a column with none gets (-4, 4).
+
+**Categories.** For m undeclared columns of text, the values *present* are counted, noised, and kept above a threshold
+T with :math:`m k \Pr[k + N > T] \le \delta'`, k the rows of a unit.
+
+*Theorem.* The released set costs at most Gaussian noise of L2 sensitivity :math:`k\sqrt m` (replace-one, k = 1:
+:math:`\sqrt{2m}`) composed with :math:`(0, \delta')`-DP. *Proof.* Let p be the probability that some value present in
+one dataset only is kept; such a value has a count of at most k and there are at most mk of them, so
+:math:`p \le \delta'` on either side. Given that none is kept, the output is post-processing of noisy counts of the
+common values, G and G'. For any set S, with :math:`P \le (1-p)G + p`, :math:`P' \ge (1-p')G'` and q = max(p, p'):
+:math:`P(S) - e^\gamma P'(S) \le (1-q)(G(S) - e^\gamma G'(S)) + q \le (1-q)\delta_G(\gamma) + q`, which is the profile
+of the composition at its worst, q = δ'. ∎
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.cells import atoms
+from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column, Scalar
+from ledgerwood.learners.training.public_metadata import PublicMetadata, UnitCost, complete_plan, total_share
+from ledgerwood.mechanisms import GaussianMechanism
+
+if TYPE_CHECKING:
+    from ledgerwood.learners.data.table import Columns
+    from ledgerwood.learners.training.session import ReleaseSession
+    from ledgerwood.mechanisms.randomness import Rng
+
+__all__ = ["whole_plan"]
+
+
+SLICE = 0.1
+"""The part of the concentrated budget that learning public-looking facts may take, if any is learned."""
+
+DELTA_SLICE = 0.1
+"""The part of delta kept for selecting categories."""
+
+LOWEST, HIGHEST = -16, 40
+
+BINS = 2 * (HIGHEST - LOWEST) + 1
+
+FALLBACK = (-4.0, 4.0)
+
+_LARGEST_CATEGORY = 2**63
+
+_DOUBT = 1e-6
+"""Chance that any empty bin of any column passes the threshold."""
+
+BOUNDS, CATEGORIES = "bounds", "categories"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What must be learned: numbers of columns, whether the target's bounds are among them."""
+
+    bounds: tuple[int, ...]
+    categories: tuple[int, ...]
+    target: bool
+
+    @classmethod
+    def of(cls, facts: PublicMetadata) -> Unknown:
+        """Return what the facts leave open."""
+        open_ = [(i, column.kind) for i, column in enumerate(facts.columns) if not column.is_known]
+        return cls(
+            tuple(i for i, kind in open_ if kind == "number"),
+            tuple(i for i, kind in open_ if kind == "category"),
+            facts.task == "regression" and facts.target_bounds is None,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.bounds or self.categories or self.target)
+
+
+def releases(facts: PublicMetadata, share: float) -> tuple[Release, ...]:
+    """Return what is released before training; ``share`` is the sum of the learner's own shares."""
+    unknown = Unknown.of(facts)
+    histograms = len(unknown.bounds) + unknown.target
+    parts = (histograms > 0) + bool(unknown.categories)
+    each = share * SLICE / (1 - SLICE) / parts if parts else 0.0
+    found = []
+    if histograms:
+        size = histogram_sensitivity(histograms, facts.neighbours)
+        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size))
+    if unknown.categories:
+        if facts.delta == 0:
+            raise ParameterError("delta", "be positive to learn categories", 0, "Declare them: Schema(categories=...)")
+        found.append(Release(CATEGORIES, cost=SelectionCost.of(facts), share=each))
+    return tuple(found)
+
+
+def learn(
+    given: Columns, target: NDArray[Any] | None, facts: PublicMetadata, plan: Any, door: ReleaseSession
+) -> tuple[tuple[Column, ...], tuple[float, float] | None]:
+    """Learn what is unknown through the door; return all columns, and the target's bounds."""
+    unknown = Unknown.of(facts)
+    columns, target_bounds = list(facts.columns), facts.target_bounds
+    if unknown.bounds or unknown.target:
+        series = [given.values[i] for i in unknown.bounds]
+        if unknown.target:
+            assert target is not None
+            series.append(target)
+        size = histogram_sensitivity(len(series), facts.neighbours)
+        mechanism = GaussianMechanism(plan[BOUNDS].scale, size, neighbours=facts.neighbours)
+        counts = door.release(mechanism, np.concatenate([log_histogram(values) for values in series]), BOUNDS)
+        found = bounds_from(np.asarray(counts).reshape(len(series), BINS), mechanism.sigma)
+        for i, bounds in zip(unknown.bounds, found, strict=False):
+            columns[i] = replace(columns[i], bounds=bounds)
+        if unknown.target:
+            target_bounds = found[-1]
+    if unknown.categories:
+        selection = SetSelection(plan[CATEGORIES].scale, SelectionCost.of(facts))
+        sets = door.release(selection, [value_counts(given.values[i]) for i in unknown.categories], CATEGORIES)
+        for i, values in zip(unknown.categories, sets, strict=True):
+            columns[i] = replace(columns[i], categories=values)
+    return tuple(columns), target_bounds
+
+
+# ---- bounds
+
+
+def histogram_sensitivity(histograms: int, neighbours: str) -> float:
+    """L2 sensitivity of that many histograms, rounded up."""
+    changed = histograms if neighbours == "add_remove" else 2 * histograms
+    root = math.sqrt(changed)
+    return root if root * root >= changed else math.nextafter(root, math.inf)
+
+
+def log_histogram(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Count values in signed powers of two; nan nowhere, infinities in the outermost bins.
+
+    >>> bins = log_histogram(np.array([0.0, 3.0, -3.0, np.nan, np.inf]))
+    >>> int(bins.sum()), int(bins[BINS // 2]), int(bins[-1])
+    (4, 1, 1)
+    """
+    with np.errstate(over="ignore"):
+        floats = values.astype(np.float64)
+    floats = np.clip(floats[~np.isnan(floats)], -(2.0**HIGHEST) * 0.75, 2.0**HIGHEST * 0.75)
+    exponents = np.frexp(floats)[1] - 1  # exact: 2**e <= |value| < 2**(e + 1)
+    steps = np.where(np.abs(floats) < 2.0**LOWEST, 0, exponents - LOWEST + 1)
+    index = BINS // 2 + np.where(floats < 0, -steps, steps)
+    return np.bincount(index.astype(np.int64), minlength=BINS).astype(np.int64)
+
+
+def bounds_from(counts: NDArray[Any], sigma: float) -> list[tuple[float, float]]:
+    """Read bounds off noisy histograms: post-processing."""
+    from scipy.stats import norm
+
+    threshold = sigma * float(norm.isf(_DOUBT / counts.size))
+    found = []
+    for row in counts:
+        kept = np.flatnonzero(row > threshold)
+        found.append((_edges(int(kept[0]))[0], _edges(int(kept[-1]))[1]) if len(kept) else FALLBACK)
+    return found
+
+
+def _edges(index: int) -> tuple[float, float]:
+    step = index - BINS // 2
+    if step == 0:
+        return -(2.0**LOWEST), 2.0**LOWEST
+    low, high = 2.0 ** (LOWEST + abs(step) - 1), 2.0 ** (LOWEST + abs(step))
+    return (low, high) if step > 0 else (-high, -low)
+
+
+# ---- categories
+
+
+@dataclass(frozen=True)
+class SelectionCost(UnitCost):
+    """The cost of selecting the categories of some columns, for the whole unit, as a function of the noise."""
+
+    columns: int
+    rows: int
+    delta: float
+    neighbours: str
+
+    @classmethod
+    def of(cls, facts: PublicMetadata) -> SelectionCost:
+        """Return the cost for what the facts leave open."""
+        count = len(Unknown.of(facts).categories)
+        return cls(count, facts.rows_per_unit, DELTA_SLICE * facts.delta, str(facts.neighbours))
+
+    @property
+    def sensitivity(self) -> float:
+        """L2, of the counts of common values."""
+        return self.rows * histogram_sensitivity(self.columns, self.neighbours)
+
+    def __call__(self, scale: float) -> Cost:
+        """Return the cost at noise ``scale``."""
+        noise = Gaussian(sigma=scale, sensitivity=self.sensitivity, neighbours=self.neighbours)
+        return noise + ApproxDP(0.0, self.delta, neighbours=self.neighbours)
+
+
+@dataclass(frozen=True)
+class SetSelection:
+    """Releases, for each column, the values whose noisy count passes the threshold, most frequent first."""
+
+    sigma: float
+    terms: SelectionCost
+
+    @property
+    def cost(self) -> Cost:
+        """Gaussian noise, and delta for a value that one dataset alone has."""
+        return self.terms(self.sigma)
+
+    @property
+    def rows_per_unit(self) -> int:
+        """The price is already that of a unit."""
+        return self.terms.rows
+
+    @property
+    def threshold(self) -> int:
+        """A rounded count of at least this is kept."""
+        from scipy.stats import norm
+
+        chance = self.terms.delta / (self.terms.columns * self.terms.rows)
+        return math.ceil(self.terms.rows + self.sigma * float(norm.isf(chance)) * (1 + 1e-9)) + 1
+
+    def release(self, value: Sequence[Counter[Scalar]], rng: Rng = None) -> tuple[tuple[Scalar, ...], ...]:
+        """Return the kept values of each column."""
+        noise = GaussianMechanism(self.sigma, self.terms.sensitivity, neighbours=self.terms.neighbours)
+        kept = []
+        for counts in value:
+            names = sorted(counts, key=lambda name: (str(type(name)), str(name)))
+            noisy = np.asarray(noise.release(np.array([counts[name] for name in names], dtype=np.int64), rng))
+            order = [i for i in np.argsort(-noisy, kind="stable").tolist() if noisy[i] >= self.threshold]
+            kept.append(tuple(names[i] for i in order[:MOST_CATEGORIES]))
+        return tuple(kept)
+
+
+def value_counts(values: NDArray[Any]) -> Counter[Scalar]:
+    """Count the values that can be categories; anything else (None, nan, lists) is missing.
+
+    Equal values have one form: True, 1 and 1.0 are one key, and a dictionary would name it after whoever came first.
+
+    >>> value_counts(np.array([True, 1, 1.0, "a"], dtype=object))
+    Counter({1: 3, 'a': 1})
+    """
+    return Counter(value for value in atoms(values).tolist() if isinstance(value, str) or _is_small(value))
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a number can stand in a file of ours: integers that no JSON reader takes are no categories."""
+    return value is not None and abs(value) < _LARGEST_CATEGORY
+
+
+def whole_plan(plan: Plan, facts: PublicMetadata, method: str | None = None) -> Plan:
+    """Return a learner's plan with what is learned before it, priced for the unit of privacy and calibrated."""
+    return complete_plan(plan, facts, releases(facts, total_share(plan) or 1.0), method)
