@@ -27,7 +27,7 @@ ORDER = {
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete allocation mixtures moments",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches parallel serialization",
+        "allocation fixed_batches dp_sgd parallel serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
         "accounting.accountant.pld": "discretization tilted_fft composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
@@ -64,7 +64,7 @@ ORDER = {
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
         "app": "samples output curves plan_request leaf_noise reports web cli",
         "app.reports": "html plots sections report",
-        "app.cli": "options files release_specs audit budget train price schema plan opboost commands main",
+        "app.cli": "options files release_specs audit budget train dp_sgd price schema plan opboost commands main",
         "app.web": "answers worker server",
         "datasets": "__main__",
     }.items()

@@ -12,11 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
-from ledgerwood.accounting.accountant.calibration import calibrate
+from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
+from ledgerwood.accounting.costs.dp_sgd import dp_sgd
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
@@ -64,7 +65,9 @@ __all__ = [
     "SparseVector",
     "TruncatedPoisson",
     "WithoutReplacement",
+    "affordable",
     "calibrate",
+    "dp_sgd",
     "parallel",
     "sequence",
     "zero",

@@ -89,6 +89,63 @@ def calibrate(
     return _confirmed(cost, best, sign, target, allowed, method)
 
 
+def affordable(
+    cost: Callable[[int], Cost], *, epsilon: float, delta: float, method: str | None = None, most: int = 10**9
+) -> int:
+    """How many? The largest count whose cost is at most (ε, δ), up to ``most``; 0 if not even one is.
+
+    Parameters
+    ----------
+    cost
+        A function from a count of at least 1 to a cost that only grows with it: steps of a training, rounds, queries.
+    epsilon, delta
+        The target.
+    method
+        Accounting method; the tightest certified one by default.
+    most
+        The largest count to look at.
+
+    Returns
+    -------
+    int
+        A count n with ``cost(n).epsilon(delta) <= epsilon``, tested with the very call a user would make.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> affordable(lambda n: n * Gaussian(sigma=50.0), epsilon=1.0, delta=1e-6)
+    140
+    """
+    target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
+    ceiling = _checks.count("most", most, least=1)
+    if not callable(cost):
+        raise ParameterError("cost", "be a function from a count to a cost", cost)
+    start = 1
+    if method is None and allowed > 0:  # Theorem 1 is quick, and no tighter method affords less
+        with contextlib.suppress(MethodUnavailable):
+            start = max(_most(lambda n: cost(n).epsilon(allowed, "rdp"), target, 1, 2.0, ceiling), 1)
+    return _most(lambda n: cost(n).epsilon(allowed, method), target, start, 1.1, ceiling)
+
+
+def _most(price: Callable[[int], float], target: float, start: int, growth: float, ceiling: int) -> int:
+    """The largest count with a price of at most the target: upwards by a factor, then between the two ends."""
+    good, cheap, bad, dear = 0, 0.0, min(start, ceiling), price(min(start, ceiling))
+    while dear <= target:
+        good, cheap = bad, dear
+        if good == ceiling:
+            return good
+        bad = min(max(math.ceil(good * growth), good + 1), ceiling)
+        dear = price(bad)
+        growth *= growth
+    turn = 0
+    while bad - good > 1:
+        # In turns: where a straight line through both ends says, next to it, and in the middle.
+        share = (target - cheap) / (dear - cheap) if cheap < dear < math.inf and turn % 3 < 2 else 0.5
+        middle = min(max(good + math.floor(share * (bad - good)) + turn % 3 % 2, good + 1), bad - 1)
+        value = price(middle)
+        good, cheap, bad, dear = (middle, value, bad, dear) if value <= target else (good, cheap, middle, value)
+        turn += 1
+    return good
+
+
 def _from_coarse_grids(
     cost: Callable[[float], Cost], epsilon: float, delta: float, start: float, sign: float
 ) -> tuple[float, float, float, float] | None:

@@ -57,6 +57,7 @@ class PoissonSubsampled(Atom):
 
     cost: Cost
     rate: float
+    replaced: bool  # whether replacing is derived from the cost inside; a relation alone may only be a label
     neighbours: Neighbours
 
     def __init__(self, cost: Cost, *, rate: float, neighbours: str | None = None) -> None:
@@ -67,13 +68,15 @@ class PoissonSubsampled(Atom):
             sampled_gaussian("PoissonSubsampled", cost)
         elif relation is not cost.neighbours:
             raise ParameterError("neighbours", f"equal those of the cost ({str(cost.neighbours)!r})", neighbours)
-        set_fields(self, relation, cost=cost, rate=_checks.probability("rate", rate))
+        replaced = relation is Neighbours.REPLACE_ONE
+        set_fields(self, relation, cost=cost, rate=_checks.probability("rate", rate), replaced=replaced)
 
     def parameters(self) -> dict[str, Any]:
         return {"cost": self.cost, "rate": self.rate}
 
     def at_most(self, other: Cost) -> bool:
-        return isinstance(other, PoissonSubsampled) and self.cost == other.cost and self.rate <= other.rate
+        same = isinstance(other, PoissonSubsampled) and self.cost == other.cost and self.replaced == other.replaced
+        return same and self.rate <= other.rate
 
     def _amplified(self, epsilon: float) -> float:
         return amplified(epsilon, self.rate)
@@ -81,7 +84,7 @@ class PoissonSubsampled(Atom):
     @property
     def _replaced(self) -> Gaussian | None:
         """Under replace-one: the release on all the data, where a replaced record moves the mean twice as far."""
-        if self.neighbours is not Neighbours.REPLACE_ONE:
+        if not self.replaced:
             return None
         return Gaussian(mu=2 * (self.cost.mu() or 0.0), neighbours=self.neighbours)
 

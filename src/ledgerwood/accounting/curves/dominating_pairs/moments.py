@@ -21,8 +21,8 @@ def renyi_above(pair: LossPair, alpha: Array, curve: Callable[[Array], Array]) -
 
     With :math:`Y = dP/dQ`, :math:`E_Q[Y^\alpha] - 1 = E_Q[Y^\alpha - 1 - \alpha(Y - 1)]`, a mean of a convex
     function that is never negative. A cell's mass is moved to its two ends (keeping P- and Q-mass); the part beyond the
-    last edge z is at most :math:`z^{-s} E_Q[Y^{\alpha+s}]`, for which ``curve`` bounds the divergence without any gain from sampling.
-    ``curve`` also caps the answer.
+    last edge z is at most :math:`z^{-s} E_Q[Y^{\alpha+s}]`, for which ``curve`` bounds the divergence without any gain
+    from sampling. ``curve`` also caps the answer.
     """
     half = np.geomspace(1e-7, LARGEST_LOSS, _CELLS)
     edges = np.concatenate((-half[::-1], [0.0], half))
