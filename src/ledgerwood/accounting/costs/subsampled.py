@@ -75,8 +75,9 @@ class PoissonSubsampled(Atom):
         return {"cost": self.cost, "rate": self.rate}
 
     def at_most(self, other: Cost) -> bool:
-        same = isinstance(other, PoissonSubsampled) and self.cost == other.cost and self.replaced == other.replaced
-        return same and self.rate <= other.rate
+        if not isinstance(other, PoissonSubsampled) or self.replaced != other.replaced:
+            return False
+        return self.cost == other.cost and self.rate <= other.rate
 
     def _amplified(self, epsilon: float) -> float:
         return amplified(epsilon, self.rate)
