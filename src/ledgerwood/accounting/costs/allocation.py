@@ -86,7 +86,7 @@ class RandomAllocation(Atom):
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
         if self.is_free():
             return ()
-        if self.block == 1:
+        if self.picks == self.bins:
             return tuple((part, self.picks * n) for part, n in self.cost.priced_terms())
         if self.picks == 1:
             return ((self, 1),)
@@ -120,7 +120,7 @@ class RandomAllocation(Atom):
         if base is None or self.picks > 1:
             return None
         if self.bins == 1:
-            return self.cost.pairs()
+            return self.cost.pairs() if self.cost.mu() is None else (base,)
         return AllocationPair(base, self.bins, "remove"), AllocationPair(base, self.bins, "add")
 
     def lower_pairs(self) -> tuple[LossPair, ...] | None:
@@ -139,6 +139,9 @@ class _AllocationBlock(RandomAllocation):
     """One pick of several: dominates its share, and no mechanism attains it."""
 
     __slots__ = ()
+
+    def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
+        return ((self, 1),)
 
     def is_tight(self) -> bool:
         return False

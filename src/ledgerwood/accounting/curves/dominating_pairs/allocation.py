@@ -393,7 +393,7 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _adding(base: LossPair, bins: int, curve: Callable[[Array], Array], alpha: Array) -> Array:
-    law = _sum(base, bins, OUTLINE_POINTS, (DEEPEST_TAIL, OTHER_TAIL), True)
+    law = _sum(base, bins, POINTS, (DEEPEST_TAIL, OTHER_TAIL), True)
     some = law.mass > 0
     place = np.asarray(law.step * (law.first + np.arange(len(law.mass))), dtype=float)[some]
     place = np.asarray(place - (math.log(bins) + law.shift + 2.0**-44))
