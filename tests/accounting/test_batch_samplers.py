@@ -40,12 +40,14 @@ from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPai
 from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, TwoSidedPair
 from ledgerwood.errors import NeighboursMismatch, ParameterError
 from ledgerwood.mechanisms import DiscreteLaplaceMechanism, FixedSizeSubsampledMechanism
+from ledgerwood.mechanisms.randomness import SeededSource
+from ledgerwood.mechanisms.subsampling import fixed_size_sample
 
 G = Gaussian(sigma=1.0)
 MOVED = Gaussian(sigma=1.0, neighbours="replace_one")
 
 
-# -- numbers of the field ------------------------------------------------------------------------------------------------
+# -- numbers of the field ---------------------------------------------------------------------------------------------
 
 KNOWN: list[tuple[str, Callable[[], Cost], float, float, float]] = [
     # what, cost, delta, an answer to beat or match (peers, or our own quadrature), the least lower end
@@ -90,7 +92,7 @@ def test_low_noise_and_small_delta_still_get_an_answer() -> None:
     assert (3 * RandomAllocation(G, bins=100)).epsilon(1e-40) < (3 * G).epsilon(1e-40) + 1e-6
 
 
-# -- mixtures of normal laws against fifty digits -----------------------------------------------------------------------------
+# -- mixtures of normal laws against fifty digits ---------------------------------------------------------------------
 
 Mixture = tuple[tuple[float, float], ...]
 
@@ -166,7 +168,7 @@ def test_positive_and_negative_losses_of_two_pairs_weigh_one_together() -> None:
             assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-8)
 
 
-# -- concrete mechanisms, enumerated, never exceed the price -------------------------------------------------------------------
+# -- concrete mechanisms, enumerated, never exceed the price ----------------------------------------------------------
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
@@ -349,7 +351,7 @@ def test_two_bins_of_gaussian_noise_against_quadrature(mu: float, epsilon: float
     assert upper <= exact * 1.02 and lower >= exact * 0.9  # δ, down to 1e-19; ε moves far less
 
 
-# -- Rényi curves ------------------------------------------------------------------------------------------------------------
+# -- Rényi curves -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cost", [
@@ -385,7 +387,7 @@ def test_moments_of_allocations(bins: int) -> None:
     assert np.all(cost.rdp(orders) <= G.rdp(orders) + 1e-12)
 
 
-# -- laws ----------------------------------------------------------------------------------------------------------------------
+# -- laws -------------------------------------------------------------------------------------------------------------
 
 sigmas = st.floats(0.4, 5.0)
 counts = st.integers(1, 30)
@@ -472,7 +474,7 @@ def test_the_chance_that_a_batch_is_cut() -> None:
         assert expected[1] * (1 - 1e-12) <= found[1] <= expected[1] * (1 + 1e-8)
 
 
-# -- the algebra around them ---------------------------------------------------------------------------------------------------
+# -- the algebra around them ------------------------------------------------------------------------------------------
 
 EVERY: list[Cost] = [
     RandomAllocation(Gaussian(sigma=2.0), bins=50, picks=3),
@@ -582,7 +584,7 @@ def test_two_sided_pairs_turn_round() -> None:
     assert isinstance((WithoutReplacement(MOVED, population=9, batch=2).pairs() or ())[0], TwoSidedPair)
 
 
-# -- DP-SGD --------------------------------------------------------------------------------------------------------------------
+# -- DP-SGD -----------------------------------------------------------------------------------------------------------
 
 
 def test_dp_sgd_is_the_cost_of_its_sampler() -> None:
@@ -600,7 +602,7 @@ def test_dp_sgd_is_the_cost_of_its_sampler() -> None:
     assert limited.neighbours == "zero_out"
     replaced = dp_sgd(rate=0.01, noise_multiplier=1.1, steps=3, neighbours="replace_one")
     assert replaced == 3 * PoissonSubsampled(Gaussian(sigma=1.1), rate=0.01, neighbours="replace_one")
-    with pytest.raises(ParameterError, match="2411.04205"):
+    with pytest.raises(ParameterError, match=r"2411\.04205"):
         dp_sgd(batch_size=10, dataset_size=1000, noise_multiplier=1.1, steps=3, sampler="shuffle")
 
 
@@ -625,7 +627,7 @@ def test_counts_that_can_be_afforded() -> None:
         affordable(lambda n: n * PureDP(0.1), epsilon=1.0, delta=0.0, most=0)
 
 
-# -- the mechanism ---------------------------------------------------------------------------------------------------------------
+# -- the mechanism ----------------------------------------------------------------------------------------------------
 
 
 def test_a_mechanism_on_a_sample_of_fixed_size() -> None:
@@ -639,3 +641,14 @@ def test_a_mechanism_on_a_sample_of_fixed_size() -> None:
             mechanism.check(records)
     with pytest.raises(ParameterError, match="cost must be a replace-one cost"):
         FixedSizeSubsampledMechanism(DiscreteLaplaceMechanism(scale=2.0), population=6, batch=2, query=len)
+
+
+def test_every_set_of_the_size_is_as_likely() -> None:
+    source = SeededSource(7)
+    for records, batch in ((4, 2), (4, 3), (3, 3), (5, 1)):
+        sets = list(itertools.combinations(range(records), batch))
+        found = dict.fromkeys(sets, 0)
+        rounds = 1500 * len(sets)
+        for _ in range(rounds):
+            found[tuple(np.flatnonzero(fixed_size_sample(records, batch, source)).tolist())] += 1
+        assert all(abs(count - 1500) < 6 * math.sqrt(1500) for count in found.values())
