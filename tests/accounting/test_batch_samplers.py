@@ -644,7 +644,7 @@ def test_a_mechanism_on_a_sample_of_fixed_size() -> None:
 
 
 def test_every_set_of_the_size_is_as_likely() -> None:
-    source = SeededSource(7)
+    source = SeededSource(np.random.default_rng(7))
     for records, batch in ((4, 2), (4, 3), (3, 3), (5, 1)):
         sets = list(itertools.combinations(range(records), batch))
         found = dict.fromkeys(sets, 0)
