@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-dask demo-federated demo-opboost test slow lint types docs dist bench papers papers-quick clean
+.PHONY: demo demo-dask demo-federated demo-opboost test slow coverage lint types workflows docs dist changes bench papers papers-quick clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,12 +30,27 @@ test: $(STAMP)  ## set up, then run all tests
 slow: $(STAMP)  ## the long checks
 	$(BIN)/python -m pytest -m slow
 
+# The floor is for the code that keeps the budget and the code that reads records: see [tool.coverage] in pyproject.toml.
+FLOOR := 90
+GUARDED := */accounting/ledger/*,*/learners/data/*
+
+coverage: $(STAMP)  ## branch coverage of all tests: a report in build/coverage, and a floor for ledger and data
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet --directory build/coverage
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include='$(GUARDED)' --fail-under=$(FLOOR)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+workflows: $(STAMP)  ## the files of .github/workflows against the schema of GitHub Actions
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
@@ -48,6 +63,9 @@ dist: $(STAMP)  ## wheel and sdist, installed in a clean environment
 	cd build && clean/bin/python -c "from ledgerwood.accounting import Gaussian; print(Gaussian(sigma=2.0).epsilon(1e-6))"
 	build/clean/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/from-sdist dist/*.tar.gz
 
+changes:  ## the changelog section of what has no release yet
+	$(PYTHON) changes/assemble.py
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.accounting
 
@@ -58,4 +76,4 @@ papers: $(STAMP)  ## the papers' experiments as published, run anew; resumable, 
 	$(BIN)/python -m benchmarks.papers --results build/papers.jsonl $(if $(DATA),--data $(DATA))
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -1,4 +1,4 @@
-"""P1's maps: speed (Table 4), order kept (Figure 11) and range queries (Figure 12), on synthetic values.
+"""Li et al.'s maps: speed (Table 4), order kept (Figure 11) and range queries (Figure 12), on synthetic values.
 
 Run as ``python -m benchmarks.local_maps``; writes ``benchmarks/results/local_maps.json`` and ``.md``. Speed
 is CPU time, the least of seven runs, with randomness from the operating system; the first call, which makes
@@ -33,7 +33,7 @@ from ledgerwood.mechanisms.local.base import OrderedMechanism
 from ledgerwood.mechanisms.randomness import SeededSource
 
 RESULTS = Path(__file__).parent / "results"
-# P1 Table 4: seconds for 100 000 values on [1, 100] at epsilon 0.08 and 1.28 (an i7-9700 at 3 GHz)
+# Li et al., Table 4: seconds for 100 000 values on [1, 100] at epsilon 0.08 and 1.28 (an i7-9700 at 3 GHz)
 TABLE_4 = {
     "Global-map": (1.3874, 1.2764),
     "Local-map(4)": (3.0140, 3.0189),
@@ -136,7 +136,7 @@ def utility() -> list[dict[str, object]]:
 
 
 def expected_order(mechanism: OrderedMechanism) -> float:
-    """Concordant less discordant probability, weighted by distance: P1's Kendall without ties, exactly."""
+    """Concordant less discordant probability, weighted by distance: Li et al.'s Kendall without ties, exactly."""
     kept, distances = order_probabilities(mechanism), range(1, mechanism.domain.size)
     balance = [t * float(np.diagonal(kept, t).sum() - np.diagonal(kept.T, t).sum()) for t in distances]
     return sum(balance) / sum(t * (mechanism.domain.size - t) for t in distances)
@@ -190,12 +190,12 @@ def main() -> None:
     }
     (RESULTS / "local_maps.json").write_text(json.dumps(results, indent=1) + "\n")
     text = (
-        "# P1's maps: speed and utility\n\nMade by `python -m benchmarks.local_maps`. 100 000 values on "
+        "# Li et al.'s maps: speed and utility\n\nMade by `python -m benchmarks.local_maps`. 100 000 values on "
         "1..100; CPU seconds on one shared core. Compiling or loading the kernels took "
         f"{compile_s:.2f} s.\n\n## Speed\n\n{table(timed)}\n\n"
-        "## Order and range queries\n\n10 000 values on 1..100, uniform (as in P1) or peaked (normal, "
+        "## Order and range queries\n\n10 000 values on 1..100, uniform (as in Li et al.) or peaked (normal, "
         "mean 30, deviation 8); 10 000 random ranges, five seeds. `exact_epsilon_1` is the exact loss "
-        "between neighbours: compare rows where it agrees, not where P1's epsilon does. The likelihood "
+        "between neighbours: compare rows where it agrees, not where Li et al.'s epsilon does. The likelihood "
         "corrects the flattening of a peaked distribution; on uniform values there is little to correct and "
         "it may add variance.\n\n"
         f"{table(useful)}\n\n"

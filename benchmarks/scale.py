@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 
 from ledgerwood.learners import PrivateBoostingClassifier, Schema
-from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import DaskEngine, Partitions
 
 FEATURES = 28
@@ -43,9 +42,20 @@ def rows(seed: int, count: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+@dataclass(frozen=True)
+class GeneratedPart:
+    """A part whose rows are made whenever it is loaded."""
+
+    seed: int
+    rows: int
+
+    def load(self) -> pd.DataFrame:
+        return rows(self.seed, self.rows)
+
+
 def table(count: int, part: int = PART) -> Partitions:
     sizes = [min(part, count - start) for start in range(0, count, part)]
-    parts = tuple(LazyPart(partial(rows, seed, size), size) for seed, size in enumerate(sizes))
+    parts = tuple(GeneratedPart(seed, size) for seed, size in enumerate(sizes))
     return Partitions(parts, "y", rows(0, 2))
 
 

@@ -58,7 +58,7 @@ ORDER = {
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
         "verification.auditor": "_kernels certificate report encoding sampling determinism pilot scores smoothing "
-        "gates events choice float_attacks pairs selection audit",
+        "events choice float_attacks pairs selection audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
@@ -204,6 +204,55 @@ def test_an_import_in_the_wrong_direction_is_seen(module: str, source: str) -> N
 )
 def test_an_import_in_the_right_direction_is_allowed(module: str, source: str) -> None:
     assert not violations(source, module)
+
+
+#: Imports of our own modules inside functions: compiled kernels may wait for their first use, and the app for its
+#: command. Besides these only a module of the first package may import one of the second, for the reason given.
+INSIDE_FUNCTIONS = {
+    ("accounting.costs", "accounting.curves.dominating_pairs"): "needs scipy, which importing accounting must not load",
+    ("accounting.accountant", "accounting.accountant.bounded_range"): "the same",
+    ("accounting.accountant", "accounting.accountant.pld"): "the same",
+    ("accounting.plan.plan", "_rounding"): "to be moved to the top",
+    ("_pytest_plugin", "verification"): "loaded by every pytest run of the machine; only --dp-audit needs it",
+    ("_pytest_plugin", "errors"): "the same",
+    ("datasets", "learners"): "the learners are an optional extra",
+    ("verification.conformance", "learners"): "the learners are an optional extra",
+    ("verification.decorator", "verification.auditor"): "to be moved to the top",
+    ("verification.zoo.scoreboard", "verification.auditor"): "to be moved to the top",
+}
+
+
+def inside_functions(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[tuple[str, int]]:
+    """Every module of this package that a source imports inside a function, but for kernels."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for target, line in imported(node, module, is_package):
+                if target.rpartition(".")[2] != "_kernels" and "._kernels." not in target:
+                    yield target, line
+
+
+def within(name: str, package: str) -> bool:
+    return f"{name}.".startswith(f"{package}.")
+
+
+def test_imports_inside_functions() -> None:
+    found = [
+        f"{name}:{line} imports {target}"
+        for name, is_package, tree in sources()
+        for target, line in inside_functions(tree, name, is_package)
+        if not within(name, "app")
+        and not any(within(name, here) and within(target, there) for here, there in INSIDE_FUNCTIONS)
+    ]
+    assert not found, "\n".join(found)
+    assert len(INSIDE_FUNCTIONS) <= 10
+
+
+def test_an_import_inside_a_function_is_seen() -> None:
+    method = "class A:\n    def f(self):\n        from ledgerwood.learners.data.schema import Schema"
+    assert list(inside_functions(ast.parse(method), "learners.search")) == [("learners.data.schema", 3)]
+    kernels = "def f():\n    from ledgerwood.learners.linear import _kernels\n    import numba"
+    assert not list(inside_functions(ast.parse(kernels), "learners.linear.ridge"))
+    assert not list(inside_functions(ast.parse("from ledgerwood.learners.data import schema"), "learners.search"))
 
 
 def test_a_class_name_is_used_once() -> None:

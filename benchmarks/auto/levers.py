@@ -26,11 +26,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from benchmarks.auto.problems import load
-from ledgerwood.learners.trees.aggregator import ONE, Edges, Structure
-from ledgerwood.learners.trees.binning import FeatureDomain, mixed_edges
+from ledgerwood.learners.trees.aggregator import ONE, BinEdges, Structure
+from ledgerwood.learners.trees.binning import FeatureDomain, mixed_bin_edges
 from ledgerwood.learners.trees.grower import grid_tree
 from ledgerwood.learners.trees.leaves import weights_of
-from ledgerwood.learners.trees.local_aggregator import code_columns
+from ledgerwood.learners.trees.local_aggregator import bin_columns
 from ledgerwood.learners.trees.recipes import choose_trees, signal_to_noise
 from ledgerwood.learners.trees.settings import TreeSettings
 
@@ -113,7 +113,7 @@ def evaluate(name: str, problem_name: str, epsilon: float, split: int, folder: s
         tuple(tuple(map(float, bounds.get(c, (0.0, 0.0)))) for c in X.columns),
         tuple(len(codes.get(c, ())) for c in X.columns),
     )
-    edges = mixed_edges(domain, 160)
+    edges = mixed_bin_edges(domain, 160)
     rng = np.random.default_rng([split, 77])
     trainer = Trainer(LEVERS[name], len(y), epsilon, _cells(X, edges, codes), y.astype(int), edges)
     scores = trainer.train(_cells(X_test, edges, codes), rng)
@@ -121,7 +121,7 @@ def evaluate(name: str, problem_name: str, epsilon: float, split: int, folder: s
     return {**found, "score": round(float(roc_auc_score(y_test, scores)), 5), "left": round(trainer.left, 3)}
 
 
-def _cells(X: Any, edges: Edges, categories: dict[str, list[Any]]) -> NDArray[np.uint8]:
+def _cells(X: Any, edges: BinEdges, categories: dict[str, list[Any]]) -> NDArray[np.uint8]:
     columns = [
         np.array(X[c].map({v: i for i, v in enumerate(categories[c])}).fillna(-1), dtype=np.int32)
         if c in categories
@@ -129,7 +129,7 @@ def _cells(X: Any, edges: Edges, categories: dict[str, list[Any]]) -> NDArray[np
         for c in X.columns
     ]
     cells = np.empty((len(columns), len(X)), dtype=np.uint8)
-    code_columns(columns, edges, 0, len(X), cells)
+    bin_columns(columns, edges, 0, len(X), cells)
     return cells
 
 
@@ -188,7 +188,7 @@ class Trainer:
     """The automatic choice for two classes, in floats, with a lever."""
 
     def __init__(
-        self, lever: Lever, rows: int, epsilon: float, cells: NDArray[np.uint8], y: NDArray[np.int64], edges: Edges
+        self, lever: Lever, rows: int, epsilon: float, cells: NDArray[np.uint8], y: NDArray[np.int64], edges: BinEdges
     ) -> None:
         self.lever, self.cells, self.y, self.edges = lever, cells, y, edges
         chosen = choose_trees(n_rows=rows, n_features=len(cells), epsilon=epsilon, delta=1 / rows).settings

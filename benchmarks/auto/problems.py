@@ -1,4 +1,4 @@
-"""The tables of the benchmark and their public facts: files of a folder, and P0's simulated problems."""
+"""The tables of the benchmark and their public facts: files of a folder, and the DP-XGB paper's simulated problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problem:
 
 @lru_cache(maxsize=16)
 def load(name: str, folder: str, seed: int = 0) -> Problem:
-    """Return a problem; a simulated one is drawn anew for every seed, as in P0."""
+    """Return a problem; a simulated one is drawn anew for every seed, as in the DP-XGB paper."""
     if name in SIMULATED:
         return _simulated(name, seed)
     meta = {d["name"]: d for d in json.loads((Path(folder) / "datasets.json").read_text())["datasets"]}
@@ -61,7 +61,7 @@ def load(name: str, folder: str, seed: int = 0) -> Problem:
 
 
 def _simulated(name: str, seed: int) -> Problem:
-    """P0's appendix C.2.1: 10 000 rows, three features, labels by interactions (problem 2: and main effects)."""
+    """DP-XGB, appendix C.2.1: 10 000 rows, three features, labels by interactions (problem 2: and main effects)."""
     rng = np.random.default_rng(seed)
     a, b, c = rng.normal(1, 5, 10_000), rng.normal(-5, 8**0.5, 10_000), rng.normal(-2, 7**0.5, 10_000)
     score = a * b + a * c + b * c + a * b * c + (a + b + c if name == "simulated2" else 0)

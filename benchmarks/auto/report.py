@@ -208,7 +208,9 @@ def report(done: Results, first: int = FIRST) -> str:
         **by_budget("All recipes", "papers"),
         "Regression, test R²: front door against all others": _against(done, jobs("regression", first)),
         **by_budget("Regression", "regression"),
-        f"P0's simulated problems, {_splits('simulated', first)}": _grid(done, jobs("simulated", first), simulated),
+        f"The DP-XGB paper's simulated problems, {_splits('simulated', first)}": _grid(
+            done, jobs("simulated", first), simulated
+        ),
         "Tables that the rule was not made on": _strangers(done, first),
         **if_complete(
             "ablation",

@@ -1,1 +1,1 @@
-"""P2's experiments again, with the federated learner's noise, and what secure aggregation costs."""
+"""Maddock et al.'s experiments again, with the federated learner's noise, and what secure aggregation costs."""

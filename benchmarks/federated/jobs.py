@@ -1,4 +1,4 @@
-"""The experiments as a list of jobs: P2's Tables 5 and 6, who adds the noise, and how many parties share it."""
+"""The experiments as a list of jobs: Tables 5 and 6 of Maddock et al., who adds the noise, and how many share it."""
 
 from __future__ import annotations
 

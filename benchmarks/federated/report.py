@@ -77,7 +77,7 @@ def _against_paper(found: Found, experiment: str, paper: Mapping[str, tuple[floa
             for problem, number in zip(TABLES, numbers)
         ]  # fmt: skip
         rows.append([method, *cells])
-    return table(["P2 / ours as P2 / ours", *(NAMES[problem] for problem in TABLES)], rows)
+    return table(["published / ours as published / ours", *(NAMES[problem] for problem in TABLES)], rows)
 
 
 def _count(cases: Mapping[str, bool]) -> str:
@@ -87,7 +87,7 @@ def _count(cases: Mapping[str, bool]) -> str:
 
 
 def _each(holds: Callable[[str, str], bool], forms: tuple[str, ...] = ("paper", "tight")) -> str:
-    said = {"paper": "as P2", "tight": "ours"}
+    said = {"paper": "as published", "tight": "ours"}
     return _count({f"{NAMES[t]} {said[form]}": holds(t, form) for t in TABLES for form in forms})
 
 
@@ -108,16 +108,16 @@ def _candidates(found: Found) -> str:
     })  # fmt: skip
     return f"""## Split candidates (Table 5): T = 100, ε = 1
 
-Splits: {_splits(found, "table5")}. P2's quantiles are exact and not private; ours are private quantiles of a noisy
-fine histogram.
+Splits: {_splits(found, "table5")}. Maddock et al.'s quantiles are exact and not private; ours are private quantiles of
+a noisy fine histogram.
 
 {_against_paper(found, "table5", P2_TABLE_5)}
 
 ![candidates](federated/table5.svg)
 
-- **P2's numbers, with P2's noise in shares**: within .02 in {near}.
+- **The published numbers, with the published noise in shares**: within .02 in {near}.
 - **On skewed columns (Credit 1) uniform candidates lose**: more than three points to each of the others in {skewed}.
-- **IH is the best of all** (P2: on three of these four): {_each(best)}.
+- **IH is the best of all** (Maddock et al.: on three of these four): {_each(best)}.
   Private quantiles and, where columns are skewed, logarithmic candidates are as good or better here, for one release
   instead of five."""
 
@@ -141,8 +141,8 @@ Splits: {_splits(found, "table6")}.
 
 ![batches](federated/table6.svg)
 
-- **A batch of 10 or 20 is at least as good as one tree at a time**, in 20 or 10 rounds instead of 200 (P2: on three of
-  these four): with P2's noise {_each(batch, ("paper",))}; with ours, smaller and with shrinkage,
+- **A batch of 10 or 20 is at least as good as one tree at a time**, in 20 or 10 rounds instead of 200 (Maddock et al.:
+  on three of these four): with the published noise {_each(batch, ("paper",))}; with ours, smaller and with shrinkage,
   {_each(batch, ("tight",))}. The less noise, the more batching is what it costs to have few rounds.
 - **One round (B = 200) loses at most .04 against the other batches**: {_each(single)}."""
 
@@ -162,7 +162,7 @@ def _noise(found: Found) -> str:
 
 Shares cost what accounting says, 7 to 9 % more noise than a trusted server, which the spread of splits hides. With
 local noise every record adds all of it to a vector that also hides its leaf: little or nothing is learned from so few
-records at these ε. P2's own local baseline (5.3.2, in its Figure 5), which noises only the gradients of a record and
+records at these ε. Their own local baseline (5.3.2, in their Figure 5), which noises only the gradients of a record and
 shows the server where it falls, is on [the papers' page](papers.md)."""
 
 
@@ -203,7 +203,7 @@ Without secure aggregation each party must add all of it ("each alone"), √n ti
 def _dots(
     path: Path, found: Found, experiment: str, methods: list[str], paper: Mapping[str, tuple[float, ...]]
 ) -> None:
-    """Draw P2's numbers and ours side by side, one panel for each table."""
+    """Draw Maddock et al.'s numbers and ours side by side, one panel for each table."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -212,8 +212,8 @@ def _dots(
     FigureCanvasSVG(figure)
     places = list(range(len(methods)))[::-1]
     for i, (axis, problem) in enumerate(zip(figure.subplots(1, len(TABLES), sharey=True), TABLES)):
-        axis.plot([paper[m][i] for m in methods], places, "k|", markersize=14, label="P2")
-        for form, label, marker in (("paper", "ours as P2", "o"), ("tight", "ours", "D")):
+        axis.plot([paper[m][i] for m in methods], places, "k|", markersize=14, label="published")
+        for form, label, marker in (("paper", "ours as published", "o"), ("tight", "ours", "D")):
             every = [found.get((experiment, problem, f"{m} {form}"), []) for m in methods]
             spread = [statistics.stdev(aucs) if len(aucs) > 1 else 0.0 for aucs in every]
             axis.errorbar([_mean(a) for a in every], places, xerr=spread, fmt=marker, markersize=4, lw=1, label=label)

@@ -1,1 +1,1 @@
-"""Linear learners: P4 again, against peers, on splits that no default was chosen on."""
+"""Linear learners: Rho et al. again, against peers, on splits that no default was chosen on."""

@@ -33,7 +33,7 @@ Change = Callable[[], AbstractContextManager[Any]]
 
 
 def plain_triangle() -> AbstractContextManager[Any]:
-    """X'X released as P4 does: every entry of the triangle with weight 1."""
+    """X'X released as Rho et al. do: every entry of the triangle with weight 1."""
     stack = ExitStack()
     own = RowBound.gram
     stack.enter_context(patch.object(RowBound, "gram", lambda self, plain=False: own(self, plain=True)))

@@ -55,7 +55,7 @@ def curves(frame: pd.DataFrame) -> None:
 
 
 def bells(frame: pd.DataFrame) -> None:
-    """Figure 4 of P4: what boosting adds to one round of the squared loss (a difference: one round may have 0)."""
+    """Rho et al., Figure 4: what boosting adds to one round of squared loss (a difference: one round may have 0)."""
     figure, axes = plt.subplots(1, len(CLASSIFICATION), figsize=(11, 3))
     averaged = mean(frame[frame["method"] == "paper squared"], "dataset", "rounds", "epsilon")
     for axis, name in zip(axes, CLASSIFICATION, strict=True):

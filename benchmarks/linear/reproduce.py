@@ -1,4 +1,4 @@
-"""P4's Figures 2 to 4: F1 and AUROC against epsilon for three losses and four numbers of rounds, and our defaults.
+"""Rho et al., Figures 2 to 4: F1 and AUROC by epsilon for three losses, four numbers of rounds, and our defaults.
 
     python -m benchmarks.linear.reproduce --data DIR [--part paper|tight|ebm] [--rounds 1 10] [--seeds 1]
 

@@ -84,14 +84,14 @@ def rounds(case: Case) -> list[dict[str, float]]:
     whole = read_table(case.X[:ROWS], Schema(categories=case.categories))
     loss, found = loss_named("logistic"), []
     for copies in (1, 2, 4, 8):
-        table = replace(whole, cells=tuple(np.tile(c, copies) for c in whole.cells), rows=ROWS * copies)
+        table = replace(whole, values=tuple(np.tile(c, copies) for c in whole.values), rows=ROWS * copies)
         labels = np.tile(case.y[:ROWS].astype(np.int64), copies)
         rows = RowEncoder(table.columns, row_norm=case.row_norm).encode(table, labels, coded=True)
         weights = np.random.default_rng(0).integers(-(2**20), 2**20, (1, rows.columns))
         dense, w, g = rows.dense(), np.ones(rows.columns), np.ones(rows.count)
 
         def round_(rows: rows_module.IntegerRows = rows, weights: np.ndarray = weights) -> Any:
-            return rows.pull(loss, weights, 2**16)
+            return rows.gradient_sum(loss, weights, 2**16)
 
         first = best(round_, 5)
         for _ in range(rows_module._WORTH_GROUPING):

@@ -1,1 +1,1 @@
-"""P1 (OpBoost) again: accuracy, order, range queries, run time and bytes, each resumable and small enough to commit."""
+"""OpBoost again: accuracy, order, range queries, run time and bytes, each resumable and small enough to commit."""

@@ -1,8 +1,8 @@
-"""Accuracy of XGBoost on desensitised columns against epsilon (P1's Figures 7-9 and Table 6).
+"""Accuracy of XGBoost on desensitised columns against epsilon (Li et al.'s Figures 7-9 and Table 6).
 
-T = 80 trees, learning rate 0.1, depth 3, levels 1..10, 80 % of the rows for training, ten repeats: P1's settings. Party
-B holds the numeric columns, party A the others; each column gets the whole epsilon, as in P1. Test rows are clean
-and put on the same levels.
+T = 80 trees, learning rate 0.1, depth 3, levels 1..10, 80 % of the rows for training, ten repeats, as Li et al.
+Party B holds the numeric columns, party A the others; each column gets the whole epsilon, as in Li et al. Test rows
+are clean and put on the same levels.
 
     python -m benchmarks.opboost.accuracy --data DIR [--repeats 10]
 """
@@ -44,7 +44,7 @@ class Task:
         facts = {d["name"]: d for d in json.loads((folder / "datasets.json").read_text())["datasets"]}[name]
         frame = pd.read_parquet(folder / facts["file"])
         if name == "adult":
-            frame = frame.iloc[: facts["train_rows"]]  # P1: 32.6k rows
+            frame = frame.iloc[: facts["train_rows"]]  # Li et al.: 32.6k rows
         bounds = {column: (float(b["min"]), float(b["max"])) for column, b in facts["bounds"].items()}
         categorical = facts["categorical"]
         own = np.column_stack(

@@ -1,4 +1,4 @@
-"""P1's own measure for regression (Figure 9): the squared difference to the predictions of the model without privacy.
+"""Li et al.'s measure for regression (Figure 9): squared difference to the predictions of the model without privacy.
 
 ``accuracy`` has the squared error against the target instead, as everybody else measures it.
 

@@ -1,6 +1,6 @@
-"""Order, range queries and beta: P1's Figures 4, 5, 6 and 12, and its Table 4.
+"""Order, range queries and beta: Li et al.'s Figures 4, 5, 6 and 12, and their Table 4.
 
-Figure 5: weighted Kendall of Adult's ages on 1..100. Figure 6: range queries on 1..1024 (P1's Salaries are not here:
+Figure 5: weighted Kendall of Adult's ages on 1..100. Figure 6: range queries on 1..1024 (their Salaries are not here:
 Adult's fnlwgt stands in as the real column), Figure 12: 10 000 uniform values. Figure 4: the probability that no value
 crosses a split, exactly, and by Theorem 5.1 as printed. Table 4: CPU seconds for 100 000 values on 1..100.
 

@@ -1,4 +1,4 @@
-"""What two parties send and how long it takes: P1's Tables 7 and 8 measured on ours, and the speed of the stream.
+"""What two parties send and how long it takes: Tables 7 and 8 of Li et al. on ours, and the speed of the stream.
 
 Bytes are counted by a proxy between the parties, TLS, handshakes and all else included; "cells" is rows x columns x one
 or two bytes, before compression. Times are of a whole training: desensitise, write, send, train, ask, finish.

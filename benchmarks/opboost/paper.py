@@ -1,6 +1,6 @@
-"""What P1 prints in its Tables 4, 6, 7 and 8, to stand beside our results.
+"""What Li et al. print in their Tables 4, 6, 7 and 8, to stand beside our results.
 
-Rows are named as in our results: (method, alpha) or (method, theta, alpha). P1's third task is CASP, ours Powerplant.
+Rows are named as in our results: (method, alpha) or (method, theta, alpha). Their third task is CASP, ours Powerplant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks/opboost.md, P1's numbers beside ours, from the committed results.
+"""The tables of docs/benchmarks/opboost.md, Li et al.'s numbers beside ours, from the committed results.
 
 Each is written between two comments of that page; ``--check`` only says whether the page is up to date.
 
@@ -39,7 +39,7 @@ def table_6() -> str:
     frame = results("accuracy")
     parts = []
     for half, (first, second) in enumerate((CASES[:2], CASES[2:])):
-        head = ["P1 → ours"]
+        head = ["Li et al. → ours"]
         head += [f"ε = {e:g}, θ = {t}: {task}" for e, t in (first, second) for task in TASKS.values()]
         rows = []
         for (method, alpha), name in METHODS.items():
@@ -73,7 +73,7 @@ def table_4() -> str:
         rows.append([label, *cells])
     head = ["seconds"]
     for epsilon in ("0.08", "1.28"):
-        head += [f"ε = {epsilon}: P1", "ours, table", "ours, Laplace"]
+        head += [f"ε = {epsilon}: Li et al.", "ours, table", "ours, Laplace"]
     return markdown(head, rows)
 
 
@@ -93,8 +93,8 @@ def table_7() -> str:
     head = [
         "",
         "",
-        "P1: A sends",
-        "P1: B sends",
+        "Li et al.: A sends",
+        "Li et al.: B sends",
         "cells",
         "splits",
         "A sends",
@@ -117,7 +117,7 @@ def table_8() -> str:
                 ours = f"{1000 * one(frame, 'seconds', **key):.0f}"
                 cells.append(ours if task == "powerplant" else f"{printed[3 * half + k]:.0f} → {ours}")
         rows.append([METHODS[method, alpha], *cells])
-    head = ["ms, P1 → ours"]
+    head = ["ms, Li et al. → ours"]
     head += [f"{sampler}: {task}" for sampler in ("Laplace", "table") for task in TASKS.values()]
     return markdown(head, rows)
 

@@ -1,4 +1,4 @@
-r"""The probability that desensitising moves no value across a split (P1 Theorem 5.1), exactly.
+r"""The probability that desensitising moves no value across a split (Li et al., Theorem 5.1), exactly.
 
 With left values :math:`I_l`, right values :math:`I_r` and independent outputs, a split survives when the largest left
 output lies below the smallest right one. The law of the largest left output is a difference of products, so
@@ -6,9 +6,9 @@ output lies below the smallest right one. The law of the largest left output is 
 .. math:: \beta = \sum_o \Bigl(\prod_{j \in I_l} F_j(o) - \prod_{j \in I_l} F_j(o - 1)\Bigr)
           \prod_{j \in I_r} \bigl(1 - F_j(o)\bigr), \qquad F_j(o) = \Pr[\text{output of } j \le o].
 
-P1 prints :math:`\sum_o \sum_{k \in I_l} \Pr[k \to o] \prod_{j \ne k} F_j(o) \prod_r (1 - F_j(o))` instead, which takes
-each k in turn for *the* largest and so counts an outcome once for every value tied for largest: it is no lower bound,
-and can exceed one (`printed_beta`).
+Li et al. print :math:`\sum_o \sum_{k \in I_l} \Pr[k \to o] \prod_{j \ne k} F_j(o) \prod_r (1 - F_j(o))` instead,
+which takes every k one after the other for *the* largest and so counts an outcome once for every value tied for
+largest: it is not a lower bound, and can exceed one (`printed_beta`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def split_survives(mechanism: OrderedMechanism, left: ArrayLike, right: ArrayLik
 
 
 def printed_beta(mechanism: OrderedMechanism, left: ArrayLike, right: ArrayLike) -> float:
-    """Theorem 5.1 as P1 prints it, for comparison only.
+    """Theorem 5.1 as Li et al. print it, for comparison only.
 
     >>> from ledgerwood.mechanisms.local import Domain, LocalMap, Partition
     >>> mechanism = LocalMap(Domain(1, 4), Partition.even(4, 2), epsilon_ner=0.1)  # 1 and 4 never cross

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FRONT_DOOR", "LOCAL", "OTHERS", "SKETCHED", "STUDIES", "XGBOOST", "Job", "Study"]
+__all__ = ["AUTO", "LOCAL", "OTHERS", "SKETCHED", "STUDIES", "XGBOOST", "Job", "Study"]
 
-FRONT_DOOR = "front door"
+AUTO = "front door"  # the auto estimators' key in results.jsonl
 OTHERS = XGBOOST, SKETCHED, LOCAL = "xgboost", "xgboost on a private sketch", "xgboost on local noise"
 GREEDY = ("xgb", "xgb_cyc", "xgb_ada")
 RANDOM = ("tr", "tr_cyc", "tr_ada", "tr_ada_cyc")
@@ -68,7 +68,7 @@ def fit(problem: str, recipe: str, epsilon: float = 1.0, *, paper: bool = True, 
 
 
 def trees_and_depths(quick: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return P0's grid."""
+    """Return the DP-XGB paper's grid."""
     return ((10, 35, 50, 200), (2, 4, 6)) if quick else ((*range(5, 55, 5), 75, 100, 150, 200), (2, 3, 4, 5, 6))
 
 
@@ -78,7 +78,7 @@ def p0_figure_2(quick: bool) -> Iterator[Job]:
         for t in trees:
             for d in depths:
                 yield from (fit(problem, recipe, n_trees=t, max_depth=d) for recipe in (*GREEDY, *RANDOM))
-        yield fit(problem, FRONT_DOOR, paper=False)
+        yield fit(problem, AUTO, paper=False)
 
 
 def p0_table_1(quick: bool) -> Iterator[Job]:
@@ -90,7 +90,7 @@ def p0_table_1(quick: bool) -> Iterator[Job]:
                     yield fit(problem, recipe, n_trees=t, max_depth=d)
                     if not quick or (t in (35, 200) and d in (2, 4)):
                         yield fit(problem, recipe, paper=False, n_trees=t, max_depth=d)
-        yield fit(problem, FRONT_DOOR, paper=False)
+        yield fit(problem, AUTO, paper=False)
 
 
 def p0_figure_5(quick: bool) -> Iterator[Job]:
@@ -99,7 +99,7 @@ def p0_figure_5(quick: bool) -> Iterator[Job]:
             for d in (1, 2, 5):
                 for recipe in ("xgb", "tr"):
                     yield fit(f"informative_{informative}", recipe, n_trees=t, max_depth=d)
-        yield fit(f"informative_{informative}", FRONT_DOOR, paper=False)
+        yield fit(f"informative_{informative}", AUTO, paper=False)
 
 
 SPLIT_METHODS = {"hist": "feverless", "pr": "pr", "tr": "tr"}
@@ -117,7 +117,7 @@ def p2_figure_2(quick: bool) -> Iterator[Job]:
 
 
 def leaf_job(problem: str, recipe: str, leaf: str) -> Job:
-    """Return a fit of P2's Table 4.
+    """Return a fit of Maddock et al.'s Table 4.
 
     Averages are those of a forest: no tree sees another one's scores. Where leaves come from the sums of the splits
     they are Newton weights at score 0, which are 4 * (share of class 1 - 1/2): the same order of rows.
@@ -197,7 +197,7 @@ def p2_table_7(quick: bool) -> Iterator[Job]:
         for problem in (*P2_REAL, "higgs_18k"):
             for recipe, options in METHODS.values():
                 yield fit(problem, recipe, epsilon, n_trees=100, max_depth=4, **options)
-            yield fit(problem, FRONT_DOOR, epsilon, paper=False)
+            yield fit(problem, AUTO, epsilon, paper=False)
 
 
 def p2_figure_5(quick: bool) -> Iterator[Job]:
@@ -218,7 +218,7 @@ def p3_figure_4(quick: bool) -> Iterator[Job]:
             yield fit(problem, "sarus", epsilon)
             yield fit(problem, "sarus", epsilon, **P3_FLOOR)
             yield fit(problem, "sarus", epsilon, paper=False)
-            yield fit(problem, FRONT_DOOR, epsilon, paper=False)
+            yield fit(problem, AUTO, epsilon, paper=False)
         yield fit(problem, XGBOOST, 0.0, paper=False)
 
 
@@ -250,19 +250,19 @@ def p3_figure_2(quick: bool) -> Iterator[Job]:
 STUDIES = {
     study.name: study
     for study in (
-        Study("p0-figure-2", "P0, Figure 2: simulated problems", p0_figure_2, 3, 5),
-        Study("p0-table-1", "P0, Figure 3, Tables 1 and 2: real data", p0_table_1, 3, 5),
-        Study("p0-figure-5", "P0, Figure 5: few informative features", p0_figure_5, 3, 5),
-        Study("p2-figure-2", "P2, Figure 2: split methods", p2_figure_2, 5, 3),
-        Study("p2-table-4", "P2, Table 4: leaf weights", p2_table_4, 5, 3),
-        Study("p2-table-5", "P2, Table 5: split candidates", p2_table_5, 5, 3),
-        Study("p2-figure-3", "P2, Figure 3: split candidates on Credit 1", p2_figure_3, 5, 3),
-        Study("p2-table-6", "P2, Table 6: batches", p2_table_6, 5, 3),
-        Study("p2-figure-4", "P2, Figure 4: batches on Credit 1", p2_figure_4, 5, 3),
-        Study("p2-table-7", "P2, Table 7: ranks of methods", p2_table_7, 5, 3),
-        Study("p2-figure-5", "P2, Figure 5: methods on Credit 1", p2_figure_5, 5, 3),
-        Study("p3-figure-4", "P3, Figures 4 to 6: test error", p3_figure_4, 5, 1),
-        Study("p3-figure-1", "P3, Figure 1: bins of the sketch", p3_figure_1, 5, 1),
-        Study("p3-figure-2", "P3, Figure 2: noise of the leaves", p3_figure_2, 5, 1),
+        Study("p0-figure-2", "DP-XGB, Figure 2: simulated problems", p0_figure_2, 3, 5),
+        Study("p0-table-1", "DP-XGB, Figure 3, Tables 1 and 2: real data", p0_table_1, 3, 5),
+        Study("p0-figure-5", "DP-XGB, Figure 5: few informative features", p0_figure_5, 3, 5),
+        Study("p2-figure-2", "Maddock et al., Figure 2: split methods", p2_figure_2, 5, 3),
+        Study("p2-table-4", "Maddock et al., Table 4: leaf weights", p2_table_4, 5, 3),
+        Study("p2-table-5", "Maddock et al., Table 5: split candidates", p2_table_5, 5, 3),
+        Study("p2-figure-3", "Maddock et al., Figure 3: split candidates on Credit 1", p2_figure_3, 5, 3),
+        Study("p2-table-6", "Maddock et al., Table 6: batches", p2_table_6, 5, 3),
+        Study("p2-figure-4", "Maddock et al., Figure 4: batches on Credit 1", p2_figure_4, 5, 3),
+        Study("p2-table-7", "Maddock et al., Table 7: ranks of methods", p2_table_7, 5, 3),
+        Study("p2-figure-5", "Maddock et al., Figure 5: methods on Credit 1", p2_figure_5, 5, 3),
+        Study("p3-figure-4", "Grislain & Gonzalez, Figures 4 to 6: test error", p3_figure_4, 5, 1),
+        Study("p3-figure-1", "Grislain & Gonzalez, Figure 1: bins of the sketch", p3_figure_1, 5, 1),
+        Study("p3-figure-2", "Grislain & Gonzalez, Figure 2: noise of the leaves", p3_figure_2, 5, 1),
     )
 }

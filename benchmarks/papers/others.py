@@ -55,7 +55,7 @@ class Trees:
 
 
 class Sketched:
-    """The same on candidates of P3's sketch: 50 quantiles of even bins with Laplace noise on their counts."""
+    """The same on the candidates of Grislain & Gonzalez: 50 quantiles of even bins, Laplace noise on their counts."""
 
     def __init__(self, model: Trees, problem: Problem, epsilon: float, bins: int, seed: int) -> None:
         self.model, self.bounds, self.epsilon, self.bins = model, problem.schema.bounds or {}, epsilon, bins
@@ -85,7 +85,7 @@ class Sketched:
 
 
 class LocalBoosting:
-    """P2, 5.3.2: every record sends its pair (g, h) under Gaussian noise of its own, once per tree; xgboost goes on.
+    """Maddock et al., 5.3.2: every record sends (g, h) under Gaussian noise of its own, once per tree; xgboost goes on.
 
     The sensitivity is that of the paper's other methods, sqrt(17/16): half of what two records of one person may differ
     by, which is to the baseline's advantage.

@@ -1,4 +1,4 @@
-"""P2, federated private boosted trees: which component is worth what, at equal budget."""
+"""Maddock et al., federated private boosted trees: which component is worth what, at equal budget."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.papers.jobs import (
+    AUTO,
     BATCHES,
     CANDIDATES,
-    FRONT_DOOR,
     LOCAL,
     METHODS,
     P2_REAL,
@@ -57,7 +57,7 @@ BUDGETS = (0.1, 0.5, 1.0)
 
 def sections(numbers: Numbers, pictures: Path) -> Iterator[str]:
     """Return the sections of the page."""
-    yield "## P2: federated private boosted trees"
+    yield "## Maddock et al.: federated private boosted trees"
     yield _split_methods(numbers, pictures)
     yield _leaves(numbers)
     yield _candidate_tables(numbers, pictures)
@@ -71,7 +71,7 @@ def _over(numbers: Numbers, x: list[float], jobs: list[Job]) -> tuple[list[float
 
 def _fronts(numbers: Numbers, epsilon: float, problems: tuple[str, ...] = P2_REAL) -> list[str]:
     """Ours at its best, for the last line of a table."""
-    return [numbers.shown(fit(p, FRONT_DOOR, epsilon, paper=False), 3) for p in problems]
+    return [numbers.shown(fit(p, AUTO, epsilon, paper=False), 3) for p in problems]
 
 
 def _splits(numbers: Numbers, study: str) -> str:
@@ -110,7 +110,7 @@ def _split_methods(numbers: Numbers, pictures: Path) -> str:
     }  # fmt: skip
     return "\n\n".join([
         "### Figure 2: split methods on Credit 1",
-        f"Paper's calibration. {_splits(numbers, 'p2-figure-2')} The front door at ε = 1: "
+        f"Paper's calibration. {_splits(numbers, 'p2-figure-2')} The auto estimator at ε = 1: "
         f"{_fronts(numbers, 1.0, ('credit1',))[0]}.",
         "![split methods](papers/p2-splits.svg)",
         table(["ε = 1, depth 4", *(f"{t} trees" for t in sizes)], rows),
@@ -124,7 +124,7 @@ def _leaves(numbers: Numbers) -> str:
     for (split, leaf), published in TABLE_4.items():
         ours = [numbers.shown(leaf_job(p, SPLIT_METHODS[split], leaf), 3) for p in P2_REAL]
         rows.append([f"{split}, {leaf}", *(f"{number:.3f} → {own}" for number, own in zip(published, ours))])
-    rows.append(["front door", *_fronts(numbers, 0.5)])
+    rows.append(["auto estimator", *_fronts(numbers, 0.5)])
 
     def newton(over: str) -> dict[str, Gap]:
         return {
@@ -195,7 +195,7 @@ def _candidate_tables(numbers: Numbers, pictures: Path) -> str:
         "### Table 5 and Figure 3: split candidates, T = 100, depth 4, ε = 1",
         "Paper → ours with its calibration / ours, tight. The paper's quantiles are not private; ours are paid for. "
         f"{_splits(numbers, 'p2-table-5')} Over several parties: [federated](federated.md).",
-        table(["", *CANDIDATES, "front door"], rows),
+        table(["", *CANDIDATES, "auto estimator"], rows),
         verdict("Iterative Hessian candidates beat even ones where features are skewed.", skewed),
         "![candidates](papers/p2-candidates.svg)",
         verdict("IH matches quantiles (no more than .01 below).", {
@@ -229,7 +229,7 @@ def _batches(numbers: Numbers, pictures: Path) -> str:
     def beats(paper: bool) -> dict[str, Gap]:
         return {p: numbers.gap(*(_batch_job(n, p, paper) for n in ("Batch (B=20)", "Newton (B=1)"))) for p in P2_REAL}
 
-    rows.append(["front door", *_fronts(numbers, 0.1)])
+    rows.append(["auto estimator", *_fronts(numbers, 0.1)])
     parts = [0.05, 0.1, 0.25, 0.5, 1.0]
     similar = {
         f"B = {200 * p:g}, ε = {e:g}": numbers.gap(
@@ -286,7 +286,7 @@ def _methods(numbers: Numbers, pictures: Path) -> str:
     for epsilon in BUDGETS:
         for problem in problems:
             best = max(METHODS, key=lambda name: numbers.mean(_method_job(problem, name, epsilon)))
-            own = fit(problem, FRONT_DOOR, epsilon, paper=False)
+            own = fit(problem, AUTO, epsilon, paper=False)
             wins[f"{problem} at ε = {epsilon:g}"] = numbers.gap(own, _method_job(problem, best, epsilon))
     new = "DP-TR Batch Newton IH EBM (p=0.25)"
     for name in METHODS:
@@ -299,7 +299,7 @@ def _methods(numbers: Numbers, pictures: Path) -> str:
         table(["", *(f"ε = {e:g}" for e in BUDGETS)], rows),
         verdict("At ε = 0.1 the batched additive model (p = 0.25) ranks before every other.", batched),
         verdict("DP-TR Newton IH EBM ranks before DP-EBM.", over_ebm),
-        verdict("The front door, not tuned, beats the best of them on each table.", wins, ours=True),
+        verdict("The auto estimator, not tuned, beats the best of them on each table.", wins, ours=True),
         _on_credit_1(numbers, pictures),
     ])  # fmt: skip
 
@@ -317,7 +317,7 @@ def _on_credit_1(numbers: Numbers, pictures: Path) -> str:
     def gaps(one: str, other: str) -> dict[str, Gap]:
         return {f"{t} trees": numbers.gap(jobs[one][trees.index(t)], jobs[other][trees.index(t)]) for t in shown}
 
-    rows.append(["front door", "", *_fronts(numbers, 1.0, ("credit1",)), ""])
+    rows.append(["auto estimator", "", *_fronts(numbers, 1.0, ("credit1",)), ""])
     local = {f"{n}, {case}": gap for n in METHODS for case, gap in gaps(n, "local noise").items()}
     return "\n\n".join([
         "### Figure 5: the methods and a local baseline on Credit 1, ε = 1, depth 4",

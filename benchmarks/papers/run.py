@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.auto.problems import SIMULATED, Problem, load
-from benchmarks.papers.jobs import FRONT_DOOR, OTHERS, Job
+from benchmarks.papers.jobs import AUTO, OTHERS, Job
 from ledgerwood.learners import Schema
 
 RESULTS = Path(__file__).with_name("results.jsonl")
@@ -46,7 +46,7 @@ def _framed(X: np.ndarray, y: np.ndarray, width: float, task: str) -> Problem:
 
 
 def _informative(count: int, seed: int) -> Problem:
-    """P0, D.3: 100 features, few of them informative, the others Gaussian noise; 10 000 rows."""
+    """The DP-XGB paper, D.3: 100 features, few of them informative, the others Gaussian noise; 10 000 rows."""
     from sklearn.datasets import make_classification
 
     X, y = make_classification(
@@ -57,7 +57,7 @@ def _informative(count: int, seed: int) -> Problem:
 
 
 def _synthetic(name: str, seed: int) -> Problem:
-    """P3's two synthetic sets are those of a paper before it; sizes are ours: 50 000 rows, 20 features."""
+    """Grislain & Gonzalez take two synthetic sets from an earlier paper; sizes are ours: 50 000 rows, 20 features."""
     from sklearn.datasets import make_classification, make_regression
 
     if name == "synthetic_cls":
@@ -100,7 +100,7 @@ def _learner(job: Job, problem: Problem, regression: bool, rows: int) -> Any:
         "epsilon": job.epsilon, "delta": 1 / rows, "schema": problem.schema, "n_threads": 1,
         "random_state": 1000 * job.split + job.run,
     }  # fmt: skip
-    if job.recipe == FRONT_DOOR:
+    if job.recipe == AUTO:
         return (lw.PrivateRegressor if regression else lw.PrivateClassifier)(**common)
     made = lw.PrivateBoostingRegressor if regression else lw.PrivateBoostingClassifier
     return made(recipe=job.recipe, **common, **dict(job.options))

@@ -1,9 +1,141 @@
 """Differential privacy: a certified accountant, exact mechanisms, an auditor, and private learners.
 
-Import the part you need: :mod:`ledgerwood.accounting`, :mod:`ledgerwood.mechanisms`,
-:mod:`ledgerwood.verification`.
+The names used most often are offered here and imported at first use, so ``import ledgerwood`` stays light.
+Each part has more to offer:
+
+- :mod:`ledgerwood.accounting`: what privacy costs; costs, accountants, calibration, plans and ledgers.
+- :mod:`ledgerwood.mechanisms`: how a value is released; exact noise and private selection.
+- :mod:`ledgerwood.learners`: private models in the style of scikit-learn; on one machine, a cluster, several parties.
+- :mod:`ledgerwood.verification`: exact checks of a privacy claim, and audits of black boxes.
+- :mod:`ledgerwood.datasets`: two public tables with their schemas.
+- :mod:`ledgerwood.errors`: every exception and warning, in one tree.
+
+The command ``ledgerwood`` (``python -m ledgerwood``) plans, prices, trains, predicts and audits from a shell.
+
+>>> import ledgerwood as lw
+>>> plan = 200 * lw.BoundedRange(0.0339) + 50 * lw.Gaussian(sigma=45.0)
+>>> print(f"{plan.epsilon(delta=1/32561):.4f}")
+0.9957
 """
 
-from ledgerwood._version import __version__
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+from ledgerwood._version import __version__
+from ledgerwood.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from ledgerwood import accounting, datasets, errors, learners, mechanisms, verification
+    from ledgerwood.accounting import (
+        BoundedRange,
+        Gaussian,
+        Laplace,
+        Ledger,
+        Plan,
+        PureDP,
+        Release,
+        calibrate,
+        parallel,
+    )
+    from ledgerwood.learners import (
+        AdaSSPRegressor,
+        BoostedAdaSSPClassifier,
+        BoostedAdaSSPRegressor,
+        PrivateBoostingClassifier,
+        PrivateBoostingRegressor,
+        PrivateClassifier,
+        PrivateRegressor,
+        PrivateSearch,
+        Schema,
+        load,
+        private_score,
+    )
+    from ledgerwood.mechanisms import ExponentialMechanism, GaussianMechanism
+    from ledgerwood.verification import Pair, audit, check
+
+_PACKAGES = ("accounting", "datasets", "errors", "learners", "mechanisms", "verification")
+
+#: Where each name comes from.
+_HOME = {
+    "AdaSSPRegressor": "learners",
+    "BoostedAdaSSPClassifier": "learners",
+    "BoostedAdaSSPRegressor": "learners",
+    "BoundedRange": "accounting",
+    "ExponentialMechanism": "mechanisms",
+    "Gaussian": "accounting",
+    "GaussianMechanism": "mechanisms",
+    "Laplace": "accounting",
+    "Ledger": "accounting",
+    "Pair": "verification",
+    "Plan": "accounting",
+    "PrivateBoostingClassifier": "learners",
+    "PrivateBoostingRegressor": "learners",
+    "PrivateClassifier": "learners",
+    "PrivateRegressor": "learners",
+    "PrivateSearch": "learners",
+    "PureDP": "accounting",
+    "Release": "accounting",
+    "Schema": "learners",
+    "audit": "verification",
+    "calibrate": "accounting",
+    "check": "verification",
+    "load": "learners",
+    "parallel": "accounting",
+    "private_score": "learners",
+}
+
+#: Names that need an extra, by a module that only the extra brings.
+_NEEDS = {name: "sklearn" for name, home in _HOME.items() if home == "learners"} | {"Pair": "mpmath", "check": "mpmath"}
+
+__all__ = [
+    "AdaSSPRegressor",
+    "BoostedAdaSSPClassifier",
+    "BoostedAdaSSPRegressor",
+    "BoundedRange",
+    "ExponentialMechanism",
+    "Gaussian",
+    "GaussianMechanism",
+    "Laplace",
+    "Ledger",
+    "Pair",
+    "Plan",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
+    "PrivateClassifier",
+    "PrivateRegressor",
+    "PrivateSearch",
+    "PureDP",
+    "Release",
+    "Schema",
+    "__version__",
+    "accounting",
+    "audit",
+    "calibrate",
+    "check",
+    "datasets",
+    "errors",
+    "learners",
+    "load",
+    "mechanisms",
+    "parallel",
+    "private_score",
+    "verification",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise MissingDependency(error.name or "", f"ledgerwood.{name}", _HOME[name]) from error
+
+
+def __dir__() -> list[str]:
+    # Without its extra a name cannot be imported, and help() imports every name that is listed.
+    missing = {name for name, module in _NEEDS.items() if find_spec(module) is None}
+    return sorted({*globals(), *__all__} - missing)

@@ -6,8 +6,6 @@ import math
 import numbers
 import sys
 from collections.abc import Iterable
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ def real(name: str, value: Any, rule: str = "be a real number") -> float:
     """A float that is not nan; booleans and strings are refused."""
     if type(value) is float and value == value:  # what comes nearly always; the general question takes ten times longer
         return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
+    if not is_real(value):
         raise ParameterError(name, rule, value)
     try:
         number = float(value)
@@ -72,29 +70,51 @@ def delta_value(value: Any, name: str = "delta") -> float:
     return number + 0.0
 
 
-def count(name: str, value: Any, least: int = 0) -> int:
-    """An integer that is at least ``least`` and at most 10**18; floats and booleans are refused."""
-    rule = f"be an integer that is at least {least}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(name, rule, value)
-    if value > LARGEST_COUNT:
-        raise ParameterError(name, "be at most 10**18", f"<{int(value).bit_length()} bits>")
-    return int(value)
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer of Python or numpy; booleans are not.
 
-
-@lru_cache(maxsize=1024)
-def ratio_above(numerator: float, denominator: float) -> float:
-    """The least float that is at least numerator / denominator, in exact arithmetic; ``inf`` beyond the largest.
-
-    >>> ratio_above(1.0, 3.0), 1 / 3
-    (0.33333333333333337, 0.3333333333333333)
+    >>> is_integer(3), is_integer(True), is_integer(3.0)
+    (True, False, False)
     """
-    exact = Fraction(numerator) / Fraction(denominator)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number of Python or numpy; booleans and strings are not.
+
+    >>> is_real(3), is_real(np.float32(0.5)), is_real(True), is_real("3")
+    (True, True, False, False)
+    """
+    return isinstance(value, (numbers.Real, np.floating, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def integer(
+    name: str, value: Any, at_least: int | None = 0, at_most: int = LARGEST_COUNT, *, hint: str | None = None
+) -> int:
+    """An integer in a range, as an int; floats and booleans are refused.
+
+    >>> integer("n_trees", 50, 1)
+    50
+    >>> integer("n_trees", 0, 1)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: n_trees must be an integer that is at least 1, got n_trees=0
+    """
+    if is_integer(value) and (at_least is None or value >= at_least) and value <= at_most:
+        return int(value)
+    lower = "" if at_least is None else f" that is at least {at_least}"
+    if not is_integer(value) or (at_least is not None and value < at_least):
+        within = at_most == LARGEST_COUNT
+        upper = "" if within else f" and at most {at_most}" if lower else f" that is at most {at_most}"
+        raise ParameterError(name, f"be an integer{lower}{upper}", value, hint)
+    most = "10**18" if at_most == LARGEST_COUNT else str(at_most)
+    given = value if int(value).bit_length() <= 64 else f"<{int(value).bit_length()} bits>"
+    raise ParameterError(name, f"be at most {most}", given, hint)
+
+
+def count(name: str, value: Any, least: int = 0) -> int:
+    """An integer that is at least ``least`` and at most 10**18."""
+    return integer(name, value, least)
 
 
 def total(amounts: Iterable[float]) -> float:

@@ -1,6 +1,8 @@
-"""JSON as the standard has it: what Python's reader adds to it, or lets pass, is refused.
+"""Files that other programs may have written, and files that must survive a crash.
 
-Files that survive kill -9: written beside, synced, renamed; and a lock so that one process owns a folder.
+JSON is read strictly: what Python's reader accepts beyond the standard is refused. Durable files are written beside
+the old one, synced, then renamed; a lock makes sure that one process owns a folder. Locks are POSIX locks (Linux,
+macOS): where the system has none, as on Windows, whatever needs one is refused before a file is made.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.errors import FormatError, ParameterError, UnsupportedSystem
 
 __all__ = ["MOST_LEVELS", "parse_json"]
 
@@ -25,7 +27,7 @@ MOST_LEVELS = 100
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text. Everything that is wrong with a text is a ``FormatError``.
 
-    Refused are, besides what is no JSON: ``NaN`` and ``Infinity``, numbers beyond the range of floats, integers of
+    Refused are, besides what is not JSON: ``NaN`` and ``Infinity``, numbers beyond the range of floats, integers of
     more digits than Python converts (4300), an object that has a name twice, and more than ``MOST_LEVELS`` levels.
 
     >>> parse_json('{"epsilon": 1.0}')
@@ -51,7 +53,7 @@ def _number(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise FormatError(f"not JSON: {text[:40]} is no finite number")
+    raise FormatError(f"not JSON: {text[:40]} is not a finite number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -118,11 +120,22 @@ def read_json(path: Path) -> Any:
         raise FormatError(f"{path.name!r} is {error}") from None
 
 
+def file_locks(purpose: str) -> Any:
+    """Return the module that locks files, or say what cannot work without locks on this system."""
+    try:
+        import fcntl
+    except ImportError:
+        raise UnsupportedSystem(
+            f"{purpose} needs POSIX file locks, which this system ({os.name!r}) does not have; nothing was written. "
+            "Use Linux or macOS, or Linux under Windows (WSL 2); ledgers in memory work everywhere"
+        ) from None
+    return fcntl
+
+
 @contextlib.contextmanager
 def owned(folder: Path, name: str = "state") -> Iterator[None]:
     """Hold a folder for this process; another that asks for it is refused, by the parameter's name."""
-    import fcntl
-
+    fcntl = file_locks(f"the folder given as {name!r}")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -37,6 +37,21 @@ def sqrt_up(square: Fraction) -> float:
 
 
 @lru_cache(maxsize=1024)
+def ratio_up(numerator: float, denominator: float) -> float:
+    """The least float that is at least numerator / denominator, in exact arithmetic; ``inf`` beyond the largest.
+
+    >>> ratio_up(1.0, 3.0), 1 / 3
+    (0.33333333333333337, 0.3333333333333333)
+    """
+    exact = Fraction(numerator) / Fraction(denominator)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+@lru_cache(maxsize=1024)
 def ratio_down(numerator: float, denominator: float) -> float:
     """The largest float c with c * denominator <= numerator, in exact arithmetic.
 

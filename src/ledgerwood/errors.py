@@ -22,6 +22,7 @@
     │   ├── PartyRefused                     the other party refused a request and said why
     │   └── ProtocolError                    a message of the wrong version, size, order or content
     ├── FitStopped                           a callback ended a fit before there was a model
+    ├── UnsupportedSystem (OSError)          the operating system lacks what a durable file needs
     └── MissingDependency (ImportError)      an optional package is not installed
 
     LedgerwoodWarning (UserWarning)
@@ -196,6 +197,10 @@ class ProtocolError(PartyError):
 
 class FitStopped(LedgerwoodError):
     """A callback ended a fit before there was a model; what was released is spent."""
+
+
+class UnsupportedSystem(LedgerwoodError, OSError):
+    """The operating system lacks what a durable file needs; no file was made."""
 
 
 class MissingDependency(LedgerwoodError, ImportError):

@@ -135,15 +135,15 @@ def test_noise_is_drawn_after_fsync_returned_and_the_anchor_was_replaced(
 def test_a_release_inside_a_release_of_the_same_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler that releases while a release is being checked would be checked against a stale sum."""
     ledger = Ledger(1.0, 0.0)
-    admit = ledger._books.admit
+    admit = ledger._state.check
 
     def interrupted(posting: object) -> None:
         admit(posting)
-        monkeypatch.setattr(ledger._books, "admit", admit)
+        monkeypatch.setattr(ledger._state, "check", admit)
         with pytest.raises(LedgerClosed, match="interrupted"):
             ledger.release(Silent(PureDP(0.9)), None, label="handler")
 
-    monkeypatch.setattr(ledger._books, "admit", interrupted)
+    monkeypatch.setattr(ledger._state, "check", interrupted)
     ledger.release(Silent(PureDP(0.9)), None, label="outer")
     assert ledger.spent().amount == 0.9
 
@@ -156,7 +156,7 @@ def test_an_interrupt_between_record_and_memory_shuts_the_ledger(
     def interrupt(posting: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledger._books, "post", interrupt)
+    monkeypatch.setattr(ledger._state, "commit", interrupt)
     with pytest.raises(KeyboardInterrupt):
         ledger.release(loud, None, label="r")
     with pytest.raises(JournalError, match="open the ledger again"):
@@ -192,7 +192,7 @@ def test_an_interrupt_between_record_and_memory_shuts_the_ledger(
     ids=repr,
 )
 def test_every_cost_can_be_released_recorded_and_replayed(cost: Cost, tmp_path: Path) -> None:
-    ledger = Ledger.open(tmp_path / "b.jsonl", 100.0, 1e-5, outright=1e-6)
+    ledger = Ledger.open(tmp_path / "b.jsonl", 100.0, 1e-5, reserved_delta=1e-6)
     ledger.release(Silent(cost), None, label="r")
     before, reading = ledger.spent(), ledger.odometer()
     ledger.close()
@@ -213,8 +213,8 @@ def test_the_amount_spent_is_the_sum_of_prices_and_the_limit_is_worth_epsilon(fi
     rule = ledger.remaining().filter
     assert ledger.spent().amount == pytest.approx(7 * rule.price(cost), rel=1e-15)
     assert ledger.spent().amount + ledger.remaining().amount == pytest.approx(rule.limit, rel=1e-15)
-    assert rule.worth(rule.limit) <= 1.0
-    assert rule.worth(rule.limit) == pytest.approx(1.0, rel=1e-9)
+    assert rule.epsilon_of(rule.limit) <= 1.0
+    assert rule.epsilon_of(rule.limit) == pytest.approx(1.0, rel=1e-9)
 
 
 def spend_all(ledger: Ledger, cost: Cost) -> int:
@@ -257,7 +257,7 @@ def test_the_order_is_fixed_from_public_facts_and_any_order_may_be_chosen() -> N
         ({"delta": 1e-5}, "epsilon must be given"),
         ({"epsilon": 1.0, "delta": 0.0, "filter": "rdp"}, "filter='pure'"),
         ({"epsilon": 1.0, "delta": 1e-5, "filter": "magic"}, "be one of 'rdp'"),
-        ({"epsilon": 1.0, "delta": 1e-5, "outright": 1e-5}, "outright must"),
+        ({"epsilon": 1.0, "delta": 1e-5, "reserved_delta": 1e-5}, "reserved_delta must"),
         ({"epsilon": 1.0, "delta": 1e-5, "neighbours": "twins"}, "neighbours must"),
     ],
 )
@@ -294,13 +294,13 @@ def test_a_cost_without_a_price_under_the_filter_is_refused_before_anything_is_d
 
 
 def test_delta_spent_outright_is_taken_from_what_was_kept_for_it() -> None:
-    with pytest.raises(MethodUnavailable, match="outright"):
+    with pytest.raises(MethodUnavailable, match="reserved"):
         Ledger(1.0, 1e-5).release(Silent(ApproxDP(0.1, 1e-7)), None, label="r")
-    ledger = Ledger(1.0, 1e-5, outright=2e-7)
+    ledger = Ledger(1.0, 1e-5, reserved_delta=2e-7)
     ledger.release(Silent(ApproxDP(0.01, 1e-7)), None, label="r")
     ledger.release(Silent(ApproxDP(0.01, 1e-7)), None, label="r")
-    assert ledger.spent().outright == 2e-7
-    with pytest.raises(BudgetExceeded, match="outright"):
+    assert ledger.spent().reserved_delta == 2e-7
+    with pytest.raises(BudgetExceeded, match="delta of its own"):
         ledger.release(Silent(ApproxDP(0.01, 1e-9)), None, label="r")
     assert ledger.remaining().filter.limit < Ledger(1.0, 1e-5).remaining().filter.limit
 
@@ -348,7 +348,7 @@ def test_a_block_under_replace_one_refuses_replace_one_costs_before_anything_is_
 def test_a_journal_whose_blocks_were_priced_too_low_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old.jsonl"
     old = Ledger.open(path, 1.0, 1e-6, neighbours="replace_one")
-    monkeypatch.setattr("ledgerwood.accounting.ledger.entries.checked_part_cost", lambda cost: cost)  # as it was
+    monkeypatch.setattr("ledgerwood.accounting.ledger.filter_state.checked_part_cost", lambda cost: cost)  # as it was
     with old.parallel("block") as parts:
         parts[0].release(Silent(PureDP(0.1, neighbours="replace_one")), None, label="r")
     old.close()
@@ -445,7 +445,7 @@ def test_thirds_and_tenths_can_be_split_without_a_crumb_too_many() -> None:
         ledger = Ledger(1.0, 1e-6)
         children = ledger.split(by=by)
         limit = to_units(ledger.remaining().filter.limit, up=False)
-        assert sum(child._books.limit for child in children) <= limit
+        assert sum(child._state.limit for child in children) <= limit
 
 
 @pytest.mark.parametrize("by", [[], [0.5, 0.6], [1.0, -0.5], [0.0, 0.5], [math.nan]])

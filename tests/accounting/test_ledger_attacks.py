@@ -28,15 +28,15 @@ def test_an_interrupt_while_catching_up_with_another_process_shuts_the_ledger(
     first, second = Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0), Ledger.open(tmp_path / "b.jsonl")
     for _ in range(5):
         first.release(Silent(PureDP(0.2)), None, label="r")
-    post = second._books.post
+    post = second._state.commit
 
     def interrupted(posting: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(second._books, "post", interrupted)
+    monkeypatch.setattr(second._state, "commit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         second.spent()
-    monkeypatch.setattr(second._books, "post", post)
+    monkeypatch.setattr(second._state, "commit", post)
     with pytest.raises(JournalError, match="open the ledger again"):
         second.release(Silent(PureDP(0.2)), None, label="r")
     for ledger in (first, second):
@@ -49,7 +49,7 @@ def test_reading_inside_a_release_of_the_same_thread_keeps_the_file_locked(
     """A signal handler that reads the balance during a release must not drop the lock under it."""
     path = tmp_path / "b.jsonl"
     ledger = Ledger.open(path, 1.0, 0.0)
-    admit, seen = ledger._books.admit, []
+    admit, seen = ledger._state.check, []
 
     def interrupted(posting: object) -> None:
         admit(posting)
@@ -59,7 +59,7 @@ def test_reading_inside_a_release_of_the_same_thread_keeps_the_file_locked(
             fcntl.flock(rival, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(rival)
 
-    monkeypatch.setattr(ledger._books, "admit", interrupted)
+    monkeypatch.setattr(ledger._state, "check", interrupted)
     ledger.release(Silent(PureDP(0.4)), None, label="r")
     ledger.release(Silent(PureDP(0.4)), None, label="r")
     ledger.close()
@@ -71,7 +71,7 @@ def test_writing_inside_the_reading_of_the_same_thread_is_refused(
 ) -> None:
     first, second = Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0), Ledger.open(tmp_path / "b.jsonl")
     first.release(Silent(PureDP(0.9)), None, label="r")
-    post = second._books.post
+    post = second._state.commit
 
     def interrupted(posting: object) -> None:
         with pytest.raises(LedgerClosed, match="interrupted"):
@@ -80,7 +80,7 @@ def test_writing_inside_the_reading_of_the_same_thread_is_refused(
             second.split([0.5])
         post(posting)
 
-    monkeypatch.setattr(second._books, "post", interrupted)
+    monkeypatch.setattr(second._state, "commit", interrupted)
     assert second.spent().amount == 0.9
     for ledger in (first, second):
         ledger.close()
@@ -89,15 +89,15 @@ def test_writing_inside_the_reading_of_the_same_thread_is_refused(
 def test_an_interrupted_merge_does_not_return_the_budget_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(1.0, 0.0)
     (child,) = ledger.split([0.5])
-    unreserve = ledger._books.tally.unreserve
+    unreserve = ledger._state.running_total.unreserve
 
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledger._books.tally, "unreserve", interrupted)
+    monkeypatch.setattr(ledger._state.running_total, "unreserve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.merge(child)
-    monkeypatch.setattr(ledger._books.tally, "unreserve", unreserve)
+    monkeypatch.setattr(ledger._state.running_total, "unreserve", unreserve)
     with pytest.raises((LedgerClosed, ParameterError)):
         ledger.merge(child)
     with pytest.raises(LedgerClosed):
@@ -106,7 +106,7 @@ def test_an_interrupted_merge_does_not_return_the_budget_twice(monkeypatch: pyte
 
 def test_an_interrupted_end_of_a_block_stays_on_the_odometer(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(1.0, 0.0)
-    tally = ledger._books.tally
+    tally = ledger._state.running_total
 
     def interrupted(curve: object) -> None:
         raise KeyboardInterrupt
@@ -126,7 +126,7 @@ def test_delta_spent_outright_is_part_of_the_odometers_delta(kind: str) -> None:
     if kind == "plan":
         ledger = Ledger(plan=Plan([Release("r", cost=cost)]).calibrate(1.0, 1e-5))
     else:
-        ledger = Ledger(1.0, 1e-5, filter=kind, outright=5e-6 if kind == "rdp" else 0.0)
+        ledger = Ledger(1.0, 1e-5, filter=kind, reserved_delta=5e-6 if kind == "rdp" else 0.0)
     assert ledger.odometer(delta=1e-7) == 0.0
     ledger.release(Silent(cost), None, label="r")
     assert ledger.odometer() == pytest.approx(0.1)
@@ -137,7 +137,7 @@ def test_delta_spent_outright_is_part_of_the_odometers_delta(kind: str) -> None:
 
 def test_the_odometers_own_delta_is_fixed_before_the_first_release() -> None:
     """What is kept for outright spending is set aside from the start, spent or not: one bound holds for all times."""
-    kept, plain = Ledger(1.0, 2e-6, outright=1e-6), Ledger(1.0, 1e-6)
+    kept, plain = Ledger(1.0, 2e-6, reserved_delta=1e-6), Ledger(1.0, 1e-6)
     for ledger in (kept, plain):
         ledger.release(Silent(Gaussian(sigma=30.0)), None, label="r")
     assert kept.odometer(delta=2e-6) == kept.odometer() == plain.odometer(delta=1e-6)

@@ -178,5 +178,5 @@ def test_the_odometer_is_exceeded_at_any_time_with_probability_at_most_delta(del
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
 def test_a_limit_is_worth_no_more_than_epsilon(name: str, epsilon: float, delta: float) -> None:
     rule = make_filter(name, epsilon, delta)
-    assert 0 < rule.worth(rule.limit) <= epsilon
-    assert rule.worth(rule.limit * 1.001) > epsilon
+    assert 0 < rule.epsilon_of(rule.limit) <= epsilon
+    assert rule.epsilon_of(rule.limit * 1.001) > epsilon

@@ -178,10 +178,10 @@ class LedgerLife(RuleBasedStateMachine):
     @invariant()
     def both_agree(self) -> None:
         if hasattr(self, "ledger"):
-            assert self.ledger._books.used == self.model.spent() <= self.model.limit
+            assert self.ledger._state.used == self.model.spent() <= self.model.limit
             assert self.ledger.odometer() >= self.model.spent() / UNIT
             for child, model in self.children.values():
-                assert child._books.used == model.spent() <= model.limit
+                assert child._state.used == model.spent() <= model.limit
 
     def teardown(self) -> None:
         if hasattr(self, "ledger"):

@@ -45,8 +45,8 @@ def test_a_federated_model_has_plan_guarantee_and_rounds(tmp_path: Path) -> None
         Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1]), (0, 1), {1: "aa" * 32, 2: "bb" * 32, 3: "cc" * 32},
         threshold=2, rows=500, recipe="tr_cyc", options={"n_trees": 4, "max_depth": 2, "batch": 4}, epsilon=2.0,
     )  # fmt: skip
-    asked = server_step(task, ()).questions
-    answers = tuple(np.zeros(question.value.size, dtype=np.int64) for question in asked)
+    asked = server_step(task, ()).queries
+    answers = tuple(np.zeros(query.value.size, dtype=np.int64) for query in asked)
     found = Federation(task, server_step(task, answers).model, answers, 1, 1, ((1, 3),), ("<i>no</i>",), 1234)
     found.save(tmp_path / "federated.json")
     here("report", "federated.json", "-o", "r.html", cwd=tmp_path)

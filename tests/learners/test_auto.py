@@ -85,9 +85,11 @@ def test_declared_rows_rule_the_choice_and_a_unit_of_many_rows_weakens_it() -> N
     X, y = table()
     declared = Schema(bounds=SCHEMA.bounds, classes=[0, 1], rows=10**6)
     model = PrivateBoostingClassifier(epsilon=1.0, delta=1e-6, schema=declared)
-    assert dict(model.explain_choice(X, y).facts)["rows"] == 10**6
+    assert dict(model.explain_choice(X, y).metadata)["rows"] == 10**6
     one, four = (
-        dict(choose_trees(n_rows=9000, n_features=5, epsilon=1.0, delta=1e-6, rows_per_unit=k).facts)["strength n mu"]
+        dict(choose_trees(n_rows=9000, n_features=5, epsilon=1.0, delta=1e-6, max_rows_per_unit=k).metadata)[
+            "signal-to-noise ratio n mu"
+        ]
         for k in (1, 4)
     )
     assert one == pytest.approx(4 * four)

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.tree_definitions import leaf_numbers
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.aggregator import Edges
-from ledgerwood.learners.trees.binning import FeatureDomain, mixed_edges
+from ledgerwood.learners.trees.aggregator import BinEdges
+from ledgerwood.learners.trees.binning import FeatureDomain, mixed_bin_edges
 from ledgerwood.learners.trees.boosting import boost
-from ledgerwood.learners.trees.forest import leaf_numbers
 from ledgerwood.learners.trees.grower import grid_tree
 from ledgerwood.learners.trees.leaves import weights_of
 from ledgerwood.learners.trees.plan import outline, plan_boosting
 from ledgerwood.learners.trees.settings import TreeSettings
 
 sys.path.insert(0, str(Path(__file__).parent / "trees"))
-from reference import LedgerDoor, ReferenceAggregator
+from reference import LedgerSession, ReferenceAggregator
 
 EMPTY = np.empty(0, dtype=np.float32)
 
@@ -36,9 +36,9 @@ EMPTY = np.empty(0, dtype=np.float32)
     seed=st.integers(0, 1000),
 )
 def test_a_grid_cuts_numbers_into_intervals_and_categories_into_even_groups(cuts, categories, depth, both, seed):
-    edges = Edges((np.arange(1, cuts + 1, dtype=np.float32), EMPTY), (0, categories))
+    bin_edges = BinEdges((np.arange(1, cuts + 1, dtype=np.float32), EMPTY), (0, categories))
     features = np.array([0, 1] if both else [0], dtype=np.int32)
-    tree = grid_tree(edges, features, depth, np.random.default_rng(seed))
+    tree = grid_tree(bin_edges, features, depth, np.random.default_rng(seed))
     assert tree.depth == depth and set(tree.feature.tolist()) <= set(features.tolist())
     numbers = np.arange(cuts + 1)
     cells = np.stack([numbers, np.zeros_like(numbers)]).astype(np.uint8)
@@ -54,8 +54,8 @@ def test_a_grid_cuts_numbers_into_intervals_and_categories_into_even_groups(cuts
 
 
 def test_a_grid_of_two_features_is_the_product_of_its_sides() -> None:
-    edges = Edges((np.arange(1, 20, dtype=np.float32),) * 2, (0, 0))
-    tree = grid_tree(edges, np.array([1, 0], dtype=np.int32), 4, np.random.default_rng(3))
+    bin_edges = BinEdges((np.arange(1, 20, dtype=np.float32),) * 2, (0, 0))
+    tree = grid_tree(bin_edges, np.array([1, 0], dtype=np.int32), 4, np.random.default_rng(3))
     a, b = np.meshgrid(np.arange(20), np.arange(20), indexing="ij")
     leaves = leaf_numbers(np.stack([a.ravel(), b.ravel()]).astype(np.uint8), tree).reshape(20, 20)
     side_a, side_b = leaves[:, 0] % 4, leaves[0] // 4
@@ -63,14 +63,14 @@ def test_a_grid_of_two_features_is_the_product_of_its_sides() -> None:
 
 
 def test_mixed_edges_are_dense_near_zero_only_where_a_range_reaches_towards_it() -> None:
-    amounts, two_sided, far, flat = mixed_edges(
+    amounts, two_sided, far, flat = mixed_bin_edges(
         FeatureDomain(((0, 1e5), (-4e5, 2e6), (30, 40), (2, 2)), (0,) * 4), 90
-    ).cuts
+    ).thresholds
     assert np.median(amounts) < 2e4 < np.max(amounts)
     assert (two_sided < 0).sum() > 10 and np.median(np.abs(two_sided)) < 3e5
     assert np.allclose(np.diff(far), np.diff(far)[0], rtol=1e-3)
     assert len(flat) == 0
-    mirrored = mixed_edges(FeatureDomain(((-1e5, 0),), (0,)), 90).cuts[0]
+    mirrored = mixed_bin_edges(FeatureDomain(((-1e5, 0),), (0,)), 90).thresholds[0]
     assert np.median(mirrored) > -2e4
 
 
@@ -102,8 +102,8 @@ def test_no_group_of_features_is_drawn_twice_before_all_were(order: int) -> None
     columns = [np.linspace(0, 1, 4, dtype=np.float32)] * 5
     plan = plan_boosting(s, n_features=5, epsilon=1.0, delta=1e-6)
     data = ReferenceAggregator(columns, np.array([0, 1, 0, 1]))
-    door = LedgerDoor(Ledger(plan=plan), 1)
-    forest = boost(s, FeatureDomain(((0.0, 1.0),) * 5, (0,) * 5), data, door, plan, rng=np.random.default_rng(1))
+    session = LedgerSession(Ledger(plan=plan), 1)
+    forest = boost(s, FeatureDomain(((0.0, 1.0),) * 5, (0,) * 5), data, session, plan, rng=np.random.default_rng(1))
     groups = [frozenset(tree.structure.feature.tolist()) for tree in forest.trees]
     assert all(len(group) == order for group in groups)
     assert len(set(groups[:10])) == len(set(groups[10:])) == 10  # of five features there are ten pairs, and ten triples
@@ -123,7 +123,7 @@ def test_grids_and_interactions_release_exactly_one_sum_per_tree() -> None:
     domain = FeatureDomain(((-3.0, 3.0), (0.0, 1.0), (0.0, 0.0)), (0, 0, 4))
     plan = plan_boosting(s, n_features=3, epsilon=100.0, delta=1e-5)
     ledger = Ledger(plan=plan)
-    forest = boost(s, domain, ReferenceAggregator(columns, y), LedgerDoor(ledger, 1), plan, rng=rng)
+    forest = boost(s, domain, ReferenceAggregator(columns, y), LedgerSession(ledger, 1), plan, rng=rng)
     assert [(release.label, release.times) for release in outline(s, 3).releases()] == [("leaf", 12)]
     assert [entry.label for entry in ledger.journal() if entry.kind == "release"] == ["leaf"] * 12
     depths = [tree.structure.depth for tree in forest.trees]
@@ -155,7 +155,7 @@ def test_shuffled_turns_give_every_feature_its_tree_before_the_next_turn(per_tre
     domain = FeatureDomain(((0.0, 1.0),) * 4, (0,) * 4)
     plan = plan_boosting(s, n_features=4, epsilon=10.0, delta=1e-5)
     records = ReferenceAggregator(columns, (columns[0] > 0.5).astype(np.int64))
-    forest = boost(s, domain, records, LedgerDoor(Ledger(plan=plan), 1), plan, rng=rng)
+    forest = boost(s, domain, records, LedgerSession(Ledger(plan=plan), 1), plan, rng=rng)
     used = [sorted(set(tree.structure.feature.tolist())) for tree in forest.trees]
     turn = 4 // per_tree
     turns = [used[i : i + turn] for i in range(0, 12, turn)]

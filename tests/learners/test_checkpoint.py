@@ -180,13 +180,13 @@ def test_finished_rounds_are_recalled_without_a_look_at_the_data(
     given = data[COLUMNS], data["y"]
     killed(model("xgb"), 10, *given, checkpoint=tmp_path / "run")  # 3 releases a tree: in the fourth
     asked = []
-    awake = ReplayingAggregator._awake
+    opened = ReplayingAggregator._opened
 
     def counting(self: ReplayingAggregator) -> Any:
         asked.append(1)
-        return awake(self)
+        return opened(self)
 
-    monkeypatch.setattr(ReplayingAggregator, "_awake", counting)
+    monkeypatch.setattr(ReplayingAggregator, "_opened", counting)
     model("xgb").fit(*given, checkpoint=tmp_path / "run")
     assert len(asked) == 3
 

@@ -23,38 +23,38 @@ class Curious(ToyClassifier):
 class Hoarder(ToyClassifier):
     """Keeps its rows."""
 
-    def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
-        return {**super()._train(table, labels, plan, door), "seen_": np.stack(table.cells)}
+    def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
+        return {**super()._train(table, labels, plan, session), "seen_": np.stack(table.values)}
 
 
 class Gossip(ToyClassifier):
     """Keeps one exact number."""
 
-    def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
-        fitted = dict(super()._train(table, labels, plan, door))
-        return {**fitted, "top_": float(np.nanmax(np.r_[table.cells[0], 0.0]))}
+    def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
+        fitted = dict(super()._train(table, labels, plan, session))
+        return {**fitted, "top_": float(np.nanmax(np.r_[table.values[0], 0.0]))}
 
 
 class Fragile(ToyClassifier):
     """Raises on a missing value."""
 
-    def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
-        if np.isnan(table.cells[0]).any():
+    def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
+        if np.isnan(table.values[0]).any():
             raise ValueError("a value is missing")
-        return super()._train(table, labels, plan, door)
+        return super()._train(table, labels, plan, session)
 
 
 class Optimist(ToyClassifier):
     """Plans a hundredth of its sensitivity and adds that little noise."""
 
-    def _plan(self, facts: Any) -> Plan:
-        return Plan([Release("means", Gaussian, times=1, share=1.0)], neighbours=facts.neighbours)
+    def _plan(self, metadata: Any) -> Plan:
+        return Plan([Release("means", Gaussian, times=1, share=1.0)], neighbours=metadata.neighbours)
 
-    def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
+    def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
         from ledgerwood.mechanisms import GaussianMechanism
 
-        sums = np.array([int(table.cells[0].sum() * 256), len(table)])
-        found = door.release(GaussianMechanism(plan["means"].scale, 1.0), sums, "means")
+        sums = np.array([int(table.values[0].sum() * 256), len(table)])
+        found = session.release(GaussianMechanism(plan["means"].scale, 1.0), sums, "means")
         return {"means_": np.zeros((2, 2)), "sum_": np.asarray(found)}
 
 

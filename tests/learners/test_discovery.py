@@ -99,12 +99,12 @@ def test_the_slice_is_as_stated_and_the_unit_is_not_priced_twice() -> None:
     from ledgerwood.accounting import Gaussian
 
     for rows in (1, 4):
-        facts = PublicMetadata(columns, "classification", 1000, 1.0, 1e-3, classes=(0, 1), rows_per_unit=rows)
-        plan = complete_plan(Plan([Release("train", Gaussian, times=3, share=1.0)]), facts, releases(facts, 1.0))
+        metadata = PublicMetadata(columns, "classification", 1000, 1.0, 1e-3, classes=(0, 1), max_rows_per_unit=rows)
+        plan = complete_plan(Plan([Release("train", Gaussian, times=3, share=1.0)]), metadata, releases(metadata, 1.0))
         spends = {row["label"]: row["spend"] for row in plan.table()}
         assert spends["bounds"] == pytest.approx(0.05, rel=1e-6)
         assert spends["categories"] == pytest.approx(0.05, rel=1e-6)
-        assert plan["categories"].priced() == SetSelection(plan["categories"].scale, SelectionCost.of(facts)).cost
+        assert plan["categories"].priced() == SetSelection(plan["categories"].scale, SelectionCost.of(metadata)).cost
         assert plan.cost.epsilon(1e-3) <= 1.0 + 1e-12
 
 

@@ -150,8 +150,8 @@ def test_one_long_string_does_not_make_all_strings_long(documents: dict[str, Any
 
 
 def test_a_file_of_brackets_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledgerwood.learners.training.codec.MOST_VALUES", 1000)
-    monkeypatch.setattr(_files, "parse_json", lambda text: pytest.fail("it is parsed"))
+    monkeypatch.setattr("ledgerwood.learners.storage.MOST_VALUES", 1000)
+    monkeypatch.setattr("ledgerwood.learners.storage.parse_json", lambda text: pytest.fail("it is parsed"))
     with pytest.raises(FormatError, match="more than 1000 values"):
         read_text("[" + "[]," * 1000 + "[]]", tmp_path)
 

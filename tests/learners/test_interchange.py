@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import encode, leaf_numbers
 from toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
@@ -168,9 +169,9 @@ def test_a_threshold_separates_exactly_where_our_predict_does(model: Any, tmp_pa
     booster, _ = booster_of(model, tmp_path / "model.json")
     import xgboost
 
-    edges = np.concatenate([e.cuts[0] for e in model.forest_.edges])
+    bin_edges = np.concatenate([e.thresholds[0] for e in model.forest_.bin_edges])
     values = np.concatenate(
-        [edges, np.nextafter(edges, -np.inf, dtype=np.float32), np.nextafter(edges, np.float32(1e9))]
+        [bin_edges, np.nextafter(bin_edges, -np.inf, dtype=np.float32), np.nextafter(bin_edges, np.float32(1e9))]
     )
     rows = pd.DataFrame({"age": values.astype(np.float64), "job": "b", "size": np.float32(0.25)})
     data = xgboost.DMatrix(
@@ -188,7 +189,7 @@ def test_the_file_holds_released_numbers_only(model: Any, shaped: Any) -> None:
             assert min(covers) >= LEAST_COVER
             for node in range(inner):
                 assert covers[node] == pytest.approx(covers[2 * node + 1] + covers[2 * node + 2])
-    released = model.forest_.trees[0].mass[0]
+    released = model.forest_.trees[0].cover[0]
     first = xgboost_document(model)["learner"]["gradient_booster"]["model"]["trees"][0]
     np.testing.assert_allclose(first["sum_hessian"][-len(released) :], np.maximum(released, LEAST_COVER), rtol=1e-6)
 
@@ -223,7 +224,7 @@ def selected(test: str, table: Any) -> NDArray[np.bool_]:
     missing = test.endswith(" or missing")
     test = test.removesuffix(" or missing")
     name = next(name for name in ("age", "job", "size") if name in test)
-    cells = table.cells[table.names.index(name)]
+    cells = table.values[table.names.index(name)]
     empty = cells == 3 if name == "job" else np.isnan(cells)
     if " in " in test:
         kept = [code for code, job in enumerate("abc") if job in test.partition(" in ")[2].strip("{}").split(", ")]
@@ -246,15 +247,14 @@ def selected(test: str, table: Any) -> NDArray[np.bool_]:
 def test_the_rules_of_a_tree_are_the_way_its_rows_go(recipe: str) -> None:
     """Each line, read as a test, selects the rows of its leaf; a leaf without a line has none."""
     from ledgerwood.learners.trees.explain import leaf_tests
-    from ledgerwood.learners.trees.forest import encode, leaf_numbers
 
     model = PrivateBoostingClassifier(recipe=recipe, n_trees=6, max_depth=3, schema=TWO, delta=1e-5).fit(FRAME, Y)
     forest, table = model.forest_, model._table(FRAME)
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
-        edges = forest.edges[phase]
-        leaves = leaf_numbers(encode(table.cells, edges), tree.structure)
+        bin_edges = forest.bin_edges[phase]
+        leaves = leaf_numbers(encode(table.values, bin_edges), tree.structure)
         for leaf in range(1 << tree.structure.depth):
-            tests = leaf_tests(tree, edges, model.columns_, leaf, digits=9)
+            tests = leaf_tests(tree, bin_edges, model.columns_, leaf, digits=9)
             mine = np.full(N, tests is not None)
             for test in tests or ():
                 mine &= selected(test, table)
@@ -270,12 +270,12 @@ def test_shapes_add_up_to_the_score_and_have_bands(shaped: Any) -> None:
     found = {shape.name: shape for shape in shapes(shaped)}
     table = shaped._table(FRAME)
     total = np.zeros(N)
-    for name, cells in zip(table.names, table.cells, strict=True):
+    for name, cells in zip(table.names, table.values, strict=True):
         shape = found[name]
-        if shape.edges is None:
+        if shape.bin_edges is None:
             total += np.r_[shape.scores[0], shape.missing[0]][cells]
         else:
-            place = np.searchsorted(shape.edges.astype(np.float32)[1:-1], cells, side="right")
+            place = np.searchsorted(shape.bin_edges.astype(np.float32)[1:-1], cells, side="right")
             total += np.where(np.isnan(cells), shape.missing[0], shape.scores[0][place])
     np.testing.assert_allclose(total, shaped.decision_function(FRAME), atol=1e-9)
     assert all((shape.noise > 0).all() for shape in found.values())

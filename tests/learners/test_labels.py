@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import warnings
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -168,6 +169,7 @@ COLUMNS: dict[str, tuple[Any, list[Any], list[int]]] = {
     "bytes": (np.array([b"1", b"\xff", b"0"]), [0, 1], [1, -1, 0]),
     "text": (np.array(["1.0", "x", "0"]), [0, 1], [1, -1, 0]),
     "one column": (np.array([[1], [0]]), [0, 1], [1, 0]),
+    "a sequence": (deque([2**60 + 1, 0.5, "x", [1], 1j, b"\xff"]), [2**60 + 1, 0.5], [0, 1, -1, -1, -1, -1]),
 }
 
 

@@ -18,7 +18,7 @@ from ledgerwood.learners import (
 )
 from ledgerwood.learners.auto.linear_start import LARGEST_START, LinearStart, start_scores
 from ledgerwood.learners.data.table import read_table
-from ledgerwood.learners.trees.aggregator import SCORE_BITS, Edges, Structure
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Structure
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.loss import make_loss
 
@@ -99,8 +99,8 @@ def test_no_record_exceeds_its_sensitivity_at_any_start(loss: str, clip: float |
             column = np.zeros(1, dtype=np.float32)
             records = LocalAggregator([column], np.array([label]), n_threads=1, start_scores=np.array([[start]]))
             records.start(made.task)
-            records.bin(Edges((np.array([0.5], dtype=np.float32),), (0,)))
-            pair = records.leaf_sums([ROOT], "curvature")[0, 0, 0]
+            records.bin(BinEdges((np.array([0.5], dtype=np.float32),), (0,)))
+            pair = records.leaf_sums([ROOT], "hessian")[0, 0, 0]
             reached = max(reached, int((pair * pair).sum()))
     assert 0.9 * made.pair_square(most, "add_remove") <= reached <= made.pair_square(most, "add_remove")
 

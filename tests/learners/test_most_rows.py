@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.kit.parts import LazyPart
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError
@@ -20,12 +21,12 @@ from ledgerwood.learners import (
     Schema,
     plan_training,
 )
-from ledgerwood.learners.data.partitions import LazyPart
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.federated import FederatedTask, Party
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, MAX_ROWS
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, LinearLoss, loss_named
 from ledgerwood.learners.linear.plan import LinearSettings, plan_linear
 from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
 from ledgerwood.learners.linear.sensitivity import RowBound, packed, smallest_eigenvalue
@@ -50,12 +51,12 @@ class SameRows:
 
     @property
     def row(self) -> list[int]:
-        return [CELL_ONE * (self.sign if i % 2 else 1) for i in range(self.columns)]
+        return [ENTRY_ONE * (self.sign if i % 2 else 1) for i in range(self.columns)]
 
     def gram(self) -> Ints:
         return np.array([[self.count * a * b for b in self.row] for a in self.row], dtype=np.int64)
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         one = [self.sign * self.count * min(clip, MOST_STEPS) * cell for cell in self.row]
         return np.array([one] * len(weights), dtype=np.int64)
 
@@ -83,9 +84,9 @@ def test_linear_sums_of_the_most_rows_are_released(loss: str, paper: bool, sign:
     shares = (1.0, 1.0, 1.0) if paper else (1.0, 1.0, 0.0)
     settings = LinearSettings(loss_named(loss), rounds=2, shares=shares, clip=MAX_CLIP, paper=paper)
     plan = plan_linear(settings).calibrate(1.0, 1e-6)
-    bound, door = RowBound(3 * CELL_ONE**2), Taken()
-    boost(SameRows(MAX_ROWS, 3, sign), bound, settings, plan, door)  # type: ignore[arg-type]
-    assert LARGEST_INTEGER // 4 < door.largest <= LARGEST_INTEGER
+    bound, session = RowBound(3 * ENTRY_ONE**2), Taken()
+    boost(SameRows(MAX_ROWS, 3, sign), bound, settings, plan, session)  # type: ignore[arg-type]
+    assert LARGEST_INTEGER // 4 < session.largest <= LARGEST_INTEGER
     with pytest.raises(ParameterError, match="at most"):  # the limit is where it must be, to a factor of two
         boost(SameRows(2 * MAX_ROWS, 3, sign), bound, settings, plan, Taken())  # type: ignore[arg-type]
 
@@ -93,9 +94,9 @@ def test_linear_sums_of_the_most_rows_are_released(loss: str, paper: bool, sign:
 def test_the_bounds_of_the_docstring() -> None:
     rows = SameRows(MAX_ROWS, 2, -1)
     assert int(np.abs(packed(rows.gram())).max()) == 239 * 2**53 < LARGEST_INTEGER
-    assert int(np.abs(rows.pull(loss_named("squared"), np.zeros((1, 2), np.int64), MOST_STEPS)).max()) == 2**61
-    diagonal = np.diag([MAX_ROWS * CELL_ONE**2] * 2)
-    assert 0 <= smallest_eigenvalue(diagonal, 2 * CELL_ONE**2) <= 2**53 + 1
+    assert int(np.abs(rows.gradient_sum(loss_named("squared"), np.zeros((1, 2), np.int64), MOST_STEPS)).max()) == 2**61
+    diagonal = np.diag([MAX_ROWS * ENTRY_ONE**2] * 2)
+    assert 0 <= smallest_eigenvalue(diagonal, 2 * ENTRY_ONE**2) <= 2**53 + 1
 
 
 @pytest.mark.parametrize("size", [1, 2**16, 2**20, 2**30])

@@ -75,6 +75,13 @@ def test_large_ids_are_not_rounded_whatever_holds_them(kind: str) -> None:
     assert unit_names(units) == [str(i) for i in large]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.bool_])
+def test_an_id_has_one_name_alone_in_a_list_and_in_an_array(dtype: type) -> None:
+    """A missing id beside them makes a list of doubles of an array of floats, and must not rename them."""
+    cells = np.array([0.1, 1, -0.0]).astype(dtype)
+    assert unit_names(list(cells)) == unit_names(cells) == unit_names(cells.tolist())
+
+
 def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:
     forms = []
     for first in (True, 1, 1.0, np.float64(1.0)):
@@ -85,7 +92,7 @@ def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:
 
 def test_pandas_na_among_objects_is_missing() -> None:
     X = pd.DataFrame({"x": pd.Series([0.5, pd.NA, None], dtype=object)})
-    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).cells[0]).tolist() == [False, True, True]
+    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).values[0]).tolist() == [False, True, True]
 
 
 def test_an_error_about_the_target_does_not_show_it() -> None:

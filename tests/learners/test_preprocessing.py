@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest, SequentialFeatureSelector
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.impute import IterativeImputer, MissingIndicator, SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -72,8 +73,9 @@ def private(columns: int = 3) -> BoostedAdaSSPClassifier:
     return BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, n_rounds=1, schema=schema)
 
 
-def regressor() -> AdaSSPRegressor:
-    return AdaSSPRegressor(delta=1e-6, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1)), target_bounds=(0, 1)))
+def regressor(columns: int = 3) -> AdaSSPRegressor:
+    schema = Schema(bounds=dict.fromkeys(range(columns), (0, 1)), target_bounds=(0, 1))
+    return AdaSSPRegressor(delta=1e-6, schema=schema)
 
 
 LEARNING = [
@@ -197,6 +199,16 @@ def test_a_desensitised_table_behind_a_scaler_is_not_private() -> None:
 COMPOSITES = [
     (lambda: RFE(private(0), importance_getter="coef_").fit(X, Y).estimator_, "columns chosen by RFE"),
     (lambda: RFECV(private(0), importance_getter="coef_", cv=2).fit(X, Y).estimator_, "columns chosen by RFECV"),
+    (
+        lambda: (
+            IterativeImputer(regressor(2), max_iter=1, tol=1e9)
+            .fit(np.where(np.arange(600).reshape(200, 3) % 7, X, np.nan))
+            .imputation_sequence_[0]
+            .estimator
+        ),
+        "cells that IterativeImputer filled in from other rows",
+    ),
+    (lambda: RANSACRegressor(regressor(), min_samples=50).fit(X, X[:, 0]).estimator_, "rows chosen by RANSACRegressor"),
     (
         lambda: SelfTrainingClassifier(private()).fit(X, np.where(np.arange(len(Y)) % 3, Y, -1)).estimator_,
         "labels made by SelfTrainingClassifier from earlier fits",

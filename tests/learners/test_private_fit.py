@@ -18,7 +18,6 @@ from toy_learners import ToyClassifier, ToyRegressor
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError, UntrackedFits
 from ledgerwood.learners import Progress, Schema
-from ledgerwood.learners.training import sklearn_guard
 
 GENERATOR = np.random.default_rng(7)
 X = GENERATOR.uniform(0, 1, size=(600, 2))
@@ -119,7 +118,7 @@ def test_a_ledger_of_the_same_plan_is_followed_and_of_another_refused() -> None:
 
 
 def test_a_ledger_of_other_neighbours_is_refused() -> None:
-    with pytest.raises(ParameterError, match="speak of the schema's neighbours"):
+    with pytest.raises(ParameterError, match="be stated for the schema's neighbours"):
         ToyClassifier(schema=SCHEMA).fit(X, Y, ledger=Ledger(1.0, 1e-5, neighbours="replace_one"))
 
 
@@ -128,7 +127,6 @@ def test_searches_charge_their_ledger_or_warn_of_the_total() -> None:
     search = GridSearchCV(ToyClassifier(schema=SCHEMA), {"rounds": [1, 2]}, cv=2)
     search.fit(X, Y, ledger=ledger)
     assert len(ledger.journal()) == 2 * (1 + 2) + search.best_params_["rounds"]
-    sklearn_guard._untracked.update(fits=0, epsilon=0.0)  # it warns at each doubling of the fits of this process
     with pytest.warns(UntrackedFits, match="together cost up to epsilon="):
         cross_val_score(ToyClassifier(schema=SCHEMA), X, Y, cv=4)
     with pytest.raises(TypeError, match="cannot be copied or pickled"):
@@ -167,9 +165,9 @@ def test_every_learner_uses_at_most_k_rows_of_a_unit() -> None:
     seen = []
 
     class Watched(ToyClassifier):
-        def _train(self, table: Any, labels: Any, plan: Any, door: Any) -> Any:
+        def _train(self, table: Any, labels: Any, plan: Any, session: Any) -> Any:
             seen.append(len(table))
-            return super()._train(table, labels, plan, door)
+            return super()._train(table, labels, plan, session)
 
     X3 = np.column_stack([np.repeat(np.arange(100), 6), X])
     schema = Schema(bounds={1: (0, 1), 2: (0, 1)}, classes=[0, 1], unit=0, max_rows_per_unit=2)

@@ -87,8 +87,8 @@ def test_with_the_same_coins_neighbours_differ_in_one_part_within_its_sensitivit
     monkeypatch: pytest.MonkeyPatch, relation: str, k: int, metric: str
 ) -> None:
     """Every way the coins may fall. Under replace-one the unit that comes has the coin of the one that goes."""
-    facts: dict[str, Any] = {"target_bounds": (0, 1)} if metric == "mae" else {"classes": [0, 1]}
-    schema = Schema(bounds={1: (0, 1)}, unit=0, max_rows_per_unit=k, rows=120, neighbours=relation, **facts)
+    metadata: dict[str, Any] = {"target_bounds": (0, 1)} if metric == "mae" else {"classes": [0, 1]}
+    schema = Schema(bounds={1: (0, 1)}, unit=0, max_rows_per_unit=k, rows=120, neighbours=relation, **metadata)
     estimator = (ToyRegressor if metric == "mae" else ToyClassifier)(schema=schema)
     for one, other, gone, come in neighbours_of(relation):
         for coins in product([False, True], repeat=len(other)):
@@ -111,8 +111,8 @@ def test_with_the_same_coins_neighbours_differ_in_one_part_within_its_sensitivit
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_a_search_never_tells_how_many_units_there_are(relation: str, classes: list[int] | None) -> None:
     """With the system's coins one unit often falls on one side, and with it all rows."""
-    facts: dict[str, Any] = {"target_bounds": (0, 1)} if classes is None else {"classes": classes}
-    schema = Schema(bounds={1: (0, 1)}, unit=0, rows=120, neighbours=relation, **facts)
+    metadata: dict[str, Any] = {"target_bounds": (0, 1)} if classes is None else {"classes": classes}
+    schema = Schema(bounds={1: (0, 1)}, unit=0, rows=120, neighbours=relation, **metadata)
     estimator = (ToyRegressor if classes is None else ToyClassifier)(schema=schema)
     for units in ({"a": [(0.5, 0)] * 119}, {"a": [(0.5, 0)] * 119, "b": [(0.2, 1)]}):
         for _ in range(4):
@@ -146,12 +146,12 @@ def test_every_learner_trains_on_any_rows_and_on_none(learner: PrivateEstimator)
     X = np.random.default_rng(0).uniform(size=(200, 5))
     regression = learner._task == "regression"
     y = X[:, 0] if regression else np.arange(200) % 2
-    facts: dict[str, Any] = {"target_bounds": (0, 1)} if regression else {"classes": [0, 1]}
+    metadata: dict[str, Any] = {"target_bounds": (0, 1)} if regression else {"classes": [0, 1]}
     if isinstance(learner, AdaSSPRegressor):  # bounds are learned, of the target too
-        facts = {}
+        metadata = {}
     else:
-        facts["bounds"] = dict.fromkeys(range(5), (0, 1))
-    learner.set_params(epsilon=3.0, delta=1e-5, schema=Schema(rows=200, **facts))
+        metadata["bounds"] = dict.fromkeys(range(5), (0, 1))
+    learner.set_params(epsilon=3.0, delta=1e-5, schema=Schema(rows=200, **metadata))
     released = set()
     for rows in (np.zeros(200, bool), np.arange(200) == 3, np.arange(200) % 2 == 1):
         learner._forget()

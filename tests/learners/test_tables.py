@@ -29,22 +29,22 @@ DATA = {"age": [20, 120, None], "sex": ["m", None, "x"], "paid": [True, False, T
 def test_every_kind_of_frame_reads_alike(make: Any) -> None:
     table = read_table(make(DATA), SCHEMA)
     assert table.names == ("age", "sex", "paid")
-    np.testing.assert_array_equal(table.cells[0], np.array([20, 100, np.nan], dtype=np.float32))
-    assert table.cells[1].tolist() == [1, 2, 2]
-    assert table.cells[2].tolist() == [1.0, 0.0, 1.0]
-    assert table.cells[0].dtype == np.float32
+    np.testing.assert_array_equal(table.values[0], np.array([20, 100, np.nan], dtype=np.float32))
+    assert table.values[1].tolist() == [1, 2, 2]
+    assert table.values[2].tolist() == [1.0, 0.0, 1.0]
+    assert table.values[0].dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
 def test_nullable_pandas_columns_read_their_nulls_as_missing(dtype: str) -> None:
     frame = pd.DataFrame({"a": pd.array([1, None, 0], dtype=dtype)})
-    np.testing.assert_array_equal(read_table(frame, Schema(bounds={"a": (0, 9)})).cells[0], [1, np.nan, 0])
+    np.testing.assert_array_equal(read_table(frame, Schema(bounds={"a": (0, 9)})).values[0], [1, np.nan, 0])
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float32, object])
 def test_masked_cells_are_missing_not_read(kind: type) -> None:
     X = np.ma.masked_array(np.array([[1], [7]], dtype=kind), mask=[[False], [True]])
-    np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 9)})).cells[0], [1, np.nan])
+    np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 9)})).values[0], [1, np.nan])
 
 
 def test_masked_labels_are_missing_so_that_fit_refuses_them() -> None:
@@ -55,14 +55,14 @@ def test_masked_labels_are_missing_so_that_fit_refuses_them() -> None:
 
 def test_numeric_categories_keep_their_declared_order() -> None:
     table = read_table([[3], [1], [2]], Schema(categories={0: [3, 1]}))
-    assert table.cells[0].tolist() == [0, 1, 2]
+    assert table.values[0].tolist() == [0, 1, 2]
 
 
 @given(st.lists(st.floats(width=64) | st.none() | st.integers(), min_size=1, max_size=20))
 @settings(deadline=None, max_examples=100)
 def test_no_number_whatever_raises_and_all_land_in_bounds(values: list[Any]) -> None:
     X = np.array([[value] for value in values], dtype=object)
-    cells = read_table(X, Schema(bounds={0: (-1.1, 1.3)})).cells[0]
+    cells = read_table(X, Schema(bounds={0: (-1.1, 1.3)})).values[0]
     kept = cells[~np.isnan(cells)]
     assert ((kept >= np.float32(-1.1)) & (kept <= np.float32(1.3))).all()
     assert np.isnan(cells).sum() == sum(value is None or value != value for value in values)
@@ -73,7 +73,7 @@ def test_no_number_whatever_raises_and_all_land_in_bounds(values: list[Any]) -> 
 def test_no_category_whatever_raises(values: list[Any]) -> None:
     X = np.empty((len(values), 1), dtype=object)
     X[:, 0] = [value if not isinstance(value, list) else tuple(value) for value in values]
-    codes = read_table(X, Schema(categories={0: ["a", "b"]})).cells[0]
+    codes = read_table(X, Schema(categories={0: ["a", "b"]})).values[0]
     assert set(codes.tolist()) <= {0, 1, 2}
 
 
@@ -123,7 +123,7 @@ def test_wrong_public_facts_say_how_to_fix_them(
 def test_what_is_no_number_is_missing(value: Any) -> None:
     X = np.empty((2, 1), dtype=object)
     X[:, 0] = [0.5, value]
-    np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 1)})).cells[0], [0.5, np.nan])
+    np.testing.assert_array_equal(read_table(X, Schema(bounds={0: (0, 1)})).values[0], [0.5, np.nan])
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pa.table, lambda data: pa.table(data).to_pandas(types_mapper=arrow)])
@@ -131,14 +131,14 @@ def test_a_column_of_nulls_is_missing(make: Any) -> None:
     table = read_columns(make({"a": [1.0, 2.0], "b": [None, None]}), Schema()).table(
         [Column("a", "number", (0.0, 2.0)), Column("b", "category", None, ("x",))]
     )
-    assert table.cells[1].tolist() == [1, 1]
+    assert table.values[1].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("names", [["a", "b"], [1, 2]])
 def test_predict_wants_the_columns_of_the_fit(names: list[Any]) -> None:
     columns = [Column(name, "number", (0.0, 1.0)) for name in names]
     frame = pd.DataFrame([[0.0, 1.0]], columns=names)
-    assert [cells.tolist() for cells in read_as(frame, columns).cells] == [[0.0], [1.0]]
+    assert [cells.tolist() for cells in read_as(frame, columns).values] == [[0.0], [1.0]]
     with pytest.raises(ParameterError, match="have the columns of the fit, in their order"):
         read_as(frame[names[::-1]], columns)
 

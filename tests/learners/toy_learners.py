@@ -26,7 +26,7 @@ SCALE = 256
 def scaled(table: Table) -> NDArray[np.int64]:
     """Every cell as an integer in 0 .. SCALE; missing is 0."""
     columns = []
-    for column, cells in zip(table.columns, table.cells, strict=True):
+    for column, cells in zip(table.columns, table.values, strict=True):
         if column.kind == "number":
             low, high = column.bounds
             unit = (cells.astype(np.float64) - low) / (high - low)
@@ -36,10 +36,10 @@ def scaled(table: Table) -> NDArray[np.int64]:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def row_norm(facts: PublicMetadata) -> float:
+def row_norm(metadata: PublicMetadata) -> float:
     """L2 norm of (cells, SCALE) at most; a replaced row moves two of them."""
-    norm = SCALE * math.sqrt(facts.n_features + 1)
-    return norm if facts.neighbours == "add_remove" else 2 * norm
+    norm = SCALE * math.sqrt(metadata.n_features + 1)
+    return norm if metadata.neighbours == "add_remove" else 2 * norm
 
 
 class ToyClassifier(PrivateClassifierBase):
@@ -56,20 +56,20 @@ class ToyClassifier(PrivateClassifierBase):
         self.callbacks = callbacks
         self.allow_leak = allow_leak
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        release = Release("means", Gaussian, times=self.rounds, share=1.0, sensitivity=row_norm(facts))
-        return Plan([release], neighbours=facts.neighbours)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        release = Release("means", Gaussian, times=self.rounds, share=1.0, sensitivity=row_norm(metadata))
+        return Plan([release], neighbours=metadata.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        facts = PublicMetadata(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
-        mechanism = GaussianMechanism(plan["means"].scale, row_norm(facts), neighbours=plan.neighbours)
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        metadata = PublicMetadata(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
+        mechanism = GaussianMechanism(plan["means"].scale, row_norm(metadata), neighbours=plan.neighbours)
         cells = np.column_stack([scaled(table), np.full(len(table), SCALE)])
         sums = np.stack([cells[labels.values == c].sum(axis=0) for c in range(len(labels.classes))])
         total = np.zeros(sums.shape)
         for _ in range(self.rounds):
-            total = total + door.release(mechanism, sums, "means")
+            total = total + session.release(mechanism, sums, "means")
             fitted = {"means_": total[:, :-1] / np.maximum(total[:, -1:], SCALE)}
-            door.keep(fitted)
+            session.keep(fitted)
         return fitted
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
@@ -85,16 +85,16 @@ class ToyRegressor(PrivateRegressorBase):
         self.schema = schema
         self.random_state = random_state
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        size = SCALE * math.sqrt(2) * (1 if facts.neighbours == "add_remove" else 2)
-        return Plan([Release("mean", Gaussian, share=1.0, sensitivity=size)], neighbours=facts.neighbours)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        size = SCALE * math.sqrt(2) * (1 if metadata.neighbours == "add_remove" else 2)
+        return Plan([Release("mean", Gaussian, share=1.0, sensitivity=size)], neighbours=metadata.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         size = plan["mean"].fixed[0][1] if plan["mean"].fixed else SCALE * math.sqrt(2)
         mechanism = GaussianMechanism(plan["mean"].scale, size, neighbours=plan.neighbours)
         low, high = self.bounds_of(labels)
         units = np.floor(SCALE * (labels.values - low) / (high - low)).astype(np.int64)
-        total, count = door.release(mechanism, np.array([units.sum(), SCALE * len(table)]), "mean")
+        total, count = session.release(mechanism, np.array([units.sum(), SCALE * len(table)]), "mean")
         return {"mean_": low + (high - low) * min(1.0, max(0.0, total / max(count, SCALE)))}
 
     @staticmethod

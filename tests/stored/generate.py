@@ -273,7 +273,7 @@ class Drawn:
 def ledgers(folder: Path) -> str:
     """Write journals; return the file of a sub-ledger that is not merged yet."""
     source = SeededSource(np.random.default_rng(3))
-    with Ledger.open(folder / "rdp.jsonl", 2.0, 1e-6, outright=2e-7) as ledger:
+    with Ledger.open(folder / "rdp.jsonl", 2.0, 1e-6, reserved_delta=2e-7) as ledger:
         ledger.release(GaussianMechanism(sigma=30.0, grid=2.0**-20), 3.5, label="a sum")
         ledger.release(LaplaceMechanism(scale=40.0, grid=2.0**-20), 3.5, label="another sum", rng=source)
         ledger.release(DiscreteGaussianMechanism(sigma=30.0), 12, label="a count")

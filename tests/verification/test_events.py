@@ -1,7 +1,6 @@
 """Choosing events: smoothing, counting, ranking, and what a claim says about them."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,11 +25,8 @@ from ledgerwood.verification.auditor.events import (
     _Thresholds,
     relearn,
 )
-from ledgerwood.verification.auditor.gates import Gated, _balanced, _levels
-from ledgerwood.verification.auditor.sampling import InputPair
 from ledgerwood.verification.auditor.scores import Atoms, ColumnScore, Design, Linear, TreeScore
-from ledgerwood.verification.auditor.selection import _claimed_delta, select
-from ledgerwood.verification.auditor.smoothing import ramp, smooth
+from ledgerwood.verification.auditor.smoothing import smooth
 
 counts = st.lists(st.integers(0, 2000), min_size=1, max_size=200)
 
@@ -205,7 +201,6 @@ def test_a_small_tree_is_learned_again_from_more_rows():
     tree = TreeScore.fit(linear, first.part(0, 8_000), second.part(0, 8_000))
     assert tree is not None
     finer = tree.relearn(first, second, {})
-    assert finer.relearn(first, second, {}) is finer
     assert _likelihood(finer, fresh1, fresh2) > _likelihood(tree, fresh1, fresh2) + 0.01
 
 
@@ -217,56 +212,6 @@ def test_the_leaves_of_a_tree_score_their_log_odds():
     assert np.allclose(tree(two_fields([[1, 0], [0, 1]])), [np.log(3), -np.log(2)], atol=0.15)
 
 
-def test_gates_are_found_where_the_thresholds_are():
-    rng = np.random.default_rng(9)
-    first, second, fresh1, fresh2 = (_routed(shift, 60_000, rng) for shift in (1.0, 0.0, 1.0, 0.0))
-    gated = Gated.fit(first, second, fine=True)
-    box = gated.boxes[0]
-    assert box.field == 12 and {gate.field for gate in box.gates} == {0, 1, 2}
-    for field in range(3):
-        assert any(gate.field == field and gate.above and abs(gate.cut - 0.2) < 0.02 for gate in box.gates)
-    assert np.allclose(box.odds.knots, (0, 1), atol=0.3)
-    linear = Linear.fit(Design.fit(first.numbers), first, second)
-    assert _likelihood(gated, fresh1, fresh2) > _likelihood(TreeScore.fit(linear, first, second), fresh1, fresh2)
-
-
-def test_no_gates_are_grown_where_one_field_tells_all():
-    rng = np.random.default_rng(10)
-    first, second = (Encoded(rng.laplace(size=(30_000, 4)) + np.eye(4)[0] * shift, tuple("abcd")) for shift in (1, 0))
-    assert Gated.fit(first, second) is None
-
-
-def test_gates_take_any_numbers():
-    rng = np.random.default_rng(11)
-    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308])
-    rows = [_routed(shift, 4_000, rng).numbers for shift in (1.0, 0.0)]
-    for side in rows:
-        side[::7, 3:9] = odd[rng.integers(6, size=side[::7, 3:9].shape)]
-    first, second = (Encoded(np.vstack([side, np.full(13, np.nan)]), tuple("abcdefghijklm")) for side in rows)
-    gated = Gated.fit(first, second)
-    assert np.isfinite(gated(first)).all()
-    assert gated(first.part(4_000, 4_001))[0] == 0.0  # an output without the field says nothing
-    assert Gated.fit(first.part(0, 2), second.part(0, 2)) is None
-    constant = Encoded(np.ones((100, 2)), ("a", "b"))
-    assert Gated.fit(constant, constant) is None
-
-
-def test_boxes_that_may_well_have_the_same_odds_share_them():
-    one, other, third, against = _levels([(3_000, 1_000), (310, 100), (5_000, 1_000), (100, 300)])
-    assert one == other and math.log(3.0) < one < math.log(3.1)
-    assert third == pytest.approx(math.log(5.0), abs=1e-3) and against == pytest.approx(-math.log(3.0), abs=1e-2)
-
-
-def test_both_directions_are_read_at_once_unless_one_tells_more():
-    assert _balanced([(3_000, 1_000), (1_050, 3_000)], [1.1, -1.05])
-    assert not _balanced([(3_000, 1_000), (1_400, 3_000)], [1.1, -0.76])
-    balanced = Gated.fit(*behind_a_gate(8_000, 4))
-    assert balanced.balanced
-    claim = read_claim(PureDP(0.5))
-    chosen = choose([balanced], *behind_a_gate(8_000, 5), claim.promise, fresh=8_000, forgiven=0.0)
-    assert all(isinstance(one.rule, Guess) for one in chosen)
-
-
 def test_rare_outputs_of_a_small_law_are_ordered_behind_frequent_ones():
     """Four rows against none look like infinite odds, and are luck."""
     first, second = (
@@ -276,76 +221,6 @@ def test_rare_outputs_of_a_small_law_are_ordered_behind_frequent_ones():
     (best, *_) = choose_atoms(first, second, read_claim(PureDP(0.5)).promise, fresh=10_000)
     scores = best.rule.score(Encoded(np.array([[0.0], [2.0], [1.0]]), ("y",)))
     assert scores[0] > scores[1] >= 0.0 > scores[2]
-
-
-def test_gates_stand_on_fields_that_vary_in_half_of_the_rows_only():
-    """Among more fields than are looked at, one that varies late takes the place of another."""
-    rng = np.random.default_rng(12)
-    numbers = rng.random((2, 3_000, 30))
-    numbers[:, :, 24] = rng.laplace(size=(2, 3_000))
-    numbers[0, :, 24] += 2.0 * (numbers[0, :, 1] > 0.2)
-    numbers[:, :1_500, 0] = 0.0
-    first, second = (Encoded(side, tuple(f"y[{j}]" for j in range(30))) for side in numbers)
-    assert Gated.fit(first, second) is None  # field 24 is the twenty-fifth that varies
-    numbers[:, :, 0] = 0.0
-    assert Gated.fit(first, second).boxes[0].field == 24
-
-
-def behind_a_gate(rows, seed):
-    """One field tells the inputs apart where another one is above .2; two more say nothing."""
-    rng = np.random.default_rng(seed)
-    numbers = rng.random((2, rows, 4))
-    numbers[:, :, 2] = rng.laplace(size=(2, rows))
-    numbers[0, :, 2] += numbers[0, :, 1] > 0.2
-    return tuple(Encoded(side, tuple("abcd")) for side in numbers)
-
-
-def test_gates_stand_where_all_rows_want_them():
-    """Half of the rows propose a gate; with the others it comes closer to the truth, and in doubt lets less through."""
-    gates = [Gated.fit(*behind_a_gate(8_000, seed)).boxes[0].gates for seed in (4, 6, 10, 12, 18)]
-    errors = [max(gate.cut - 0.2 for gate in some if gate.field == 1) for some in gates]
-    assert min(errors) > 0.0
-    assert max(errors) < 6e-3
-
-
-def test_where_fields_interact_more_rows_teach_a_finer_score():
-    floats = behind_a_gate(60_000, 18)  # which leak by their bits too, so that an event is wanted
-    grid = tuple(Encoded(np.round(1024 * side.numbers) / 1024, side.names) for side in floats)
-    claim = read_claim(PureDP(0.5))
-    for (first, second), kind in ((floats, OutputEvent), (grid, Guess)):
-        chosen = select(first, second, InputPair(None, None, "given"), claim, 60_000, classifiers=True).values[0][0]
-        assert isinstance(chosen.rule, kind)
-        assert isinstance(chosen.rule.score, (Gated, TreeScore)) and chosen.rule.score.fine
-        assert chosen.rows < 0.4 * 60_000  # and the others cut it
-
-
-def test_behind_gates_a_rule_has_a_standard_error_to_spare():
-    """Others win by luck: their scores have more places to be cut at."""
-    gated, column = Gated(()), ColumnScore(0, "y")
-    behind, beside = (
-        Candidate(Guess(score, -1.0, 1.0, True), promised, 0.02, 90, 30, 100, 0.0)
-        for score, promised in ((gated, 0.90), (column, 0.91))
-    )
-    assert _claimed_delta(behind) > _claimed_delta(beside) == beside.worth
-    assert _claimed_delta(behind) < _claimed_delta(replace(beside, promise=0.93))
-
-
-def test_a_gate_may_keep_out_what_is_nan():
-    """It is learned on the side on which it is read."""
-    rng = np.random.default_rng(16)
-    numbers = rng.random((2, 4_000, 3))
-    numbers[:, :, 0] = rng.laplace(size=(2, 4_000))
-    numbers[:, ::2, 1] = np.nan
-    numbers[0, 1::2, 0] += 2.0  # only where the second field is a number
-    gated = Gated.fit(*(Encoded(side, tuple("abc")) for side in numbers))
-    (gate,) = gated.boxes[0].gates
-    assert gate.field == 1 and gate.above and gate.cut <= np.nanmin(numbers[:, :, 1]) + 0.01
-
-
-def test_gates_and_ramps_take_the_largest_floats():
-    rng = np.random.default_rng(13)
-    first, second = (Encoded(1.6e308 + 1e307 * rng.random((500, 3)), tuple("abc")) for _ in range(2))
-    assert Gated.fit(first, second) is None
 
 
 def test_a_tree_of_many_rows_is_the_same_every_time_and_leaves_numpys_generator_alone():
@@ -522,34 +397,6 @@ def test_smoothing_keeps_the_corners_of_ramps(knots, odds):
     share = 1 / (1 + np.exp(-truth))
     first, second = smooth(2_000 * share, 2_000 * (1 - share), places)
     assert np.abs(np.log(first / second) - truth).max() < 0.03
-
-
-def _two_ramps(rows, chance, rng):
-    """Values with Laplace noise: the first input adds 1, and one in some starts at -1 instead of 0."""
-    edges = np.linspace(-8, 8, 1_601)
-    start = [-1.0 * (rng.random(rows) < chance) for _ in range(2)]
-    values = rng.laplace(size=rows) + start[0] + 1.0, rng.laplace(size=rows) + start[1]
-    counts = (np.histogram(side, edges)[0].astype(np.float64) for side in values)
-    return (*counts, 0.5 * (edges[1:] + edges[:-1]))
-
-
-def test_the_ends_of_a_careful_ramp_are_level():
-    """Mixed noise begins to rise at -1, gently; a straight ramp would put that at -.5."""
-    rng = np.random.default_rng(21)
-    straight, careful = zip(
-        *((ramp(*cells), ramp(*cells, careful=True)) for cells in (_two_ramps(100_000, 0.25, rng) for _ in range(5))),
-        strict=True,
-    )
-    assert min(one.knots[0] for one in straight) > -0.7
-    assert all(-1.4 < one.knots[0] < -0.95 and 0.98 < one.knots[-1] < 1.2 for one in careful)
-
-
-def test_a_careful_ramp_bends_only_where_the_counts_do_and_in_doubt_is_too_long():
-    rng = np.random.default_rng(22)
-    knots = np.array([ramp(*_two_ramps(20_000, 0.0, rng), careful=True).knots for _ in range(8)])  # two each
-    assert np.mean(knots[:, 1] - knots[:, 0] - 1.0) > 0.01  # -.02 at the largest likelihood
-    assert np.abs(knots - (0.0, 1.0)).max() < 0.1
-    assert len(ramp(*_two_ramps(100_000, 0.25, rng), careful=True).knots) == 3
 
 
 def test_reading_a_short_renyi_curve_warns_of_nothing():

@@ -20,6 +20,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Composition, Cost, compose, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteLaplace, RandomizedResponse
@@ -160,7 +161,7 @@ def to_dp_accounting(cost: Cost) -> Any:
     if isinstance(cost, Laplace):
         return dp.LaplaceDpEvent(_noise(1, cost.size))
     if isinstance(cost, DiscreteLaplace):
-        return dp.DiscreteLaplaceDpEvent(_checks.ratio_above(1, cost.scale), cost.sensitivity)
+        return dp.DiscreteLaplaceDpEvent(ratio_up(1, cost.scale), cost.sensitivity)
     if isinstance(cost, RandomizedResponse):
         _replaced(cost.neighbours)
         # Pr[true]/Pr[other] = e^ε with Pr[other] = p/k and Pr[true] = 1 − p + p/k.
@@ -242,7 +243,7 @@ _ROUNDING = 2.0**-50
 def _noise(sensitivity: int, size: float) -> float:
     """The noise at which ``sensitivity`` costs ``size``, rounded so that it costs no less."""
     noise = sensitivity / size
-    while _checks.ratio_above(sensitivity, noise) < size:
+    while ratio_up(sensitivity, noise) < size:
         noise = math.nextafter(noise, 0.0)
     return noise
 

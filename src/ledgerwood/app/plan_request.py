@@ -277,7 +277,7 @@ def _training(facts: PlanRequest) -> PlannedTraining:
     public = declared_metadata(
         n_rows=facts.rows, n_features=facts.features, epsilon=facts.epsilon, delta=facts.target_delta,
         n_categories=facts.categories, n_classes=facts.classes or None, n_learned=facts.learned,
-        neighbours=facts.neighbours, rows_per_unit=facts.unit_rows,
+        neighbours=facts.neighbours, max_rows_per_unit=facts.unit_rows,
     )  # fmt: skip
     return training_of(facts.recipe, public, **_options(facts))
 

@@ -1,4 +1,4 @@
-"""Private models: plan from public facts, release through a ledger, post-process.
+"""Private models: plan from public metadata, release through a ledger, post-process.
 
 Names are imported at first use, so that importing this package stays light.
 """

@@ -7,8 +7,8 @@ epsilon. The mean absolute error is read off a noisy sum of errors, clipped to t
 A record is counted in one bin, so with integer Laplace noise of scale :math:`c/\varepsilon`, c the records that a unit
 changes (k, or 2 under replace-one), a histogram is :math:`\varepsilon`-DP.
 
-No label raises, and each is read by itself (:mod:`.data.labels`). One that is no class counts as wrong in
-the accuracy, and has no place on the curve: it is left out of its histograms. One that is no finite number counts as
+No label raises, and each is read by itself (:mod:`.data.labels`). One that is not a class counts as wrong in
+the accuracy, and has no place on the curve: it is left out of its histograms. One that is not a finite number counts as
 the largest error. So a record adds at most what is said above, whatever its label.
 
 The error bar is one standard error: the noise's, by simulating it around the released counts, and the sampling error of
@@ -45,7 +45,7 @@ Metric = Literal["accuracy", "auc", "mae"]
 BINS = 20
 """Every bin adds noise, too few tie rows of different scores."""
 _FINE, _RANGE = 1024, 8.0
-"""The fine grid has so many cells of log odds from -8 to 8."""
+"""The fine histogram has this many bins of log odds from -8 to 8."""
 _FIRST = 0.25
 _STEPS = 1024
 """Steps of the error's range in which absolute errors are counted."""
@@ -111,10 +111,10 @@ def private_score(
     Parameters
     ----------
     model
-        A fitted private estimator; its schema says the neighbours and the unit.
+        A fitted private estimator; its schema gives the neighbouring relation and the privacy unit.
     X, y
-        The test rows. A label that is none of the classes counts as wrong (``"auc"`` leaves it out), one that is no
-        finite number as the largest error; none raises.
+        The test rows. A label that is none of the classes counts as wrong (``"auc"`` leaves it out), one that is not
+        a finite number as the largest error; none raises.
     metric
         ``"accuracy"`` (default of classifiers), ``"auc"`` (two classes) or ``"mae"`` (default of regressors).
     epsilon
@@ -154,10 +154,10 @@ def score_of_rows(
     epsilon, _ = checked_budget(epsilon, 0.0, 2)
     metric = checked_metric(model, metric, getattr(model, "classes_", ()))
     schema = model.schema if isinstance(model.schema, Schema) else Schema()
-    k = schema.max_rows_per_unit
-    touched = k if schema.neighbours == "add_remove" else 2
+    most = schema.max_rows_per_unit
+    touched = most if schema.neighbours == "add_remove" else 2
     own = Ledger(epsilon * ROUNDING, 0.0, neighbours=schema.neighbours)
-    door = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
+    session = ReleaseSession(own, source_for(random_state), charge=ledger, name="score")
 
     def release(exact: NDArray[np.int64], moved: int, part: float, label: str) -> tuple[NDArray[np.float64], float]:
         mechanism = DiscreteLaplaceMechanism(
@@ -165,11 +165,11 @@ def score_of_rows(
             sensitivity=Sensitivity(l1=touched * moved, dimension=exact.size),
             neighbours=schema.neighbours,
         )
-        return np.asarray(door.release(mechanism, exact, label), dtype=np.float64), mechanism.scale
+        return np.asarray(session.release(mechanism, exact, label), dtype=np.float64), mechanism.scale
 
     if metric == "auc":
         fine, positive, counted = _fine_scores(model, X, y)
-        kept = counted & _kept(X, len(counted), rows, schema, door)
+        kept = counted & _kept(X, len(counted), rows, schema, session)
         fine, positive = fine[kept], positive[kept]
         first, _ = release(np.bincount(fine, minlength=_FINE).astype(np.int64), 1, _FIRST, "bins")
         place = _equal_bins(first)[fine]
@@ -177,16 +177,16 @@ def score_of_rows(
         noisy, scale = release(both, 1, 1 - _FIRST, "auc")
     else:
         each, moved = _contributions(model, X, y, metric)
-        kept = _kept(X, len(each), rows, schema, door)
+        kept = _kept(X, len(each), rows, schema, session)
         noisy, scale = release(each[kept].sum(axis=0), moved, 1.0, metric)
     value, error = _estimate(noisy, metric, scale, _width(model))
-    unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {k} rows)"
+    unit = "one record" if schema.unit is None else f"one value of {schema.unit!r} (at most {most} rows)"
     change = "added or removed" if schema.neighbours == "add_remove" else "replaced by another"
     return PrivateScore(metric, value, error, epsilon, unit, change, Receipt.of(own))
 
 
 def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar]) -> Metric:
-    """Return the metric, the model's own by default, or raise if it is none for such a model."""
+    """Return the metric, the model's own by default, or raise if it does not apply to such a model."""
     metric = metric or ("accuracy" if is_classifier(model) else "mae")
     if metric not in ("accuracy", "auc", "mae") or (metric == "mae") == is_classifier(model):
         raise ParameterError("metric", "be 'accuracy' or 'auc' for a classifier, 'mae' for a regressor", metric)
@@ -195,13 +195,13 @@ def checked_metric(model: Any, metric: Metric | None, classes: Sequence[Scalar])
     return metric
 
 
-def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, door: ReleaseSession) -> NDArray[np.bool_]:
-    """Which rows count: at most k of each unit, by a rule that looks at that unit alone."""
+def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, session: ReleaseSession) -> NDArray[np.bool_]:
+    """Which rows count: at most ``max_rows_per_unit`` of each privacy unit, by a rule that looks at that unit alone."""
     wanted = np.ones(n, dtype=bool) if rows is None else rows
     if schema.unit is None:
         return wanted
     kept = np.zeros(n, dtype=bool)
-    kept[keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, door.generator().bytes(32))] = True
+    kept[keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, session.generator().bytes(32))] = True
     return wanted & kept
 
 
@@ -229,17 +229,17 @@ def _contributions(model: Any, X: Any, y: Any, metric: str) -> tuple[NDArray[np.
 
 
 def _fine_scores(model: Any, X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """The cell of every row's score, 1 for rows of the second class, and which rows are of a class at all."""
+    """The fine bin of every row's score, 1 for rows of the second class, and which rows are of a class at all."""
     truth = label_codes(y, model.classes_.tolist())
     scores = _same_rows(model.predict_proba(X), truth)[:, 1]
     p = np.clip(np.nan_to_num(scores, nan=0.5), 1e-9, 1 - 1e-9)
     odds = np.clip(np.log(p / (1 - p)), -_RANGE, _RANGE)
-    cells = np.minimum(((odds + _RANGE) / (2 * _RANGE) * _FINE).astype(np.int64), _FINE - 1)
-    return cells, (truth == 1).astype(np.int64), truth >= 0
+    bins = np.minimum(((odds + _RANGE) / (2 * _RANGE) * _FINE).astype(np.int64), _FINE - 1)
+    return bins, (truth == 1).astype(np.int64), truth >= 0
 
 
 def _equal_bins(counts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin of each fine cell, so that bins are about equally full: post-processing of the first histogram."""
+    """The bin of each fine bin, so that bins are about equally full: post-processing of the first histogram."""
     total = np.maximum.accumulate(np.cumsum(counts))
     if total[-1] <= 0:
         return np.arange(len(counts)) * BINS // len(counts)

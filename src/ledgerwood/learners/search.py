@@ -19,7 +19,7 @@ neighbours, with u replaced by v, and those of the other are equal. The run is a
 the Rényi divergence of mixtures is at most the worst of their components. ∎
 
 **No part is too small.** A part may hold few units, no unit or not all classes; if such a part failed, a failure would
-tell the number of units. So the whole table is read for its public facts, every learner trains on any of its rows,
+reveal the number of units. So the whole table is read for its public metadata, every learner trains on any of its rows,
 none included, and a score of no rows is noise around zero counts.
 """
 
@@ -90,6 +90,10 @@ class _Best:
 
     cost: Cost
     run: Any
+    sensitivity: None = None
+
+    def check(self, value: Any) -> None:
+        """Every table was checked before the search began."""
 
     def release(self, value: Any, rng: RandomSource | None = None) -> Any:
         return self.run(value, rng)
@@ -106,7 +110,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator
         A private estimator with a schema that declares every category. Its own epsilon is ignored, and so are its
-        ``verbose`` and ``callbacks``: they would tell the number of runs.
+        ``verbose`` and ``callbacks``: they would reveal the number of runs.
     candidates
         A list of parameter settings, or a grid (mapping to lists).
     epsilon, delta
@@ -176,7 +180,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rng = source_for(self.random_state)
 
         def run(data: tuple[Any, Any], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
-            return self._runs(settings, each, delta, data[0], data[1], source)
+            with sklearn_guard.private_search():
+                return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
         plan = search_plan(cost, epsilon, delta)
@@ -223,7 +228,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _made(self, setting: Mapping[str, Any], epsilon: float, delta: float) -> Any:
         model = clone(self.estimator).set_params(**setting)
-        # The price holds while the number of runs is secret, so no run may tell that it happens.
+        # The price holds while the number of runs is secret, so no run may show that it happens.
         quiet = {name: value for name, value in (("verbose", 0), ("callbacks", None)) if name in model.get_params()}
         return model.set_params(epsilon=epsilon, delta=delta, schema=self._schema, **quiet)
 
@@ -264,8 +269,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             model = self._made(setting, each, delta).set_params(random_state=seed)
             train = _part(X, model.schema, drawn.words(4).tobytes(), len(y))
             model._fit(X, y, rows=train)
-            if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public facts
-                raise ParameterError("estimator", "plan from public facts alone", type(model).__name__)
+            if model.plan_.cost not in self._priced:  # a learner whose plan looks at more than public metadata
+                raise ParameterError("estimator", "plan from public metadata alone", type(model).__name__)
             found = score_of_rows(
                 model, X, y, ~train, metric=self.metric, epsilon=_SCORE_SLICE * each, random_state=seed
             )
@@ -300,14 +305,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _fixed(schema: Schema, y: Any, classifier: bool) -> Schema:
     """Return the schema with all that a plan depends on, so that it is the same for any part of the rows."""
-    facts: dict[str, Any] = {"rows": schema.rows or len(y)}
+    fixed: dict[str, Any] = {"rows": schema.rows or len(y)}
     sources = dict(schema.sources or {})
     if schema.rows is None:
         sources["rows"] = "counted, and public by convention"
     if classifier and schema.classes is None:
-        facts["classes"] = np.unique(y).tolist()
+        fixed["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"
-    return replace(schema, **facts, sources=sources)
+    return replace(schema, **fixed, sources=sources)
 
 
 def _settings(candidates: Any) -> list[dict[str, Any]]:

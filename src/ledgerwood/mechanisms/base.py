@@ -1,15 +1,15 @@
 """What every mechanism is, and the checks that all of them share.
 
-A mechanism is a frozen value. It states the sensitivity that it assumes, knows its ``cost`` and releases a
-value: ``mechanism.release(value, rng=None)``. The caller promises that neighbouring data give values no further
-apart than the stated sensitivity; the mechanism promises that the law of its output is *exactly* the stated one.
+A mechanism is a frozen value: it knows its ``cost``, states the ``sensitivity`` that the cost assumes, checks a value
+and releases it (:class:`~ledgerwood.accounting.ledger.ledger.Mechanism`, declared below the ledger because the ledger
+charges for it). The caller promises that neighbouring data give values no further apart than the stated sensitivity;
+the mechanism promises that the distribution of its output is *exactly* the stated one.
 
-Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn:
-a wrong shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke
-the contract, unless the mechanism declares ``bounds``: then values are clamped and a nan becomes the
-lower bound, so that no number whatever can make a release fail: only its type can, which the caller's code decides
-(:func:`typed_array`). ``mechanism.check(value)`` runs these checks
-alone, so that a ledger can refuse a bad value before it spends.
+Public parameters are checked when the mechanism is made. Values are checked before any random bit is drawn: a wrong
+shape, a wrong dtype, a nan, an infinity or an overflow of the grid is an error of the caller, who broke the contract.
+A mechanism that declares ``bounds`` clamps values, and a nan becomes the lower bound, so no number can make its release
+fail: only a type can, which the caller's code decides (:func:`typed_array`). ``mechanism.check(value)`` runs these
+checks alone, so that a ledger can refuse a bad value before it spends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood._rounding import sqrt_up
+from ledgerwood.accounting.ledger.ledger import Mechanism
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = [
     "LARGEST_INTEGER",
@@ -45,23 +45,6 @@ __all__ = [
 
 LARGEST_INTEGER = 2**61
 """Largest absolute integer (or multiple of the grid) that a release accepts; outputs saturate at twice it."""
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """A frozen value that knows what it costs and how to release.
-
-    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
-    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
-    True
-    """
-
-    @property
-    def cost(self) -> Any:
-        """What one release costs: a cost of :mod:`ledgerwood.accounting`."""
-
-    def release(self, value: Any, rng: Rng = None) -> Any:
-        """Release ``value``; ``rng`` is None (the operating system) or, for tests only, a seeded source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood._checks import ratio_above
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting import BoundedRange, DiscreteGaussian, DiscreteLaplace, PureDP, Skellam, calibrate
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import (
@@ -289,7 +289,7 @@ def _laplace_cost(
     if step is not None:
         return DiscreteLaplace(scale=scale, sensitivity=step, neighbours=neighbours)
     assert isinstance(sensitivity, Sensitivity)
-    return PureDP(ratio_above(sensitivity.in_l1, scale), neighbours=neighbours)
+    return PureDP(ratio_up(sensitivity.in_l1, scale), neighbours=neighbours)
 
 
 def _gaussian_cost(sigma: float, sensitivity: int | Sensitivity, neighbours: str = "add_remove") -> DiscreteGaussian:
@@ -387,7 +387,7 @@ class BoundedDiscreteLaplaceMechanism:
     def cost(self) -> BoundedRange:
         """Bounded range, 2 sensitivity / scale."""
         step = min(self.sensitivity, self.upper - self.lower)
-        return BoundedRange(ratio_above(2 * step, self.scale), neighbours=self.neighbours)
+        return BoundedRange(ratio_up(2 * step, self.scale), neighbours=self.neighbours)
 
     def log_probabilities(self, value: int) -> NDArray[np.float64]:
         """Logarithms of the probabilities of lower, ..., upper."""

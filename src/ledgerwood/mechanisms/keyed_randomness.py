@@ -94,8 +94,6 @@ class KeyedSource:
 
         A value that is to be known again is made of numbers, text and arrays, in lists, mappings and dataclasses.
         """
-        while getattr(mechanism, "passes_on", False):  # it prices, stores or charges; the one inside draws
-            mechanism = mechanism.mechanism
         state = hashlib.blake2b(key=derived(self._key, "ledgerwood seal", self._release), digest_size=16)
         for piece in _pieces((mechanism, value)):
             state.update(piece)

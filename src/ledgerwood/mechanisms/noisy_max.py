@@ -61,6 +61,11 @@ class NoisyMaxMechanism:
         _ = self.cost
 
     @property
+    def sensitivity(self) -> float:
+        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
+        return self.range_sensitivity
+
+    @property
     def cost(self) -> PureDP:
         """Pure epsilon-DP."""
         return PureDP(self.epsilon, neighbours=self.neighbours)
@@ -156,6 +161,11 @@ class TopKMechanism:
         if not isinstance(self.base, ExponentialMechanism | PermuteAndFlipMechanism):
             raise ParameterError("base", "be an exponential or a permute-and-flip mechanism", self.base)
         whole_number("k", self.k, at_least=1)
+
+    @property
+    def sensitivity(self) -> float:
+        """The range sensitivity of the selections."""
+        return self.base.sensitivity
 
     @property
     def cost(self) -> Cost:

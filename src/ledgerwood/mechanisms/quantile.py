@@ -131,6 +131,11 @@ class QuantileMechanism:
         return Fraction(self.quantile).limit_denominator(1000)
 
     @property
+    def sensitivity(self) -> int:
+        """The range sensitivity of the scores that ranks have."""
+        return self.range_sensitivity
+
+    @property
     def cost(self) -> BoundedRange:
         """epsilon-bounded-range."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours)
@@ -202,6 +207,11 @@ class RankMechanism:
             raise ParameterError("side", "be 'below' or 'above'", self.side)
         _points(self.lower, self.upper, self.step)
         _ = self.cost
+
+    @property
+    def sensitivity(self) -> int:
+        """The range sensitivity of the scores that ranks have."""
+        return self.range_sensitivity
 
     @property
     def cost(self) -> BoundedRange:

@@ -100,6 +100,11 @@ class ExponentialMechanism:
         _ = self.cost
 
     @property
+    def sensitivity(self) -> float:
+        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
+        return self.range_sensitivity
+
+    @property
     def cost(self) -> BoundedRange:
         """epsilon-bounded-range."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours)
@@ -185,6 +190,11 @@ class PermuteAndFlipMechanism:
     def __post_init__(self) -> None:
         coerce_selection(self)
         _ = self.cost
+
+    @property
+    def sensitivity(self) -> float:
+        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
+        return self.range_sensitivity
 
     @property
     def cost(self) -> PermuteAndFlip:
@@ -273,6 +283,11 @@ class ParallelExponentialMechanism:
         coerce_floats(self, "epsilon")
         coerce_floats(self, "range_sensitivity", upwards=True)
         _ = self.cost, self.coefficient
+
+    @property
+    def sensitivity(self) -> float:
+        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
+        return self.range_sensitivity
 
     @property
     def cost(self) -> BoundedRange:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ledgerwood import _checks
 from ledgerwood.accounting import PoissonSubsampled, WithoutReplacement
+from ledgerwood.accounting.ledger.ledger import check_value
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import Mechanism, coerce_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
@@ -69,7 +70,7 @@ class PoissonSubsampledMechanism:
     True
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism[Any, Any]
     rate: float
     query: Callable[[Any], Any]
 
@@ -80,6 +81,11 @@ class PoissonSubsampledMechanism:
         if not callable(self.query):
             raise ParameterError("query", "be a function of the kept records", self.query)
         _ = self.cost
+
+    @property
+    def sensitivity(self) -> Any:
+        """The mechanism's: that of the query on any set of records."""
+        return self.mechanism.sensitivity
 
     @property
     def cost(self) -> PoissonSubsampled:
@@ -112,15 +118,13 @@ def _as_rows(records: Any) -> NDArray[Any]:
     return rows
 
 
-def _try_nothing(mechanism: Mechanism, query: Callable[[Any], Any], rows: NDArray[Any]) -> None:
+def _try_nothing(mechanism: Mechanism[Any, Any], query: Callable[[Any], Any], rows: NDArray[Any]) -> None:
     """Raise an error unless the query of no records at all can be released."""
     try:
         nothing = query(rows[:0])
     except Exception as error:
         raise ParameterError("query", "have a value for an empty sample", query) from error
-    check = getattr(mechanism, "check", None)
-    if check is not None:
-        check(nothing)
+    check_value(mechanism, nothing)
 
 
 def fixed_size_sample(records: int, batch: int, source: RandomSource) -> NDArray[np.bool_]:
@@ -168,7 +172,7 @@ class FixedSizeSubsampledMechanism:
     True
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism[Any, Any]
     population: int
     batch: int
     query: Callable[[Any], Any]
@@ -179,6 +183,11 @@ class FixedSizeSubsampledMechanism:
         if not callable(self.query):
             raise ParameterError("query", "be a function of the drawn records", self.query)
         _ = self.cost
+
+    @property
+    def sensitivity(self) -> Any:
+        """The mechanism's: that of the query on any batch of which one record is replaced."""
+        return self.mechanism.sensitivity
 
     @property
     def cost(self) -> WithoutReplacement:

@@ -47,22 +47,26 @@ OBJECTS: list[Any] = [
     None, float("nan"), float("inf"), -0.0, 0.5, 1, True, 10**5000, -(10**400), 2**53 + 1, 2.0**60, "", "x", "1", "01",
     "1.0", " 1 ", "nan", "1e400", "yes", "red", "\ud800", "\0", b"\xff", b"yes", [1], (1, 2), {}, {"a": [1]}, 1j,
     Decimal("sNaN"), Decimal("1e999999999"), Fraction(1, 3), Fraction(10**400, 3),
-    np.longdouble("1e4000"), np.int64(3),
+    np.longdouble("1e4000"), np.int64(3), np.complex128(1), np.float16(1),
     np.datetime64("2020"), pd.NA, pd.NaT, pd.Timestamp(0), Loud(), np.array([1, 2]), np.ma.masked,
 ]  # fmt: skip
+
+#: Bytes of a cell that no block of a reader holds, neither ours nor Arrow's.
+LONG = 1_200_000
 
 #: Cells of text, as bytes of a CSV file.
 TEXTS = [
     b"", b"x", b"1", b"01", b"1.0", b" 1 ", b"+1e0", b"nan", b"inf", b"-1e999", b"1_0", b"0x1", b"true", b"yes", b"red",
     b"\xff\xfe", b"caf\xe9", b"\x00", b"\xef\xbb\xbf", b'"a ""quoted"" one"', b'"two\nlines"', b'"comma, inside"',
     b'"red"', b'"red"x', b'5" pipe', b"'", b"9" * 5000, b"7" * 100_000, str(2**60 + 7).encode(), b"0.1e1",
-    b"2020-01-01", b"\xd9\xa1", b"\r".replace(b"\r", b""), b"NA", b"NULL", b"[1, 2]", b"=1+1",
+    b"2020-01-01", b"\xd9\xa1", b"NA", b"NULL", b"[1, 2]", b"=1+1", b"8" * LONG,
+    b'"' + b"two\nlines" * (LONG // 9) + b'"',
 ]  # fmt: skip
 
 #: Whole lines of a CSV file that are framed unlike the others.
 LINES = [
     b"", b"   ", b"1", b"1,2", b"1,2,red,5,no,6,7,8", b",,,,", b",", b'"', b'1,"2,red,9,no', b'"1,2,red,9,no"', b"\x00",
-    b",,,,,,,,,,,,,", b'1,2,"red,9,yes\n', b"a\rb", b"\xff" * 50, b"x" * 300_000,
+    b",,,,,,,,,,,,,", b'1,2,"red,9,yes\n', b"a\rb", b"\xff" * 50, b"x" * LONG, b"1,2,red,9,no" + b"," * LONG,
 ]  # fmt: skip
 
 

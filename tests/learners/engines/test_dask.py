@@ -22,11 +22,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from test_engines import BOUNDS, CATEGORIES, FEATURES, RECIPES, frame, model, pieces, same
+from tests.kit.parts import LazyPart
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import EngineLost, ParameterError
 from ledgerwood.learners import BoostedAdaSSPClassifier, Schema
-from ledgerwood.learners.data.partitions import DelayedPart, FramePart, LazyPart
+from ledgerwood.learners.data.partitions import DelayedPart, FramePart
 from ledgerwood.learners.engines import DaskEngine, Partitions
 from ledgerwood.learners.engines.interface import GroupedRows
 from ledgerwood.learners.trees.aggregator import Sample
@@ -156,8 +157,10 @@ def test_totally_random_trees_need_one_round_trip_for_a_tree_or_a_batch(
 ) -> None:
     from ledgerwood.learners.engines import dask
 
-    asked, ask = [], dask.DaskSums.ask
-    monkeypatch.setattr(dask.DaskSums, "ask", lambda self, name, *rest: asked.append(name) or ask(self, name, *rest))
+    asked, query = [], dask.DaskSums.query
+    monkeypatch.setattr(
+        dask.DaskSums, "query", lambda self, name, *rest: asked.append(name) or query(self, name, *rest)
+    )
     parts = Partitions.of_frames(pieces(frame(), [100]), target="y")
     model(recipe, engine=DaskEngine(threads), max_depth=4, **options).fit(parts)
     assert asked == ["open", *["leaf_sums"] * questions]  # whatever the depth
@@ -211,9 +214,9 @@ def test_nothing_of_the_data_is_logged(threads: Any, caplog: pytest.LogCaptureFi
         failing = Partitions(tuple(FramePart(one) for one in bad), "y", data.iloc[:2])
         with pytest.raises(ParameterError, match="same columns"):
             model("xgb", engine=DaskEngine(threads)).fit(failing)
-    told = caplog.text + repr(threads.get_worker_logs()) + repr(threads.get_scheduler_logs())
-    assert "Compute Failed" in told  # the failure is there, its data are not
-    assert str(SECRET)[:8] not in told
+    state = caplog.text + repr(threads.get_worker_logs()) + repr(threads.get_scheduler_logs())
+    assert "Compute Failed" in state  # the failure is there, its data are not
+    assert str(SECRET)[:8] not in state
     assert not [record for record in caplog.records if record.name.startswith("ledgerwood")]
 
 
@@ -307,8 +310,8 @@ def test_worker_processes_log_nothing_of_the_data() -> None:
         failing = Partitions((FramePart(data.drop(columns="b")),), "y", data.iloc[:2])
         with pytest.raises(ParameterError, match="same columns"):
             model("xgb", engine=DaskEngine(client)).fit(failing)
-        told = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
-    assert "Compute Failed" in told and str(SECRET)[:8] not in told
+        state = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
+    assert "Compute Failed" in state and str(SECRET)[:8] not in state
 
 
 def _process_number() -> int:

@@ -34,19 +34,19 @@ class Diary:
 
     number: int
     faults: list[int]
-    told: list[int] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
 
     def add(self, tree: int) -> None:
-        self.told.append(tree)
+        self.state.append(tree)
         if self.faults:
             self.faults.pop()
             raise Fault
 
-    def sums(self, question: int) -> Any:
-        value = question
-        for tree in self.told:
+    def sums(self, query: int) -> Any:
+        value = query
+        for tree in self.state:
             value = (value * 31 + tree) % (2**40)
-        return np.array([value + self.number, len(self.told)], dtype=np.int64)
+        return np.array([value + self.number, len(self.state)], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class Submitted:
     ops: tuple[Op, ...]
     parts: tuple[int, ...]
     given: bool
-    question: int
+    query: int
 
     def clean(self, log: list[Op]) -> list[int]:
         total = np.zeros(2, dtype=np.int64)
         for number in self.parts:
             fresh = Diary(number, [])
             apply(fresh, log[: self.known + len(self.ops)])
-            total += fresh.sums(self.question)
+            total += fresh.sums(self.query)
         return list(total.tolist())
 
 
@@ -92,16 +92,16 @@ class TaskMachine(RuleBasedStateMachine):
         self.tasks: list[Submitted] = []
 
     @rule(run=st.sampled_from(["first", "second"]), trees=st.lists(st.integers(0, 9), min_size=1, max_size=3))
-    def tell(self, run: str, trees: list[int]) -> None:
+    def broadcast(self, run: str, trees: list[int]) -> None:
         self.logs[run] += [("add", tree) for tree in trees]
 
-    @rule(data=st.data(), given=st.booleans(), question=st.integers(0, 99), fails=st.booleans())
-    def submit(self, data: st.DataObject, given: bool, question: int, fails: bool) -> None:
+    @rule(data=st.data(), given=st.booleans(), query=st.integers(0, 99), fails=st.booleans())
+    def submit(self, data: st.DataObject, given: bool, query: int, fails: bool) -> None:
         run = data.draw(st.sampled_from(["first", "first", "first", "second"]))
         log = self.logs[run]
         known = 0 if given else data.draw(st.integers(0, len(log)))
         parts = data.draw(st.lists(st.integers(0, N_PARTS - 1), min_size=1, max_size=N_PARTS, unique=True))
-        self.tasks.append(Submitted(run, known, tuple(log[known:]), tuple(parts), given, question))
+        self.tasks.append(Submitted(run, known, tuple(log[known:]), tuple(parts), given, query))
         if fails:
             self.faults.append(0)
         self.check(self.tasks[-1])
@@ -136,7 +136,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     def run(self, task: Submitted) -> list[int] | None:
         parts = {number: DiaryRecords(number, self.faults) if task.given else None for number in task.parts}
-        found = dask.answer(task.run, parts, task.known, task.ops, ("sums", (task.question,)), 1)
+        found = dask.answer(task.run, parts, task.known, task.ops, ("sums", (task.query,)), 1)
         return None if found is None else list(found.tolist())
 
     def check(self, task: Submitted) -> None:
@@ -169,12 +169,12 @@ def test_two_tasks_at_the_same_time_tell_a_part_once() -> None:
             assert go_on.wait(30)
             super().add(tree)
 
-    told = dask.Told(Slow(0, []))
+    state = dask.PartState(Slow(0, []))
     ops: list[Op] = [("add", 3)]
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(told.answer, 0, ops, ("sums", (0,)))
+        first = pool.submit(state.answer, 0, ops, ("sums", (0,)))
         assert inside.wait(30)
-        second = pool.submit(told.answer, 0, ops, ("sums", (0,)))
+        second = pool.submit(state.answer, 0, ops, ("sums", (0,)))
         go_on.set()
         assert first.result().tolist() == second.result().tolist() == [3, 1]  # type: ignore[union-attr]
 
@@ -197,12 +197,12 @@ def test_a_late_second_run_adds_no_tree_twice() -> None:
     records = TreeRecords(FramePart(data), 0, columns, "y", model.settings_, classes=(0, 1))
     pairs = np.zeros((2, 4097, 2), dtype=np.int32)
     pairs[0, :, 0] = pairs[1, :, 0] = np.arange(4097)  # the gradient shows the score
-    log: list[Op] = [("start", Task("table", pairs=pairs)), ("bin", forest.edges[0])]
+    log: list[Op] = [("start", Task("table", pairs=pairs)), ("bin", forest.bin_edges[0])]
     log += [("add", [tree]) for tree in forest.trees]
-    question = "leaf_sums", ([forest.trees[0].structure], "count")
+    query = "leaf_sums", ([forest.trees[0].structure], "count")
     fresh = records.open(1)
     apply(fresh, log)
     dask._CACHE.clear()
     for known, end, given in [(0, 5, True), (0, 3, True), (0, 5, True), (3, 5, False)]:
-        found = dask.answer("run", {0: records if given else None}, known, log[known:end], question, 1)
-        assert found is None or end < 5 or np.array_equal(found, getattr(fresh, question[0])(*question[1]))
+        found = dask.answer("run", {0: records if given else None}, known, log[known:end], query, 1)
+        assert found is None or end < 5 or np.array_equal(found, getattr(fresh, query[0])(*query[1]))

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
+from tests.kit.parts import LazyPart
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
@@ -23,7 +24,6 @@ from ledgerwood.learners import (
     Schema,
 )
 from ledgerwood.learners.data import threads
-from ledgerwood.learners.data.partitions import LazyPart
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.trees.forest import Forest
 

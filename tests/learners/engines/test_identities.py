@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engines import BOUNDS, CATEGORIES, FEATURES, frame, model, pieces, same
+from tests.kit.tree_definitions import siphash
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.data.privacy_unit import identities, keep_rows, kept, record_numbers
 from ledgerwood.learners.engines import Partitions, out_of_core
-from ledgerwood.learners.trees.aggregator import Edges, Sample, Structure, Task, siphash
+from ledgerwood.learners.trees.aggregator import BinEdges, Sample, Structure, Task
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")
@@ -100,7 +101,7 @@ def test_a_record_is_sampled_by_the_hash_of_its_number() -> None:
     column = np.arange(n, dtype=np.float32)
     records = LocalAggregator([column], np.zeros(n, dtype=np.int32), numbers=numbers, first_record=17, n_threads=2)
     records.start(Task("squared"))
-    records.bin(Edges((np.arange(1, n, dtype=np.float32),), (0,)))
+    records.bin(BinEdges((np.arange(1, n, dtype=np.float32),), (0,)))
     root = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
     key, rate = (123, 2**63 + 5), 3 * 2**30
     records.sample(Sample(rate, key, 9))

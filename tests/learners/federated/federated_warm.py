@@ -14,4 +14,4 @@ _task = FederatedTask(
 )  # fmt: skip
 _party = Party(_task, np.zeros((2, 1)), [0, 1])
 _first = _party.step([])
-_party.noisy(_party.step([q.value.ravel() for q in _first.questions]).questions)
+_party.noisy(_party.step([q.value.ravel() for q in _first.queries]).queries)

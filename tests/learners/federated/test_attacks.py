@@ -264,9 +264,9 @@ def test_parties_that_were_told_different_answers_cannot_be_summed() -> None:
     """Noise follows the sensitivity, and that follows the answers: others could be made to add too little of it."""
     task = replace(TASK, options={"n_trees": 4, "max_depth": 2, "batch": 2})
     first = server_step(task, [])
-    small = [np.zeros(q.value.size, dtype=np.int64) for q in first.questions]
-    large = [np.full(q.value.size, 2**30, dtype=np.int64) for q in first.questions]
-    sizes = [server_step(task, answers).questions[0].grid.sensitivity for answers in (small, large)]
+    small = [np.zeros(q.value.size, dtype=np.int64) for q in first.queries]
+    large = [np.full(q.value.size, 2**30, dtype=np.int64) for q in first.queries]
+    sizes = [server_step(task, answers).queries[0].grid.sensitivity for answers in (small, large)]
     assert sizes[1] > 1.02 * sizes[0]
     rows = Party(task, np.full((5, 2), 0.5), np.zeros(5, dtype=int))
     nodes = {n: Node(task, n, key, lambda: rows) for n, key in KEYS.items()}

@@ -44,7 +44,7 @@ def test_a_partys_folder_makes_a_node_and_an_incomplete_one_says_what_is_missing
     _, parties = federation(tmp_path)
     node = node_from(parties[2])
     assert node.number == 2
-    assert len(node.party().step([]).questions) == 4
+    assert len(node.party().step([]).queries) == 4
     assert (tmp_path / "party-2" / "identity.key").stat().st_mode & 0o077 == 0
     parties[2].write_text("number = 2\n")
     with pytest.raises(ParameterError, match="data, identity, ledger, target, task"):

@@ -43,7 +43,7 @@ class Setting:
             spare_rounds=1, options={"n_trees": 2, "max_depth": 1, "batch": 1, "n_bins": 4},
         )  # fmt: skip
         first = server_step(self.task, [])
-        told = [np.full(q.value.size, (-1) ** i * 2**20, dtype=np.int64) for i, q in enumerate(first.questions)]
+        told = [np.full(q.value.size, (-1) ** i * 2**20, dtype=np.int64) for i, q in enumerate(first.queries)]
         self.histories = [[], told]
         self.steps = [first, server_step(self.task, told)]
         assert [s.length for s in self.steps] == [self.steps[0].length] * 2
@@ -144,7 +144,7 @@ class HostileServer(RuleBasedStateMachine):
             seen.answered.append((node, kind))
         self.keep(kind, node, seen, message, reply, history)
         charged = len(self.parties[node].ledger.journal()) - before
-        assert charged == (len(self.facts.steps[0].questions) if kind == "mask" else 0)
+        assert charged == (len(self.facts.steps[0].queries) if kind == "mask" else 0)
 
     def rarely(self, data: st.DataObject) -> bool:
         return data.draw(st.integers(0, 24)) == 24

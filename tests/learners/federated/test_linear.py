@@ -42,7 +42,7 @@ class Exact:
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         return np.asarray(value, dtype=np.int64)
 
-    def settled(self) -> None:
+    def require_answers(self) -> None:
         pass
 
 
@@ -58,7 +58,7 @@ def test_with_noise_off_the_weights_are_the_local_ones_and_t_rounds_take_t_messa
     while not (now := server_step(task, answers)).done:
         steps = [party.step(answers) for party in parties]
         assert {step.digest for step in steps} == {now.digest}
-        answers += [sum(values) for values in zip(*([q.value.ravel() for q in s.questions] for s in steps))]  # type: ignore[misc]
+        answers += [sum(values) for values in zip(*([q.value.ravel() for q in s.queries] for s in steps))]  # type: ignore[misc]
         asked += 1
     assert asked == 3
     job = task.job
@@ -79,7 +79,7 @@ def test_no_record_moves_a_question_beyond_its_grid(neighbours: str, classes: in
     answers: list[Ints] = []
     least = {p.label: p.least for p in task.job.outline()}
     for _ in range(3):
-        base = Party(task, X, y).step(answers).questions
+        base = Party(task, X, y).step(answers).queries
         for _ in range(6):
             row = int(rng.integers(len(X)))
             Z, w = X.copy(), y.copy()
@@ -87,7 +87,7 @@ def test_no_record_moves_a_question_beyond_its_grid(neighbours: str, classes: in
                 Z, w = np.delete(Z, row, axis=0), np.delete(w, row)
             else:
                 Z[row], w[row] = [rng.uniform(), rng.uniform(-1, 1), rng.integers(0, 3)], (w[row] + 1) % classes
-            for a, b in zip(base, Party(task, Z, w).step(answers).questions, strict=True):
+            for a, b in zip(base, Party(task, Z, w).step(answers).queries, strict=True):
                 moved = (a.value - b.value).ravel().astype(float)
                 assert a.grid == b.grid and a.grid.sensitivity >= least[a.label]
                 assert math.sqrt(float(moved @ moved)) <= a.grid.l2
@@ -104,8 +104,8 @@ def test_three_parties_learn_a_linear_model() -> None:
     parties = [Party(task, X[part], y[part]) for part in np.array_split(np.arange(9000), 3)]
     answers: list[Ints] = []
     while not (now := server_step(task, answers)).done:
-        vectors = [party.noisy(party.step(answers).questions) for party in parties]
-        ends = np.cumsum([q.value.size for q in now.questions])[:-1]
+        vectors = [party.noisy(party.step(answers).queries) for party in parties]
+        ends = np.cumsum([q.value.size for q in now.queries])[:-1]
         answers += np.split(sum(vectors), ends)  # type: ignore[arg-type]
     p = task.job.probabilities(now.model, X)[:, 1]
     assert ((p > 0.5) == y).mean() > 0.8

@@ -79,14 +79,12 @@ def test_with_noise_off_the_model_is_the_local_one(recipe: str) -> None:
     while not (now := server_step(task, answers)).done:
         steps = [party.step(answers) for party in parties]
         for step in steps:
-            assert [(q.label, q.value.shape) for q in step.questions] == [
-                (q.label, q.value.shape) for q in now.questions
-            ]
-        answers += [sum(values) for values in zip(*([q.value.ravel() for q in s.questions] for s in steps))]  # type: ignore[misc]
+            assert [(q.label, q.value.shape) for q in step.queries] == [(q.label, q.value.shape) for q in now.queries]
+        answers += [sum(values) for values in zip(*([q.value.ravel() for q in s.queries] for s in steps))]  # type: ignore[misc]
     table, labels = read_table(X, SCHEMA), read_labels(y, SCHEMA.classes)
     job = task.job
     assert isinstance(job, TreeJob)
-    aggregator = LocalAggregator(table.cells, integer_labels(labels, job.settings))
+    aggregator = LocalAggregator(table.values, integer_labels(labels, job.settings))
     rng = np.random.default_rng(int(task.seed, 16))
     plan = job.plan(task.ratios)
     local = boost(job.settings, job.domain, aggregator, Exact(), plan, rng=rng, balanced=False)
@@ -108,12 +106,12 @@ def train(task: FederatedTask, parties: dict[int, Party], *, silent: dict[int, i
         masked = {}
         for node, client in clients.items():
             if (silent or {}).get(node, number + 1) > number:
-                vector = parties[node].noisy(parties[node].step(answers).questions)
+                vector = parties[node].noisy(parties[node].step(answers).queries)
                 masked[node] = client.mask(vector, envelopes[node])
         survivors = server.survivors(masked)
         signed = server.confirmed({node: clients[node].confirm(survivors) for node in survivors})
         total = server.total([clients[node].unmask(signed) for node in survivors])
-        answers += split_answers(now.questions, total)
+        answers += split_answers(now.queries, total)
         number += 1
     return now, number
 
@@ -127,7 +125,7 @@ def test_a_batched_training_takes_one_round_per_batch_and_learns() -> None:
     done, rounds = train(task, parties)
     assert rounds == 4
     table = read_table(X, SCHEMA)
-    p = done.model.probabilities(table.cells)[:, 1]
+    p = done.model.probabilities(table.values)[:, 1]
     assert ((p > 0.5) == y).mean() > 0.75
     for party in parties.values():
         assert party.ledger.spent().fraction == pytest.approx(1.0, abs=1e-6)
@@ -150,7 +148,7 @@ def test_a_hundred_trees_take_a_handful_of_rounds(recipe: str, options: dict[str
     answers: list[Ints] = []
     counted = 0
     while not (now := server_step(task, answers)).done:
-        answers += [np.zeros(question.value.size, dtype=np.int64) for question in now.questions]
+        answers += [np.zeros(query.value.size, dtype=np.int64) for query in now.queries]
         counted += 1
     assert counted == rounds
 
@@ -173,8 +171,8 @@ def test_a_party_that_falls_silent_leaves_the_sum_of_the_others() -> None:
 def test_the_total_carries_the_planned_noise_when_the_fewest_parties_answer() -> None:
     task = task_of("tr")
     X, y = rows(3)
-    question = Party(task, X, y).step([]).questions[0]
-    value, variance = question.value.ravel(), task.variance("leaf", question.grid)
+    query = Party(task, X, y).step([]).queries[0]
+    value, variance = query.value.ravel(), task.variance("leaf", query.grid)
     draws = []
     for _ in range(400):
         cost = task.plan["leaf"].priced(task.plan.neighbours)
@@ -200,7 +198,7 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
     y = rng.integers(0, classes, len(X))
     answers: list[Ints] = []
     for _ in range(3):
-        base = Party(task, X, y).step(answers).questions
+        base = Party(task, X, y).step(answers).queries
         if not base:
             break
         for _ in range(6):
@@ -210,7 +208,7 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
                 Z, w = np.delete(Z, row, axis=0), np.delete(w, row)
             else:
                 Z[row], w[row] = [rng.uniform(), rng.uniform(), rng.integers(0, 3)], (w[row] + 1) % classes
-            other = Party(task, Z, w).step(answers).questions
+            other = Party(task, Z, w).step(answers).queries
             for a, b in zip(base, other, strict=True):
                 assert a.grid == b.grid
                 moved = (a.value - b.value).ravel()
@@ -227,16 +225,16 @@ def test_every_attempt_is_charged_and_the_ledger_ends_it() -> None:
     task = task_of("tr", n_trees=2, batch=2)
     X, y = rows(20)
     party = Party(task, X, y)
-    questions = party.step([]).questions
-    party.noisy(questions)
+    queries = party.step([]).queries
+    party.noisy(queries)
     with pytest.raises(ReleaseRefused):
-        party.noisy(questions)  # a second attempt is a second release
+        party.noisy(queries)  # a second attempt is a second release
     spare = FederatedTask(**{**vars_of(task), "spare_rounds": 1})
     party = Party(spare, X, y)
-    party.noisy(party.step([]).questions)
-    party.noisy(party.step([]).questions)
+    party.noisy(party.step([]).queries)
+    party.noisy(party.step([]).queries)
     with pytest.raises((OffPlan, ReleaseRefused)):
-        party.noisy(party.step([]).questions)
+        party.noisy(party.step([]).queries)
 
 
 def test_a_ledger_of_ones_own_pays() -> None:
@@ -244,7 +242,7 @@ def test_a_ledger_of_ones_own_pays() -> None:
     X, y = rows(20)
     ledger = Ledger(epsilon=4.0, delta=1e-5)
     party = Party(task, X, y, ledger=ledger)
-    party.noisy(party.step([]).questions)
+    party.noisy(party.step([]).queries)
     assert 0 < ledger.spent().epsilon <= 4.0
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from ledgerwood.accounting import Gaussian, Skellam
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema
-from ledgerwood.learners.federated.distributed_noise import ForwardedNoise, NoiseGrid, SkellamOf, SkellamShare
+from ledgerwood.learners.federated.distributed_noise import NoiseGrid, SkellamOf, SkellamShare
 from ledgerwood.learners.federated.party import Party
 from ledgerwood.learners.federated.task import FederatedTask
 from ledgerwood.mechanisms.randomness import source_of
@@ -144,9 +144,9 @@ def test_every_round_has_the_noise_of_its_own_sensitivity() -> None:
     task = task_of(options={"n_trees": 8, "batch": 4, "max_depth": 2, "leaf": "gradient", "learning_rate": 8.0})
     rng = np.random.default_rng(0)
     party = Party(task, rng.uniform(size=(50, 2)), rng.integers(0, 2, 50))
-    first = party.step([]).questions
+    first = party.step([]).queries
     pushed = [np.full(q.value.size, 2**14, dtype=np.int64) for q in first]
-    later = party.step(pushed).questions
+    later = party.step(pushed).queries
 
     def sigma(q: object) -> float:
         return math.sqrt(task.variance("leaf", q.grid)) * 2**q.grid.shift  # type: ignore[attr-defined]
@@ -169,12 +169,15 @@ def test_central_noise_is_priced_exactly_and_local_noise_needs_a_public_number_o
     local = task_of("local", "replace_one")
     rng = np.random.default_rng(0)
     party = Party(local, rng.uniform(size=(50, 2)), rng.integers(0, 2, 50))
-    question = party.step([]).questions[0]
-    mechanism = party._mechanism(question)
+    query = party.step([]).queries[0]
+    mechanism = party._mechanism(query)
     assert isinstance(mechanism, SkellamShare)
-    assert mechanism.variance / mechanism.parties == pytest.approx(50 * local.variance("leaf", question.grid))
+    assert mechanism.variance / mechanism.parties == pytest.approx(50 * local.variance("leaf", query.grid))
     party = Party(central, rng.uniform(size=(50, 2)), rng.integers(0, 2, 50))
-    assert isinstance(party._mechanism(party.step([]).questions[0]), ForwardedNoise)
+    query = party.step([]).queries[0]
+    assert party.noisy([query]).tolist() == query.value.ravel().tolist()  # the server draws the noise
+    assert [(entry.kind, entry.label) for entry in party.ledger.journal()] == [("charge", query.label)]
+    assert "drawn elsewhere" in party.ledger.statement()
     with pytest.raises(ParameterError, match="replace_one"):
         task_of("local")
     with pytest.raises(ParameterError, match="be one of shares, central, local"):

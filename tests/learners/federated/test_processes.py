@@ -180,8 +180,8 @@ def test_values_out_of_range_are_clipped_at_home_and_cannot_carry_a_sum_away(tmp
     with Parties(files) as net:
         done = Coordinator(task, Loopback(net.ports)).train(files)
     assert done.survivors == ((1, 2, 3),) * ROUNDS and not done.refusals
-    for question in node_from(files[3]).party().step([]).questions:
-        assert np.abs(question.value).max() <= len(frame) * question.grid.l2
+    for query in node_from(files[3]).party().step([]).queries:
+        assert np.abs(query.value).max() <= len(frame) * query.grid.l2
 
 
 def test_a_killed_server_leaves_no_model_and_its_successor_pays_again_or_is_refused(tmp_path: Path) -> None:

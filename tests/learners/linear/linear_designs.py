@@ -21,7 +21,7 @@ def rows_of(matrix: Any, labels: Sequence[int] | None = None, *, intercept: int 
     return IntegerRows(starts, indices, cells[kept], cells.shape[1] + 1, intercept, targets, coded)
 
 
-class ExactDoor:
+class ExactSession:
     """A door that lets the exact value through, and remembers what passed: for noise-free limits only."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class ExactDoor:
         return value
 
 
-class LedgerDoor:
+class LedgerSession:
     """A door onto a plan's ledger, seeded."""
 
     def __init__(self, plan: Plan, rng: Any = None) -> None:

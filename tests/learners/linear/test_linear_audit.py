@@ -10,7 +10,7 @@ import pytest
 from linear_designs import rows_of
 
 from ledgerwood.learners.linear.boosting import boost
-from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, loss_named
 from ledgerwood.learners.linear.plan import LinearSettings, plan_linear
 from ledgerwood.learners.linear.sensitivity import RowBound
 from ledgerwood.mechanisms import SeededSource
@@ -32,16 +32,16 @@ class Trainer:
     def __call__(self, extra: int, rng: np.random.Generator) -> np.ndarray:
         part, source = self.part, SeededSource(rng)
 
-        class Door:
+        class Session:
             def release(self, mechanism: Any, value: Any, label: str) -> Any:
                 return replace(mechanism, sigma=mechanism.sigma * part).release(value, source)
 
         # The record in question has the longest row and the largest gradient; the others' gradients cancel, so that
         # the noise on X'X, which multiplies them, hides nothing.
-        design = np.concatenate([np.tile([[CELL_ONE], [-CELL_ONE]], (2 * COMMON, 1)), np.full((extra, 1), CELL_ONE)])
+        design = np.concatenate([np.tile([[ENTRY_ONE], [-ENTRY_ONE]], (2 * COMMON, 1)), np.full((extra, 1), ENTRY_ONE)])
         labels = np.concatenate([np.tile([0, 0, 1, 1], COMMON), np.full(extra, 1)])
-        rows = rows_of(design, labels, intercept=CELL_ONE)
-        return boost(rows, RowBound(2 * CELL_ONE**2), self.settings, self.plan, Door())[0]
+        rows = rows_of(design, labels, intercept=ENTRY_ONE)
+        return boost(rows, RowBound(2 * ENTRY_ONE**2), self.settings, self.plan, Session())[0]
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

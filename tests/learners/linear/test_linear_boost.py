@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from linear_designs import ExactDoor, LedgerDoor, rows_of
+from linear_designs import ExactSession, LedgerSession, rows_of
 
 from ledgerwood.accounting import Plan
-from ledgerwood.learners.linear.boosting import boost, questions
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, Ints, LinearLoss, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, LinearLoss, loss_named
 from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings, plan_linear
 from ledgerwood.learners.linear.ridge import noise_aware_inverse, paper_inverse, paper_ridge
 from ledgerwood.learners.linear.sensitivity import DIAGONAL, RowBound
@@ -21,17 +24,17 @@ from ledgerwood.mechanisms import SeededSource
 
 def problem(seed: int = 0, rows: int = 400, columns: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    design = rng.integers(-CELL_ONE, CELL_ONE + 1, (rows, columns))
-    score = design @ rng.normal(size=columns) / CELL_ONE + 0.3 + 0.5 * rng.normal(size=rows)
+    design = rng.integers(-ENTRY_ONE, ENTRY_ONE + 1, (rows, columns))
+    score = design @ rng.normal(size=columns) / ENTRY_ONE + 0.3 + 0.5 * rng.normal(size=rows)
     return design, (score > 0).astype(np.int64)
 
 
 def with_intercept(design: np.ndarray) -> np.ndarray:
-    return np.hstack([np.ones((len(design), 1)), design / CELL_ONE])
+    return np.hstack([np.ones((len(design), 1)), design / ENTRY_ONE])
 
 
 def bound_of(rows: IntegerRows, neighbours: str = "add_remove") -> RowBound:
-    return RowBound(rows.columns * CELL_ONE**2, neighbours)
+    return RowBound(rows.columns * ENTRY_ONE**2, neighbours)
 
 
 def calibrated(wanted: LinearSettings, neighbours: str = "add_remove", epsilon: float = 1.0) -> Plan:
@@ -40,15 +43,15 @@ def calibrated(wanted: LinearSettings, neighbours: str = "add_remove", epsilon: 
 
 def exact_fit(rows: IntegerRows, wanted: LinearSettings) -> np.ndarray:
     """The weights with no noise at all, the plan's noise only shaping the ridge."""
-    return boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactDoor())
+    return boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactSession())
 
 
 def test_one_squared_round_without_noise_is_ridge_regression() -> None:
     design, labels = problem()
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named("squared"))
     X, y = with_intercept(design), 2.0 * labels - 1
-    noise = calibrated(wanted, epsilon=1e6)[CROSS_PRODUCTS].scale * bound_of(rows).square / CELL_ONE**2
+    noise = calibrated(wanted, epsilon=1e6)[CROSS_PRODUCTS].scale * bound_of(rows).square / ENTRY_ONE**2
     reference = np.linalg.solve(X.T @ X + noise * np.sqrt(X.shape[1]) * np.eye(X.shape[1]), X.T @ y)
     assert np.allclose(exact_fit(rows, wanted)[0], reference, atol=1e-5)
 
@@ -58,7 +61,7 @@ def test_squared_boosting_without_noise_converges_to_least_squares() -> None:
     rng = np.random.default_rng(5)
     X = with_intercept(design)
     y = np.clip(X @ np.array([0.1, 0.3, -0.2, 0.15]) + 0.05 * rng.normal(size=len(X)), -1, 1)
-    rows = rows_of(design, np.rint(y * GRADIENT_ONE).astype(np.int64), intercept=CELL_ONE, coded=False)
+    rows = rows_of(design, np.rint(y * GRADIENT_ONE).astype(np.int64), intercept=ENTRY_ONE, coded=False)
     reference = np.linalg.lstsq(X, y, rcond=None)[0]
     weights = exact_fit(rows, LinearSettings(loss_named("squared"), rounds=50, clip=2.0))
     assert np.allclose(weights[0], reference, atol=1e-4)
@@ -70,21 +73,21 @@ class CountedRows:
     def __init__(self, rows: IntegerRows) -> None:
         self.rows, self.passes, self.columns, self.gram = rows, 0, rows.columns, rows.gram
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         self.passes += 1
-        return self.rows.pull(loss, weights, clip)
+        return self.rows.gradient_sum(loss, weights, clip)
 
 
 def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
     design, labels = problem()
-    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    rows = CountedRows(rows_of(design, labels, intercept=ENTRY_ONE))
     wanted = LinearSettings(loss_named("squared"), rounds=20, clip=16.0)
-    plan, door = calibrated(wanted, epsilon=1e6), ExactDoor()
-    weights = boost(rows, bound_of(rows.rows), wanted, plan, door)
+    plan, session = calibrated(wanted, epsilon=1e6), ExactSession()
+    weights = boost(rows, bound_of(rows.rows), wanted, plan, session)
     assert rows.passes == 1
     X, y = with_intercept(design), 2.0 * labels - 1
     assert np.allclose(weights[0], np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-4)
-    sizes = [mechanism.sensitivity / CELL_ONE / GRADIENT_ONE for _, mechanism, _ in door.seen[1:]]
+    sizes = [mechanism.sensitivity / ENTRY_ONE / GRADIENT_ONE for _, mechanism, _ in session.seen[1:]]
     assert sizes[0] == pytest.approx(2.0)  # norm 2, residuals of at most 1
     before = np.linalg.solve(X.T @ X, X.T @ y)  # the weights after the first round, but for the ridge
     assert sizes[1] == pytest.approx(2 * (1 + 2 * np.linalg.norm(before)), rel=0.01)
@@ -92,9 +95,9 @@ def test_residuals_that_cannot_be_clipped_need_one_pass_in_all() -> None:
 
 def test_residuals_that_may_be_clipped_need_a_pass_each_round() -> None:
     design, labels = problem()
-    rows = CountedRows(rows_of(design, labels, intercept=CELL_ONE))
+    rows = CountedRows(rows_of(design, labels, intercept=ENTRY_ONE))
     wanted = LinearSettings(loss_named("squared"), rounds=5, clip=1.0)
-    boost(rows, bound_of(rows.rows), wanted, calibrated(wanted), ExactDoor())
+    boost(rows, bound_of(rows.rows), wanted, calibrated(wanted), ExactSession())
     assert rows.passes == 5  # the first round's X'y, and four
 
 
@@ -109,14 +112,14 @@ def newton(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def test_logistic_boosting_without_noise_converges_to_maximum_likelihood() -> None:
     design, labels = problem()
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named("logistic"), rounds=400, step_size=4.0)
     assert np.allclose(exact_fit(rows, wanted)[0], newton(with_intercept(design), labels), atol=5e-3)
 
 
 def test_a_full_logistic_step_never_raises_the_loss() -> None:
     design, labels = problem(3)
-    rows, X = rows_of(design, labels, intercept=CELL_ONE), with_intercept(design)
+    rows, X = rows_of(design, labels, intercept=ENTRY_ONE), with_intercept(design)
     losses = []
     for rounds in (1, 2, 4, 8, 16):
         w = exact_fit(rows, LinearSettings(loss_named("logistic"), rounds=rounds, step_size=4.0))[0]
@@ -130,7 +133,7 @@ def test_hinge_boosting_without_noise_separates_what_can_be_separated() -> None:
     margin = X @ np.array([0.1, 1.0, -0.7, 0.4])
     keep = np.abs(margin) > 0.2
     design, labels = design[keep], (margin[keep] > 0).astype(np.int64)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     weights = exact_fit(rows, LinearSettings(loss_named("hinge"), rounds=100))
     assert np.mean((with_intercept(design) @ weights[0] > 0) == labels) > 0.99
 
@@ -139,10 +142,10 @@ def test_one_against_the_rest_without_noise_is_each_class_alone() -> None:
     design, _ = problem()
     labels = (design[:, 0] > 0).astype(np.int64) + (design[:, 1] > 1000)
     wanted = LinearSettings(loss_named("logistic"), rounds=20, step_size=4.0, clip=3.0)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
-    together = boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactDoor(), outputs=3)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
+    together = boost(rows, bound_of(rows), wanted, calibrated(wanted, epsilon=1e6), ExactSession(), outputs=3)
     for k in range(3):
-        alone = exact_fit(rows_of(design, labels == k, intercept=CELL_ONE), wanted)
+        alone = exact_fit(rows_of(design, labels == k, intercept=ENTRY_ONE), wanted)
         assert np.allclose(together[k], alone[0], atol=1e-4)
 
 
@@ -150,16 +153,16 @@ def test_one_against_the_rest_without_noise_is_each_class_alone() -> None:
 @pytest.mark.parametrize("paper", [False, True])
 def test_what_is_released_costs_exactly_what_the_plan_says(neighbours: str, paper: bool) -> None:
     design, labels = problem(rows=50)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named("logistic"), rounds=7, shares=(0.5, 1.0, 0.7), clip_decay=0.9, paper=paper)
     plan = calibrated(wanted, neighbours)
-    door = LedgerDoor(plan, SeededSource(np.random.default_rng(0)))
-    boost(rows, bound_of(rows, neighbours), wanted, plan, door)
-    labels_seen = [entry.label for entry in door.ledger.journal()]
+    session = LedgerSession(plan, SeededSource(np.random.default_rng(0)))
+    boost(rows, bound_of(rows, neighbours), wanted, plan, session)
+    labels_seen = [entry.label for entry in session.ledger.journal()]
     assert labels_seen == [CROSS_PRODUCTS, *([EIGENVALUE] if paper else []), *[GRADIENTS] * 7]
-    assert door.ledger.spent().epsilon <= 1.0
+    assert session.ledger.spent().epsilon <= 1.0
     if paper:  # nothing of the plan is left over
-        assert door.ledger.spent().epsilon > 0.999
+        assert session.ledger.spent().epsilon > 0.999
 
 
 def test_shares_are_ratios_of_gaussian_parameters() -> None:
@@ -171,23 +174,23 @@ def test_shares_are_ratios_of_gaussian_parameters() -> None:
 
 def test_noise_has_the_stated_size() -> None:
     design, labels = problem(rows=50)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named("logistic"), rounds=3)
-    plan, door = calibrated(wanted), ExactDoor()
-    boost(rows, bound_of(rows), wanted, plan, door)
-    for label, mechanism, _ in door.seen:
+    plan, session = calibrated(wanted), ExactSession()
+    boost(rows, bound_of(rows), wanted, plan, session)
+    for label, mechanism, _ in session.seen:
         assert mechanism.sigma / mechanism.sensitivity == pytest.approx(plan[label].scale, rel=1e-12)
-    assert door.seen[0][1].sensitivity == pytest.approx(DIAGONAL * 4 * CELL_ONE**2, rel=1e-12)
-    first, second = door.seen[1][1], door.seen[2][1]
-    assert first.sensitivity == pytest.approx(CELL_ONE * GRADIENT_ONE, rel=0.01)  # norm 2, gradients 1/2
+    assert session.seen[0][1].sensitivity == pytest.approx(DIAGONAL * 4 * ENTRY_ONE**2, rel=1e-12)
+    first, second = session.seen[1][1], session.seen[2][1]
+    assert first.sensitivity == pytest.approx(ENTRY_ONE * GRADIENT_ONE, rel=0.01)  # norm 2, gradients 1/2
     assert second.sensitivity > first.sensitivity
 
 
 degenerate = st.one_of(
-    hnp.arrays(np.int64, st.tuples(st.integers(0, 4), st.integers(1, 9)), elements=st.sampled_from([-CELL_ONE, 0, 7])),
+    hnp.arrays(np.int64, st.tuples(st.integers(0, 4), st.integers(1, 9)), elements=st.sampled_from([-ENTRY_ONE, 0, 7])),
     st.integers(0, 6).map(lambda n: np.zeros((n, 3), dtype=np.int64)),
-    st.integers(1, 6).map(lambda n: np.full((n, 4), CELL_ONE)),
-    hnp.arrays(np.int64, (5, 1), elements=st.integers(-CELL_ONE, CELL_ONE)).map(lambda x: np.hstack([x, x, -x])),
+    st.integers(1, 6).map(lambda n: np.full((n, 4), ENTRY_ONE)),
+    hnp.arrays(np.int64, (5, 1), elements=st.integers(-ENTRY_ONE, ENTRY_ONE)).map(lambda x: np.hstack([x, x, -x])),
 )
 
 
@@ -195,14 +198,14 @@ degenerate = st.one_of(
 @settings(deadline=None, max_examples=40)
 def test_degenerate_designs_take_the_same_path(design: np.ndarray, loss: str, paper: bool, seed: int) -> None:
     """Constant, collinear, wide, empty and zero designs: finite weights, the same releases, no warning."""
-    rows = rows_of(design, np.arange(len(design)) % 2, intercept=CELL_ONE)
+    rows = rows_of(design, np.arange(len(design)) % 2, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named(loss), rounds=3, shares=(1.0, 1.0, 1.0 if paper else 0.0), paper=paper)
     plan = PLANS[loss, paper]
-    door = LedgerDoor(plan, SeededSource(np.random.default_rng(seed)))
-    weights = boost(rows, bound_of(rows), wanted, plan, door)
+    session = LedgerSession(plan, SeededSource(np.random.default_rng(seed)))
+    weights = boost(rows, bound_of(rows), wanted, plan, session)
     assert weights.shape == (1, design.shape[1] + 1)
     assert np.isfinite(weights).all()
-    assert len(door.ledger.journal()) == (5 if paper else 4)
+    assert len(session.ledger.journal()) == (5 if paper else 4)
 
 
 PLANS = {
@@ -233,11 +236,11 @@ def test_the_papers_ridge_shrinks_with_the_smallest_eigenvalue() -> None:
 
 def test_without_its_release_the_smallest_eigenvalue_is_read_off_the_noisy_matrix() -> None:
     design, labels = problem(rows=3000)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     wanted = LinearSettings(loss_named("squared"), rounds=2, shares=(1.0, 1.0, 0.0), paper=True)
-    door = ExactDoor()
-    weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), door)
-    assert [label for label, _, _ in door.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
+    session = ExactSession()
+    weights = boost(rows, bound_of(rows), wanted, calibrated(wanted), session)
+    assert [label for label, _, _ in session.seen] == [CROSS_PRODUCTS, GRADIENTS, GRADIENTS]
     # 3000 rows have a smallest eigenvalue far above the noise: no ridge is needed, so two exact rounds are two steps
     X, y = with_intercept(design), 2.0 * labels - 1
     first = np.linalg.solve(X.T @ X, X.T @ y)
@@ -247,17 +250,24 @@ def test_without_its_release_the_smallest_eigenvalue_is_read_off_the_noisy_matri
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_questions_say_what_is_asked(paper: bool, outputs: int) -> None:
+def test_the_loop_releases_what_is_planned_within_its_sensitivities(paper: bool, outputs: int) -> None:
     design, labels = problem(rows=1)
-    rows = rows_of(design, labels, intercept=CELL_ONE)
+    rows = rows_of(design, labels, intercept=ENTRY_ONE)
     shares = (1.0, 1.0, 0.5 if paper else 0.0)
     wanted = LinearSettings(loss_named("squared"), rounds=4, shares=shares, clip=1.5, clip_decay=0.9, paper=paper)
-    door = ExactDoor()
-    boost(rows, bound_of(rows), wanted, calibrated(wanted), door, outputs)
-    asked = questions(wanted, bound_of(rows), rows.columns, outputs)
-    assert [label for label, _, _ in door.seen] == [q.label for q in asked for _ in range(q.times)]
-    for label, mechanism, value in door.seen:
-        question = next(q for q in asked if q.label == label)
-        assert np.size(value) == question.length
-        assert mechanism.sensitivity <= question.sensitivity * (1 + 1e-12)
-        assert np.abs(value).max() <= question.largest  # of a single record
+    session = ExactSession()
+    plan = calibrated(wanted)
+    boost(rows, bound_of(rows), wanted, plan, session, outputs)
+    bound, clip = bound_of(rows), math.ceil(wanted.clip * GRADIENT_ONE)
+    numbers = outputs * rows.columns
+    limits = {  # how many numbers, their L2 sensitivity, and the most that a single record adds to one of them
+        CROSS_PRODUCTS: (rows.columns * (rows.columns + 1) // 2, bound.gram(plain=paper), 239 * ENTRY_ONE**2),
+        EIGENVALUE: (1, bound.eigenvalue(), bound.eigenvalue()),
+        GRADIENTS: (numbers, bound.gradient_sum(clip, rounded=numbers), clip * ENTRY_ONE + 1),
+    }
+    assert [label for label, _, _ in session.seen] == [run.label for run in plan.runs() for _ in range(run.times)]
+    for label, mechanism, value in session.seen:
+        length, sensitivity, largest = limits[label]
+        assert np.size(value) == length
+        assert mechanism.sensitivity <= sensitivity * (1 + 1e-12)
+        assert np.abs(value).max() <= largest

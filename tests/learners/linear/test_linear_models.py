@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linear_designs import ExactDoor, rows_of
+from linear_designs import ExactSession, rows_of
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.kit.linear_parts import SumOfParts
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
@@ -22,10 +23,10 @@ from ledgerwood.learners.data.labels import read_labels
 from ledgerwood.learners.data.partitions import FramePart
 from ledgerwood.learners.data.table import read_table
 from ledgerwood.learners.linear import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor, to_sklearn
-from ledgerwood.learners.linear.aggregator import LinearRecords, SumOfParts, encoded_rows
+from ledgerwood.learners.linear.aggregator import LinearRecords, encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder, bin_edges
-from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, loss_named
 from ledgerwood.learners.linear.plan import LinearSettings, automatic_rounds, plan_linear
 from ledgerwood.learners.linear.sensitivity import RowBound
 
@@ -150,7 +151,7 @@ def test_every_value_has_an_encoding_within_the_bound(rows: list[tuple[float, st
         dense = encoder.encode(table).dense()
         assert dense.shape == (len(frame), encoder.width) == (len(frame), len(encoder.names))
         assert (np.square(dense).sum(axis=1) <= encoder.square_bound).all()
-        assert encoder.square_bound <= (3 if norm is None else 1.25) * CELL_ONE**2
+        assert encoder.square_bound <= (3 if norm is None else 1.25) * ENTRY_ONE**2
 
 
 def test_missing_and_unknown_contribute_nothing() -> None:
@@ -170,7 +171,7 @@ def test_scores_of_floats_agree_with_integer_rows() -> None:
     for bins in (None, 8):
         encoder = RowEncoder(table.columns, bins)
         weights = np.random.default_rng(0).normal(size=(2, encoder.width))
-        integer = encoder.encode(table).dense() @ weights.T / CELL_ONE
+        integer = encoder.encode(table).dense() @ weights.T / ENTRY_ONE
         assert np.allclose(integer, encoder.scores(table, weights), atol=2e-3)
         slopes, constants = encoder.in_units(weights)
         assert np.allclose(encoder.design(table) @ slopes.T + constants, encoder.scores(table, weights))
@@ -246,9 +247,9 @@ def test_the_plan_depends_on_public_facts_alone() -> None:
 def test_a_shrinking_clip_lowers_the_sensitivity_of_later_rounds() -> None:
     wanted = LinearSettings(loss_named("squared"), rounds=4, clip=1.0, clip_decay=0.5)
     plan = plan_linear(wanted).calibrate(epsilon=1.0, delta=1e-6)
-    door = ExactDoor()
-    boost(rows_of([[CELL_ONE]] * 3, [1, 1, 0], intercept=CELL_ONE), RowBound(2 * CELL_ONE**2), wanted, plan, door)
-    sizes = [mechanism.sensitivity for label, mechanism, _ in door.seen if label == "gradients"]
+    session = ExactSession()
+    boost(rows_of([[ENTRY_ONE]] * 3, [1, 1, 0], intercept=ENTRY_ONE), RowBound(2 * ENTRY_ONE**2), wanted, plan, session)
+    sizes = [mechanism.sensitivity for label, mechanism, _ in session.seen if label == "gradients"]
     assert np.allclose(np.array(sizes[1:]) / sizes[:-1], 0.5, rtol=1e-4)
 
 
@@ -269,7 +270,7 @@ def test_parts_read_by_workers_give_the_bits_of_the_whole_table() -> None:
     assert together.columns == whole.columns
     assert np.array_equal(together.gram(), whole.gram())
     loss = loss_named("logistic")
-    assert np.array_equal(together.pull(loss, weights, 2**15), whole.pull(loss, weights, 2**15))
+    assert np.array_equal(together.gradient_sum(loss, weights, 2**15), whole.gradient_sum(loss, weights, 2**15))
 
 
 def test_a_regression_takes_no_other_loss() -> None:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
+from tests.kit.linear_parts import SumOfParts
 
-from ledgerwood.learners.linear.aggregator import SumOfParts
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, LOSSES, Ints, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, loss_named
 from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
 from ledgerwood.learners.linear.sensitivity import (
     DIAGONAL,
@@ -77,9 +78,9 @@ def test_packing_loses_nothing(rows: list[tuple[int, ...]]) -> None:
 def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outputs: int) -> None:
     """Every record of a grid, at many weights: the exact move against the bound of that round."""
     rng = np.random.default_rng(3)
-    square = 3 * CELL_ONE**2  # intercept and two columns
+    square = 3 * ENTRY_ONE**2  # intercept and two columns
     bounds = {name: RowBound(square, name) for name in ("add_remove", "replace_one")}
-    steps = [-CELL_ONE, 0, CELL_ONE]
+    steps = [-ENTRY_ONE, 0, ENTRY_ONE]
     classes = 2 if outputs == 1 else outputs
     tight = 0.0
     for scale in (0.0, 0.1, 1.0, 10.0):
@@ -89,12 +90,12 @@ def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outpu
         limit = loss_named(loss).gradient_bound(math.sqrt(3), size * (1 + 2**-40), outputs)
         limit = min(limit, math.ceil(clip * GRADIENT_ONE))
         moves = [
-            rows_of([x], [label], intercept=CELL_ONE).pull(loss_named(loss), weights, limit)
+            rows_of([x], [label], intercept=ENTRY_ONE).gradient_sum(loss_named(loss), weights, limit)
             for x in itertools.product(steps, repeat=2)
             for label in range(classes)
         ]
         unclipped = [
-            rows_of([x], [label], intercept=CELL_ONE).pull(loss_named(loss), weights, 2**20)
+            rows_of([x], [label], intercept=ENTRY_ONE).gradient_sum(loss_named(loss), weights, 2**20)
             for x in itertools.product(steps, repeat=2)
             for label in range(classes)
         ]
@@ -102,9 +103,11 @@ def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outpu
             assert all(np.array_equal(a, b) for a, b in zip(moves, unclipped, strict=True))
         largest = max(float(np.linalg.norm(move)) for move in moves)
         apart = max(float(np.linalg.norm(a - b)) for a in moves for b in moves)
-        assert largest <= bounds["add_remove"].pull(limit)
-        assert apart <= bounds["replace_one"].pull(limit)
-        tight = max(tight, largest / bounds["add_remove"].pull(limit), apart / bounds["replace_one"].pull(limit))
+        assert largest <= bounds["add_remove"].gradient_sum(limit)
+        assert apart <= bounds["replace_one"].gradient_sum(limit)
+        tight = max(
+            tight, largest / bounds["add_remove"].gradient_sum(limit), apart / bounds["replace_one"].gradient_sum(limit)
+        )
     assert tight > 0.99
 
 
@@ -112,9 +115,9 @@ def test_gradients_times_rows_move_by_at_most_the_stated_amount(loss: str, outpu
 def test_unclipped_residuals_times_rows_move_by_at_most_the_stated_amount(outputs: int) -> None:
     """The sum without a pass, for every record of a grid beside a few others, at many weights."""
     rng = np.random.default_rng(4)
-    bounds = {name: RowBound(3 * CELL_ONE**2, name) for name in ("add_remove", "replace_one")}
-    steps, classes, loss, tight = [-CELL_ONE, 1, CELL_ONE], max(2, outputs), loss_named("squared"), 0.0
-    common = rows_of(rng.integers(-CELL_ONE, CELL_ONE, (5, 2)), rng.integers(0, classes, 5), intercept=CELL_ONE)
+    bounds = {name: RowBound(3 * ENTRY_ONE**2, name) for name in ("add_remove", "replace_one")}
+    steps, classes, loss, tight = [-ENTRY_ONE, 1, ENTRY_ONE], max(2, outputs), loss_named("squared"), 0.0
+    common = rows_of(rng.integers(-ENTRY_ONE, ENTRY_ONE, (5, 2)), rng.integers(0, classes, 5), intercept=ENTRY_ONE)
     for scale in (0.0, 0.3, 3.0):
         weights = (rng.normal(size=(outputs, 3)) * scale * 2**20).astype(np.int64)
         weights[:, 1:] = np.abs(weights[:, 1:])
@@ -122,20 +125,20 @@ def test_unclipped_residuals_times_rows_move_by_at_most_the_stated_amount(output
 
         def asked(*parts: IntegerRows, weights: Ints = weights) -> Ints:
             together = SumOfParts(parts)
-            moments = together.pull(loss, np.zeros_like(weights), 2**20)
+            moments = together.gradient_sum(loss, np.zeros_like(weights), 2**20)
             return unclipped_gradient_sum(moments, together.gram(), weights)
 
         before = asked(common)
         after = [
-            asked(common, rows_of([x], [label], intercept=CELL_ONE))
+            asked(common, rows_of([x], [label], intercept=ENTRY_ONE))
             for x in itertools.product(steps, repeat=2)
             for label in range(classes)
         ]
         largest = max(float(np.linalg.norm(move - before)) for move in after)
         apart = max(float(np.linalg.norm(a - b)) for a in after for b in after)
-        assert largest <= bounds["add_remove"].pull(limit, rounded=weights.size)
-        assert apart <= bounds["replace_one"].pull(limit, rounded=weights.size)
-        tight = max(tight, largest / bounds["add_remove"].pull(limit))
+        assert largest <= bounds["add_remove"].gradient_sum(limit, rounded=weights.size)
+        assert apart <= bounds["replace_one"].gradient_sum(limit, rounded=weights.size)
+        tight = max(tight, largest / bounds["add_remove"].gradient_sum(limit))
     assert tight > 0.9
 
 

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import siphash
 
-from ledgerwood.learners.trees.aggregator import Channel, Edges, Sample, Structure, Task, Tree, exp_table, siphash
+from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.trees.aggregator import BinEdges, Channel, Sample, Structure, Task, Tree, exp_table
+from ledgerwood.mechanisms.randomness import SeededSource
 
 
 def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]:
@@ -19,10 +22,10 @@ def pair(task: Task, scores: Sequence[int], label: int) -> list[tuple[int, int]]
         place = min(max(((scores[0] + 128) >> 8) + 2048, 0), 4096)
         return [(int(task.pairs[label, place, 0]), int(task.pairs[label, place, 1]))]
     if task.kind == "squared":
-        return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.unit)]
+        return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.constant_hessian)]
     exponentials = [int(exp_table()[min((max(scores) - score + 128) >> 8, 4096)]) for score in scores]
     p = [4096 * e // sum(exponentials) for e in exponentials]
-    found = [(p[k] - 4096 * (label == k), int(task.curvature[p[k]])) for k in range(len(p))]
+    found = [(p[k] - 4096 * (label == k), int(task.hessian[p[k]])) for k in range(len(p))]
     square = sum(g * g + h * h for g, h in found)
     if not task.norm or square <= task.norm**2:
         return found
@@ -47,17 +50,17 @@ class ReferenceAggregator:
         self.scores = [[0] * task.n_outputs for _ in self.labels]
         self.kept: Sample | None = None
 
-    def bin(self, edges: Edges) -> None:
-        self.edges = edges
+    def bin(self, bin_edges: BinEdges) -> None:
+        self.bin_edges = bin_edges
         self.cells = [[self.code(f, value) for f, value in enumerate(row)] for row in zip(*self.columns)]
 
     def code(self, feature: int, value: Any) -> int:
-        missing = self.edges.codes(feature) - 1
-        if self.edges.categories[feature]:
+        missing = self.bin_edges.n_codes(feature) - 1
+        if self.bin_edges.categories[feature]:
             return value if 0 <= value < missing else missing
         if math.isnan(value):
             return missing
-        return bisect.bisect_right(self.edges.cuts[feature].tolist(), float(np.float32(value)))
+        return bisect.bisect_right(self.bin_edges.thresholds[feature].tolist(), float(np.float32(value)))
 
     def sample(self, sample: Sample | None) -> None:
         self.kept = sample
@@ -76,7 +79,7 @@ class ReferenceAggregator:
         return node - (2**tree.depth - 1)
 
     def histogram(self, tree: Structure, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
-        shape = self.task.n_outputs, 2**tree.depth, len(features), self.edges.width, 2
+        shape = self.task.n_outputs, 2**tree.depth, len(features), self.bin_edges.width, 2
         sums = np.zeros(shape, dtype=np.int64)
         for r in self.records():
             node = self.leaf(tree, self.cells[r])
@@ -102,7 +105,7 @@ class ReferenceAggregator:
                     self.scores[r][k] += int(tree.weights[k, leaf])
 
 
-class OpenDoor:
+class OpenSession:
     """A door without noise: what a training would do with an unlimited budget, or with a ledger and given noise."""
 
     def __init__(self) -> None:
@@ -111,10 +114,10 @@ class OpenDoor:
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         self.labels.append(label)
         _ = mechanism.cost
-        if callable(value):  # a sampled release
-            mechanism.aggregator.sample(None)
-            return self.exact(mechanism.mechanism, value())
         return self.exact(mechanism, value)
+
+    def sample_key(self) -> tuple[int, int]:
+        return 1, 2
 
     def exact(self, mechanism: Any, value: Any) -> Any:
         if hasattr(mechanism, "range_sensitivity"):
@@ -122,16 +125,9 @@ class OpenDoor:
         return np.asarray(value)
 
 
-class LedgerDoor:
-    """A door with a ledger, seeded."""
+class LedgerSession(ReleaseSession):
+    """A release session with a ledger, seeded."""
 
     def __init__(self, ledger: Any, seed: int | None = None) -> None:
-        from ledgerwood.mechanisms.randomness import SeededSource
-
         self.ledger = ledger
-        self.rng = None if seed is None else SeededSource(np.random.default_rng(seed))
-
-    def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        if hasattr(mechanism, "ask"):  # a sampled release
-            value = mechanism.ask(value, self.rng)
-        return self.ledger.release(mechanism, value, label=label, rng=self.rng)
+        super().__init__(ledger, None if seed is None else SeededSource(np.random.default_rng(seed)))

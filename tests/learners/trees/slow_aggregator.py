@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.kit.tree_definitions import siphash
 
 from ledgerwood.learners.trees.aggregator import (
     ONE,
     TABLE_HALF,
     TABLE_SHIFT,
+    BinEdges,
     Channel,
-    Edges,
     Sample,
     Structure,
     Task,
     Tree,
     exp_table,
-    siphash,
 )
 
 
@@ -36,17 +36,17 @@ class SlowAggregator:
         self.task, self.drawn = task, None
         self.scores = [[0] * task.n_outputs for _ in range(self.n)]
 
-    def bin(self, edges: Edges) -> None:
-        self.edges = edges
+    def bin(self, bin_edges: BinEdges) -> None:
+        self.bin_edges = bin_edges
         self.cells = [[self.code(f, self.columns[f][i]) for f in range(self.n_features)] for i in range(self.n)]
 
     def code(self, feature: int, value: np.generic) -> int:
-        missing = self.edges.codes(feature) - 1
-        if self.edges.categories[feature]:
+        missing = self.bin_edges.n_codes(feature) - 1
+        if self.bin_edges.categories[feature]:
             return int(value) if 0 <= int(value) < missing else missing
         if np.isnan(value):
             return missing
-        return sum(bool(edge <= value) for edge in self.edges.cuts[feature])
+        return sum(bool(edge <= value) for edge in self.bin_edges.thresholds[feature])
 
     def sample(self, sample: Sample | None) -> None:
         self.drawn = sample
@@ -62,10 +62,10 @@ class SlowAggregator:
             g, h = task.pairs[label, place]
             return [(int(g), int(h))]
         if task.kind == "squared":
-            return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.unit)]
+            return [(min(max((scores[0] - label + 8) >> 4, -task.clip), task.clip), task.constant_hessian)]
         e = [int(exp_table()[min((max(scores) - s + 128) >> 8, 4096)]) for s in scores]
         p = [ONE * one // sum(e) for one in e]
-        pairs = [(p[k] - ONE * (label == k), int(task.curvature[p[k]])) for k in range(task.n_outputs)]
+        pairs = [(p[k] - ONE * (label == k), int(task.hessian[p[k]])) for k in range(task.n_outputs)]
         square = sum(g * g + h * h for g, h in pairs)
         if task.norm and square > task.norm**2:
             return [(short(g, task.norm, square), short(h, task.norm, square)) for g, h in pairs]
@@ -78,13 +78,13 @@ class SlowAggregator:
         return node - (2**tree.depth - 1)
 
     def histogram(self, tree: Structure, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
-        shape = self.task.n_outputs, 2**tree.depth, len(features), self.edges.width, 2
+        shape = self.task.n_outputs, 2**tree.depth, len(features), self.bin_edges.width, 2
         out = np.zeros(shape, dtype=np.int64)
         for i in filter(self.is_in, range(self.n)):
             for k, (g, h) in enumerate(self.pair(i)):
                 for q, feature in enumerate(features):
                     cell = self.cells[i][feature]
-                    out[k, self.leaf(tree, i), q, cell] += (g, h if channel == "curvature" else 1)
+                    out[k, self.leaf(tree, i), q, cell] += (g, h if channel == "hessian" else 1)
         return out
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
@@ -92,7 +92,7 @@ class SlowAggregator:
         for i in filter(self.is_in, range(self.n)):
             for k, (g, h) in enumerate(self.pair(i)):
                 for t, tree in enumerate(trees):
-                    out[t, k, self.leaf(tree, i)] += (g, h if channel == "curvature" else 1)
+                    out[t, k, self.leaf(tree, i)] += (g, h if channel == "hessian" else 1)
         return out
 
     def add(self, trees: Sequence[Tree]) -> None:

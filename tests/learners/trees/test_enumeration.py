@@ -67,10 +67,10 @@ def exact_epsilon(n_trees: int, most: int, change: Any = None) -> tuple[float, f
     def program(records, choices: Choices):
         columns = [np.array([x for x, _ in records], dtype=np.float32)]
         labels = np.array([y for _, y in records], dtype=np.int32)
-        door = Enumerating(choices, change)
+        session = Enumerating(choices, change)
         records = LocalAggregator(columns, labels, n_threads=1)
-        boost(settings, DOMAIN, records, door, plan, rng=np.random.default_rng(0))
-        return tuple(door.outputs)
+        boost(settings, DOMAIN, records, session, plan, rng=np.random.default_rng(0))
+        return tuple(session.outputs)
 
     claimed = sum(release.times * release.priced().pure_epsilon() for release in plan.releases())
     verdict = verify_domain(program, neighbouring(most))

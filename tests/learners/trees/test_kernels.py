@@ -11,7 +11,7 @@ from slow_aggregator import SlowAggregator
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees._kernels.passes import BLOCK
-from ledgerwood.learners.trees.aggregator import ONE, TABLE_SIZE, Edges, Sample, Structure, Task, Tree
+from ledgerwood.learners.trees.aggregator import ONE, TABLE_SIZE, BinEdges, Sample, Structure, Task, Tree
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 
 ROOT = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
@@ -19,7 +19,7 @@ ROOT = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uin
 
 def columns_and_edges(
     rng: np.random.Generator, n: int, features: int, widest: int, missing: float
-) -> tuple[list[NDArray[np.generic]], Edges]:
+) -> tuple[list[NDArray[np.generic]], BinEdges]:
     columns: list[NDArray[np.generic]] = []
     cuts, categories = [], []
     for feature in range(features):
@@ -29,27 +29,27 @@ def columns_and_edges(
             cuts.append(np.empty(0, dtype=np.float32))
             categories.append(codes - 1)
         else:
-            edges = np.unique(rng.normal(size=codes - 2).astype(np.float32))
+            bin_edges = np.unique(rng.normal(size=codes - 2).astype(np.float32))
             values = rng.normal(size=n).astype(np.float32)
             on_edge = rng.random(n) < 0.2
-            if edges.size:
-                values[on_edge] = rng.choice(edges, on_edge.sum())
+            if bin_edges.size:
+                values[on_edge] = rng.choice(bin_edges, on_edge.sum())
             values[rng.random(n) < 0.02] = np.inf
             values[rng.random(n) < missing] = np.nan
             columns.append(values)
-            cuts.append(edges)
+            cuts.append(bin_edges)
             categories.append(0)
-    return columns, Edges(tuple(cuts), tuple(categories))
+    return columns, BinEdges(tuple(cuts), tuple(categories))
 
 
-def random_tree(rng: np.random.Generator, edges: Edges, depth: int, form: str) -> Structure:
+def random_tree(rng: np.random.Generator, bin_edges: BinEdges, depth: int, form: str) -> Structure:
     nodes = 2**depth - 1
-    feature = rng.integers(0, edges.n_features, nodes).astype(np.int32)
+    feature = rng.integers(0, bin_edges.n_features, nodes).astype(np.int32)
     if form == "column":
         feature[:] = feature[:1]
     left = np.zeros((nodes, 256), dtype=np.uint8)
     for node in range(nodes):
-        codes = edges.codes(int(feature[node]))
+        codes = bin_edges.n_codes(int(feature[node]))
         if form == "subsets":
             left[node] = rng.integers(0, 2, 256)
         else:
@@ -68,9 +68,9 @@ def random_task(rng: np.random.Generator, kind: str) -> Task:
         return Task("table", pairs=np.stack([pairs[..., 0], abs(pairs[..., 1])], axis=-1))
     if kind == "squared":
         return Task("squared", clip=int(rng.integers(1, ONE + 1)), unit=int(rng.integers(0, ONE + 1)))
-    curvature = rng.integers(0, ONE + 1, ONE + 1).astype(np.int32)
+    hessian = rng.integers(0, ONE + 1, ONE + 1).astype(np.int32)
     norm = 0 if rng.random() < 0.5 else int(rng.integers(1, 2 * ONE))
-    return Task("softmax", n_outputs=int(rng.integers(3, 6)), curvature=curvature, norm=norm)
+    return Task("softmax", n_outputs=int(rng.integers(3, 6)), hessian=hessian, norm=norm)
 
 
 def labels_of(rng: np.random.Generator, task: Task, n: int) -> NDArray[np.int32]:
@@ -109,7 +109,7 @@ def test_every_answer_of_a_training_equals_the_definition(
     range_rows: int | None,
 ) -> None:
     rng = np.random.default_rng(seed)
-    columns, edges = columns_and_edges(rng, n, features, widest, missing)
+    columns, bin_edges = columns_and_edges(rng, n, features, widest, missing)
     task = random_task(rng, kind)
     labels = labels_of(rng, task, n)
     first = int(rng.integers(0, 2**40))
@@ -117,7 +117,7 @@ def test_every_answer_of_a_training_equals_the_definition(
     slow = SlowAggregator(columns, labels, first)
     for one in (fast, slow):
         one.start(task)
-        one.bin(edges)
+        one.bin(bin_edges)
     everything = np.arange(features, dtype=np.int32)
     for round_ in range(3):
         if sampled:
@@ -127,15 +127,15 @@ def test_every_answer_of_a_training_equals_the_definition(
                 one.sample(sample)
         depth = int(rng.integers(1, 5))
         now = ("column", "subsets")[round_ % 2] if form == "in turn" else form
-        tree = random_tree(rng, edges, depth, now)
+        tree = random_tree(rng, bin_edges, depth, now)
         asked = everything if rng.random() < 0.5 else rng.permutation(everything)[: rng.integers(1, features + 1)]
-        channel = "count" if rng.random() < 0.5 else "curvature"
+        channel = "count" if rng.random() < 0.5 else "hessian"
         for level in range(depth):
             part = Structure(level, tree.feature[: 2**level - 1], tree.left[: 2**level - 1])
             np.testing.assert_array_equal(
                 fast.histogram(part, asked, channel), slow.histogram(part, asked, channel), strict=True
             )
-        batch = [tree, *(random_tree(rng, edges, depth, now) for _ in range(rng.integers(0, 10)))]
+        batch = [tree, *(random_tree(rng, bin_edges, depth, now) for _ in range(rng.integers(0, 10)))]
         np.testing.assert_array_equal(fast.leaf_sums(batch, channel), slow.leaf_sums(batch, channel), strict=True)
         trees = [Tree(one, random_weights(rng, task, depth)) for one in batch[: rng.integers(1, len(batch) + 1)]]
         for one in (fast, slow):
@@ -144,9 +144,9 @@ def test_every_answer_of_a_training_equals_the_definition(
             for one in (fast, slow):
                 one.add(trees)
         if rng.random() < 0.3:
-            edges = Edges(tuple(cuts[round_::2] for cuts in edges.cuts), edges.categories)
+            bin_edges = BinEdges(tuple(cuts[round_::2] for cuts in bin_edges.thresholds), bin_edges.categories)
             for one in (fast, slow):
-                one.bin(edges)
+                one.bin(bin_edges)
     np.testing.assert_array_equal(fast.leaf_sums([ROOT], "count"), slow.leaf_sums([ROOT], "count"), strict=True)
 
 
@@ -154,10 +154,10 @@ def test_every_answer_of_a_training_equals_the_definition(
 @pytest.mark.parametrize("kind", ["table", "softmax"])
 def test_threads_ranges_and_order_of_records_do_not_change_a_bit(n: int, kind: str) -> None:
     rng = np.random.default_rng(n)
-    columns, edges = columns_and_edges(rng, n, 6, 255, 0.1)
+    columns, bin_edges = columns_and_edges(rng, n, 6, 255, 0.1)
     task = random_task(rng, kind)
     labels = labels_of(rng, task, n)
-    trees = [random_tree(rng, edges, 8, form) for form in ("thresholds", "subsets", "symmetric", "column")]
+    trees = [random_tree(rng, bin_edges, 8, form) for form in ("thresholds", "subsets", "symmetric", "column")]
     weights = [random_weights(rng, task, 8) for _ in trees]
     shuffled = rng.permutation(n)
     answers = []
@@ -169,15 +169,15 @@ def test_threads_ranges_and_order_of_records_do_not_change_a_bit(n: int, kind: s
     ]:
         records = LocalAggregator([c[order] for c in columns], labels[order], n_threads=threads, range_rows=range_rows)
         records.start(task)
-        records.bin(edges)
+        records.bin(bin_edges)
         answer = []
         for tree, weight in zip(trees, weights):
             for level in range(3):
                 part = Structure(level, tree.feature[: 2**level - 1], tree.left[: 2**level - 1])
                 answer.append(records.histogram(part, np.arange(6, dtype=np.int32), "count"))
-            answer.append(records.leaf_sums([tree], "curvature"))
+            answer.append(records.leaf_sums([tree], "hessian"))
             records.add([Tree(tree, weight)])
-        answer.append(records.leaf_sums(trees, "curvature"))
+        answer.append(records.leaf_sums(trees, "hessian"))
         answers.append(answer)
     for answer in answers[1:]:
         for a, b in zip(answers[0], answer):
@@ -187,32 +187,32 @@ def test_threads_ranges_and_order_of_records_do_not_change_a_bit(n: int, kind: s
 def test_packed_sums_of_more_records_than_fit_are_unpacked_in_time() -> None:
     n = 5 << 19  # more than fit even the four tables of leaf sums
     columns = [np.zeros(n, dtype=np.float32)]
-    edges = Edges((np.array([1], dtype=np.float32),), (0,))
+    bin_edges = BinEdges((np.array([1], dtype=np.float32),), (0,))
     for label, g in ((2**30, -ONE), (-(2**30), ONE)):
         records = LocalAggregator(columns, np.full(n, label, dtype=np.int32), n_threads=1)
         records.start(Task("squared"))
-        records.bin(edges)
-        assert records.leaf_sums([ROOT], "curvature").tolist() == [[[[g * n, ONE * n]]]]
-        first = records.histogram(ROOT, np.array([0], dtype=np.int32), "curvature")
+        records.bin(bin_edges)
+        assert records.leaf_sums([ROOT], "hessian").tolist() == [[[[g * n, ONE * n]]]]
+        first = records.histogram(ROOT, np.array([0], dtype=np.int32), "hessian")
         assert first[0, 0, 0].tolist() == [[g * n, ONE * n], [0, 0], [0, 0]]
 
 
 def test_a_gradient_is_the_records_own() -> None:
     """One record among others, at any place, adds what it adds alone."""
     rng = np.random.default_rng(5)
-    columns, edges = columns_and_edges(rng, 200, 3, 20, 0.1)
+    columns, bin_edges = columns_and_edges(rng, 200, 3, 20, 0.1)
     task = random_task(rng, "table")
     labels = labels_of(rng, task, 200)
-    tree = random_tree(rng, edges, 3, "thresholds")
+    tree = random_tree(rng, bin_edges, 3, "thresholds")
     weights = random_weights(rng, task, 3)
 
     def answers(keep: NDArray[np.int64]) -> NDArray[np.int64]:
         records = LocalAggregator([c[keep] for c in columns], labels[keep])
         records.start(task)
-        records.bin(edges)
+        records.bin(bin_edges)
         records.leaf_sums([tree], "count")
         records.add([Tree(tree, weights)])
-        return records.leaf_sums([tree], "curvature")
+        return records.leaf_sums([tree], "hessian")
 
     everyone = np.arange(200)
     for one in (0, 63, 199):
@@ -234,10 +234,10 @@ def test_public_facts_are_checked() -> None:
         records.start(Task("table", n_outputs=2))
     records.start(Task("squared"))
     with pytest.raises(ParameterError, match="edges"):
-        records.bin(Edges((), ()))
+        records.bin(BinEdges((), ()))
     with pytest.raises(ParameterError, match="edges"):
-        records.bin(Edges((np.arange(254, dtype=np.float32),), (0,)))
-    records.bin(Edges((np.arange(2, dtype=np.float32),), (0,)))
+        records.bin(BinEdges((np.arange(254, dtype=np.float32),), (0,)))
+    records.bin(BinEdges((np.arange(2, dtype=np.float32),), (0,)))
     too_deep = Structure(9, np.zeros(511, dtype=np.int32), np.zeros((511, 256), dtype=np.uint8))
     with pytest.raises(ParameterError, match="trees"):
         records.leaf_sums([too_deep], "count")

@@ -100,18 +100,20 @@ def test_predictions_are_sums_of_weights_by_the_edges_of_each_phase(
 ) -> None:
     rng = np.random.default_rng(seed)
     forms = ("subsets", "column") if form == "any" else (form,)
-    columns, edges = columns_and_edges(rng, n, features, widest, 0.2)
+    columns, bin_edges = columns_and_edges(rng, n, features, widest, 0.2)
     task = random_task(rng, kind)
     slow = SlowAggregator(columns, np.zeros(n, dtype=np.int32))
     slow.start(task)
     phases = []
     for _ in range(2):
-        slow.bin(edges)
+        slow.bin(bin_edges)
         depths = rng.integers(0, 5, rng.integers(0, 4)).tolist()
-        trees = [Tree(random_tree(rng, edges, d, forms[d % len(forms)]), random_weights(rng, task, d)) for d in depths]
+        trees = [
+            Tree(random_tree(rng, bin_edges, d, forms[d % len(forms)]), random_weights(rng, task, d)) for d in depths
+        ]
         slow.add(trees)
-        phases.append((edges, trees))
-        edges = type(edges)(tuple(cuts[::2] for cuts in edges.cuts), edges.categories)
+        phases.append((bin_edges, trees))
+        bin_edges = type(bin_edges)(tuple(cuts[::2] for cuts in bin_edges.thresholds), bin_edges.categories)
     found = Predictor(phases, task.n_outputs).scores(columns, threads)
     assert found.T.tolist() == slow.scores
     assert found.shape == (task.n_outputs, n)
@@ -119,10 +121,12 @@ def test_predictions_are_sums_of_weights_by_the_edges_of_each_phase(
 
 def test_predictions_have_the_same_bits_for_any_threads() -> None:
     rng = np.random.default_rng(8)
-    columns, edges = columns_and_edges(rng, (1 << 15) + BLOCK + 1, 5, 40, 0.1)
+    columns, bin_edges = columns_and_edges(rng, (1 << 15) + BLOCK + 1, 5, 40, 0.1)
     task = random_task(rng, "softmax")
-    trees = [Tree(random_tree(rng, edges, 6, form), random_weights(rng, task, 6)) for form in ("subsets", "symmetric")]
-    predictor = Predictor([(edges, trees)], task.n_outputs)
+    trees = [
+        Tree(random_tree(rng, bin_edges, 6, form), random_weights(rng, task, 6)) for form in ("subsets", "symmetric")
+    ]
+    predictor = Predictor([(bin_edges, trees)], task.n_outputs)
     once = predictor.scores(columns, 1)
     np.testing.assert_array_equal(once, predictor.scores(columns, 3))
     some = slice(5, 5 + BLOCK)

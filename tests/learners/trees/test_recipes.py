@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from reference import LedgerDoor, OpenDoor, ReferenceAggregator
+from reference import LedgerSession, OpenSession, ReferenceAggregator
 
 from ledgerwood.accounting import Ledger, Plan, Release
 from ledgerwood.accounting.costs.noise import Gaussian
@@ -51,7 +51,7 @@ def test_a_recipe_spends_its_plan_exactly_and_learns(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         records = ReferenceAggregator(columns, labels_for(settings, y))
-        forest = boost(settings, DOMAIN, records, LedgerDoor(ledger, 1), plan, rng=np.random.default_rng(1))
+        forest = boost(settings, DOMAIN, records, LedgerSession(ledger, 1), plan, rng=np.random.default_rng(1))
     released = [entry.label for entry in ledger.journal() if entry.kind == "release"]
     planned = {release.label: release.times for release in plan.releases()}
     assert {label: released.count(label) for label in planned} == planned
@@ -106,7 +106,7 @@ def test_a_plan_of_another_shape_is_refused() -> None:
     ]  # fmt: skip
     for plan in wrong:
         with pytest.raises(ParameterError, match="plan"):
-            boost(settings, DOMAIN, ReferenceAggregator(columns, y), OpenDoor(), plan)
+            boost(settings, DOMAIN, ReferenceAggregator(columns, y), OpenSession(), plan)
 
 
 def test_budget_shares_are_the_papers() -> None:

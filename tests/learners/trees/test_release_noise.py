@@ -11,8 +11,21 @@ import pytest
 from test_neighbours import DOMAIN, RUNS, SMALL, data, plan_with_noise, records
 from transcripts import Recording, both, seeded, train
 
-from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
-from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism, Selections
+from ledgerwood.accounting import (
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    Ledger,
+    PermuteAndFlip,
+    Plan,
+    PoissonSubsampled,
+    Release,
+)
+from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.trees.aggregator import Sample
+from ledgerwood.learners.trees.boosting import boost
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, Selections
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
 SIZES = [1.0, 0.3, 4096.0, 12345.678]
@@ -68,40 +81,36 @@ def test_a_training_draws_the_noise_that_its_mechanisms_state(name: str, options
 def test_a_sampled_release_draws_rows_at_the_rate_of_its_price(name: str) -> None:
     own = recipe_settings(name, **{**SMALL, "rows": 0.25})
     plan = plan_with_noise(own, 10.0)
-    seen: list[SampledMechanism] = []
+    sampled: list[Sample | None] = []
 
-    class Watching(Recording):
-        def release(self, mechanism, value, label):
-            seen.append(mechanism)
-            assert plan[label].priced(plan.neighbours) == mechanism.cost
-            return super().release(mechanism, value, label)
+    class Watching(LocalAggregator):
+        def sample(self, sample: Sample | None) -> None:
+            sampled.append(sample)
+            super().sample(sample)
 
-    train(own, DOMAIN, plan, data(*records(np.random.default_rng(5), 30, own)), Watching(seeded(5)))
-    assert seen and all(isinstance(one, SampledMechanism) for one in seen)
-    assert {one.numerator for one in seen} == {2**30} and {one.cost.rate for one in seen} == {0.25}
-    assert len({one.round for one in seen}) == len(seen)  # every release has a sample of its own
-    assert all(one.mechanism.cost == one.cost.cost for one in seen)
+    recording = Recording(seeded(5))
+    columns, labels = data(*records(np.random.default_rng(5), 30, own))
+    boost(own, DOMAIN, Watching(columns, labels, n_threads=1), recording, plan, rng=np.random.default_rng(0))
+    drawn, forgotten = sampled[::2], sampled[1::2]
+    assert len(drawn) == len(recording.lines) > 0 and set(forgotten) == {None}
+    assert {one.numerator for one in drawn} == {2**30} and {release.rate for release in plan.releases()} == {0.25}
+    assert [one.key for one in drawn] == [line.key for line in recording.lines]
+    assert len({one.round for one in drawn}) == len(drawn)  # every release has a sample of its own
+    for line in recording.lines:
+        charged = plan[line.label].for_unit(line.mechanism.cost)
+        assert charged == plan[line.label].priced(plan.neighbours) == PoissonSubsampled(line.mechanism.cost, rate=0.25)
 
 
-def test_a_sample_has_a_fresh_secret_key_and_is_forgotten_once_asked() -> None:
-    told: list[Any] = []
+def test_a_session_gives_every_sample_a_fresh_secret_key() -> None:
+    plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(1.0, 1e-6)
 
-    class Records:
-        def sample(self, sample) -> None:
-            told.append(sample)
+    def keys(rng: Any, count: int = 3) -> list[tuple[int, int]]:
+        session = ReleaseSession(Ledger(plan=plan), rng)
+        return [session.sample_key() for _ in range(count)]
 
-    whole = PoissonSubsampled(Gaussian(sigma=2.0), rate=0.25)
-
-    def asked(number: int, rng=None):
-        return SampledMechanism(whole, None, Records(), 2**30, number).ask(lambda: told[-1], rng)
-
-    samples = [asked(number) for number in (7, 8, 8)]
-    assert told == [samples[0], None, samples[1], None, samples[2], None]
-    assert [(one.numerator, one.round) for one in samples] == [(2**30, 7), (2**30, 8), (2**30, 8)]
-    words = [word for one in samples for word in one.key]
+    words = [word for key in keys(None) for word in key]
     assert len(set(words)) == 6 and max(words) >= 2**32  # 64 random bits each, from the operating system
-    first, same, other = (asked(1, seeded(seed)).key for seed in (1, 1, 2))
-    assert first == same != other
+    assert keys(seeded(1)) == keys(seeded(1)) != keys(seeded(2))
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "laplace leaves", "permute and flip"])

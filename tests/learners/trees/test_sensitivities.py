@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 from reference import pair
+from tests.kit.tree_definitions import exact_scores
 
 from ledgerwood.learners.trees.aggregator import ONE, TABLE_HALF, TABLE_SIZE
 from ledgerwood.learners.trees.binning import FeatureDomain
@@ -22,7 +23,6 @@ from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.planned_noise import Selections
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
-from ledgerwood.learners.trees.splitting import exact_scores
 
 FAR = 64 << 16
 
@@ -106,7 +106,7 @@ def test_table_losses_by_enumeration(name: str, clip, bound: int) -> None:
         points = np.array(sorted(reachable(loss, bound)), dtype=np.int64)
         one = (points**2).sum(axis=1).max()
         assert loss.gradient_square(bound) >= (points[:, 0] ** 2).max()
-        assert loss.curvature_sum(bound) >= points[:, 1].max()
+        assert loss.hessian_sum(bound) >= points[:, 1].max()
         assert loss.pair_square(bound, "add_remove") >= one
         corners = points[np.unique(np.concatenate([np.argsort(points @ np.array([math.cos(a), math.sin(a)]))[-1:]
                                                    for a in np.linspace(0, 2 * math.pi, 720)]))]  # fmt: skip
@@ -147,8 +147,8 @@ def test_probabilities_are_rounded_sigmoids() -> None:
 
 def test_the_curvature_counts_less_while_gradients_are_small() -> None:
     loss = make_loss("logistic")
-    assert loss.curvature_factor(FAR) == (1, 1)
-    shares = [b / a for a, b in (loss.curvature_factor(bound << 12) for bound in range(0, 128, 4))]
+    assert loss.hessian_factor(FAR) == (1, 1)
+    shares = [b / a for a, b in (loss.hessian_factor(bound << 12) for bound in range(0, 128, 4))]
     assert shares == sorted(shares) and shares[0] < 1 / 2
 
     def variance(bound: int, factors: tuple[int, int]) -> float:
@@ -158,10 +158,10 @@ def test_the_curvature_counts_less_while_gradients_are_small() -> None:
             1 / a**2 + (0.5 / (b * float(loss.kappa))) ** 2
         )
 
-    assert variance(0, (1, 1)) / variance(0, loss.curvature_factor(0)) > 2.4
-    assert variance(1 << 16, (1, 1)) / variance(1 << 16, loss.curvature_factor(1 << 16)) > 1.4
+    assert variance(0, (1, 1)) / variance(0, loss.hessian_factor(0)) > 2.4
+    assert variance(1 << 16, (1, 1)) / variance(1 << 16, loss.hessian_factor(1 << 16)) > 1.4
     for bound in range(0, 9 << 16, 1 << 14):
-        assert variance(bound, loss.curvature_factor(bound)) <= variance(bound, (1, 1))
+        assert variance(bound, loss.hessian_factor(bound)) <= variance(bound, (1, 1))
 
 
 @pytest.mark.parametrize("clip", [None, 1.2, 0.5, 0.01])
@@ -178,7 +178,7 @@ def test_softmax_pairs_within_their_bound_and_near_it(n_classes: int, clip: floa
             g2, both = sum(g * g for g, _ in found), sum(g * g + h * h for g, h in found)
             assert g2 <= loss.gradient_square(bound)
             assert both <= loss.pair_square(bound, "add_remove")
-            assert sum(h for _, h in found) <= loss.curvature_sum(bound)
+            assert sum(h for _, h in found) <= loss.hessian_sum(bound)
             assert sum(abs(g) for g, _ in found) + 7 <= loss.pair_l1(bound, "add_remove", 7)
             for a, b in ((8, 1), (8, 5)):
                 mixed = sum((a * g) ** 2 + (b * h) ** 2 for g, h in found)
@@ -267,10 +267,10 @@ def first_selection(x: np.ndarray, y: np.ndarray, structure: str, n_classes: int
         "xgb", n_trees=1, max_depth=1, n_bins=16, l2=0.0, structure=structure, loss=loss, n_classes=n_classes
     )
     plan = plan_boosting(chosen, n_features=1, epsilon=1.0, delta=1e-6)
-    records, door = LocalAggregator([x.astype(np.float32)], y.astype(np.int32), n_threads=1), Ears()
+    records, session = LocalAggregator([x.astype(np.float32)], y.astype(np.int32), n_threads=1), Ears()
     domain = FeatureDomain(((0.0, 1.0),), (0,))
-    boost(chosen, domain, records, door, plan, rng=np.random.default_rng(0))
-    return door.heard[0]
+    boost(chosen, domain, records, session, plan, rng=np.random.default_rng(0))
+    return session.heard[0]
 
 
 @pytest.mark.parametrize("structure", ["free", "symmetric"])

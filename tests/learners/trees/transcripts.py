@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.learners.trees.aggregator import Sample
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
-from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism, Selections
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, Selections
 from ledgerwood.mechanisms.randomness import SeededSource
 
 
@@ -23,48 +22,46 @@ class Line:
     key: tuple[int, int] | None = None
 
 
-def ask(mechanism: Any, value: Any, key: tuple[int, int] | None) -> tuple[Any, Any]:
-    """Open a sampled release: return the mechanism inside, and the exact value of the sample with that key."""
-    if not isinstance(mechanism, SampledMechanism):
-        return mechanism, value
-    mechanism.aggregator.sample(Sample(mechanism.numerator, key, mechanism.round))
-    exact = value()
-    mechanism.aggregator.sample(None)
-    return mechanism.mechanism, exact
-
-
 class Recording:
-    """A door that remembers; ``change`` may replace the mechanism (to plant a bug)."""
+    """A session that remembers; ``change`` may replace the mechanism (to plant a bug)."""
 
     def __init__(self, source: Any, change: Any = None) -> None:
-        self.source, self.change, self.lines = source, change, []
+        self.source, self.change, self.lines, self.key = source, change, [], None
+
+    def sample_key(self) -> tuple[int, int]:
+        first, second = self.source.words(2)
+        self.key = int(first), int(second)
+        return self.key
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        key = tuple(int(word) for word in self.source.words(2)) if isinstance(mechanism, SampledMechanism) else None
-        inner, exact = ask(mechanism, value, key)
-        drawn = inner if self.change is None else self.change(inner)
-        output = drawn.release(exact, self.source)
-        self.lines.append(Line(label, inner, exact, output, key))
+        drawn = mechanism if self.change is None else self.change(mechanism)
+        output = drawn.release(value, self.source)
+        self.lines.append(Line(label, mechanism, value, output, self.key))
+        self.key = None
         return output
 
 
 class Replaying:
-    """A door that answers what another training was told, and remembers what it was asked."""
+    """A session that gives the outputs of another training, and remembers what it was asked."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.given, self.lines = lines, []
 
+    def sample_key(self) -> tuple[int, int]:
+        key = self.given[len(self.lines)].key
+        assert key is not None
+        return key
+
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        told = self.given[len(self.lines)]
-        inner, exact = ask(mechanism, value, told.key)
-        self.lines.append(Line(label, inner, exact, told.output, told.key))
-        return told.output
+        recorded = self.given[len(self.lines)]
+        self.lines.append(Line(label, mechanism, value, recorded.output, recorded.key))
+        return recorded.output
 
 
-def train(settings, domain, plan, data, door, seed=0):
+def train(settings, domain, plan, data, session, seed=0):
     columns, labels = data
     records = LocalAggregator(columns, labels, n_threads=1)
-    return boost(settings, domain, records, door, plan, rng=np.random.default_rng(seed))
+    return boost(settings, domain, records, session, plan, rng=np.random.default_rng(seed))
 
 
 def both(settings, domain, plan, first, second, source, change=None, seed=0):

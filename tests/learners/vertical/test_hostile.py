@@ -168,7 +168,7 @@ def test_a_hello_of_any_text_is_answered_in_words(tmp_path: Path) -> None:
         with pytest.raises(PartyRefused, match="in another order"):
             client(location, tmp_path / "a", ids="é" * 64).columns()
         assert own.ledger.spent().epsilon == 0
-    with pytest.raises(ProtocolError, match="no JSON"):
+    with pytest.raises(ProtocolError, match="not JSON"):
         from_json(b"[" * 200_000)
 
 

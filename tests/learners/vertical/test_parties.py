@@ -284,7 +284,7 @@ def test_messages_that_break_the_rules_are_refused(tmp_path: Path) -> None:
             ("splits", request("splits", asker, pack_splits([(99, 0)])), "no ordinal 0 in column 99"),
             ("splits", request("hello", asker, b""), "came as"),
             ("hello", request("hello", asker, b"[]"), "version"),
-            ("hello", request("hello", asker, b"\xff"), "no JSON"),
+            ("hello", request("hello", asker, b"\xff"), "not JSON"),
             ("hello", request("hello", asker, to_json({"rows": "many", "ids": DIGEST})), "how many rows"),
             ("drop", good, "came as"),
         ]:

@@ -35,6 +35,7 @@ def calibrate(
     delta: float,
     method: str | None = None,
     guess: float = 1.0,
+    tolerance: float = _TOLERANCE,
 ) -> float:
     """The scale nearest to "no noise" whose cost is at most (ε, δ).
 
@@ -49,12 +50,14 @@ def calibrate(
         Accounting method; the tightest certified one by default.
     guess
         Where the search starts; any positive number works, a good one saves time.
+    tolerance
+        How far above the least noise the answer may lie, as a part of it: more saves time where a price takes long.
 
     Returns
     -------
     float
         A scale ``s`` with ``cost(s).epsilon(delta) <= epsilon``, tested with the very call a user would make, and
-        within a relative 1e-7 of the least noise (within 8e-5 if one price takes over 5 ms, as for hundreds of
+        within a relative ``tolerance`` of the least noise (within 8e-5 if one price takes over 5 ms, as for hundreds of
         selections; within 1e-3 if it takes over 0.1 s).
 
     >>> from ledgerwood.accounting import Gaussian
@@ -85,7 +88,7 @@ def calibrate(
             if found is not None:
                 return _confirmed(cost, math.exp(found), sign, target, allowed, method)
             start = math.exp(there)
-    best = _search(exact, math.log(start), sign, _NEAR, step=step)
+    best = _search(exact, math.log(start), sign, _NEAR, step=step, tolerance=tolerance)
     return _confirmed(cost, best, sign, target, allowed, method)
 
 

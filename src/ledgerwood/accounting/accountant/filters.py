@@ -116,13 +116,13 @@ class RenyiFilter:
     unit: ClassVar[str] = "Renyi divergence at the filter's order"
     epsilon: float
     delta: float
-    outright: float = 0.0
+    reserved_delta: float = 0.0
     order: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
         if self.order == 0.0:
-            object.__setattr__(self, "order", best_order(self.epsilon, self.delta - self.outright))
+            object.__setattr__(self, "order", best_order(self.epsilon, self.delta - self.reserved_delta))
         if not 1 < self.order < math.inf:
             raise ParameterError("order", "be finite and above 1", self.order)
         if self.limit <= 0:
@@ -134,16 +134,16 @@ class RenyiFilter:
     @property
     def limit(self) -> float:
         """B, the conversion solved for the divergence."""
-        constant = conversion(self.order, self.delta - self.outright)
+        constant = conversion(self.order, self.delta - self.reserved_delta)
         return self.epsilon - constant - _MARGIN * (self.epsilon + abs(constant))
 
     def price(self, cost: Cost) -> float:
         """Return the cost's Rényi divergence at the order."""
         return _priced(self, float(cost.renyi(np.array([self.order]))[0]) * (1 + _MARGIN))
 
-    def worth(self, amount: float) -> float:
+    def epsilon_of(self, amount: float) -> float:
         """Return the conversion of ``amount``."""
-        return max(0.0, amount + conversion(self.order, self.delta - self.outright)) if amount > 0 else 0.0
+        return max(0.0, amount + conversion(self.order, self.delta - self.reserved_delta)) if amount > 0 else 0.0
 
     def curve(self, amount: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rényi divergence grows with the order: the amount bounds every smaller order and no larger one."""
@@ -169,7 +169,7 @@ class ConcentratedFilter:
     unit: ClassVar[str] = "rho of zero-concentrated DP"
     epsilon: float
     delta: float
-    outright: float = 0.0
+    reserved_delta: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -177,7 +177,7 @@ class ConcentratedFilter:
     @property
     def limit(self) -> float:
         """Return rho."""
-        twin = RenyiFilter(self.epsilon, self.delta, self.outright)
+        twin = RenyiFilter(self.epsilon, self.delta, self.reserved_delta)
         return twin.limit / twin.order * (1 - _MARGIN)
 
     def price(self, cost: Cost) -> float:
@@ -185,11 +185,11 @@ class ConcentratedFilter:
         rho = cost.rho()
         return _priced(self, math.inf if rho is None else rho * (1 + _MARGIN))
 
-    def worth(self, amount: float) -> float:
+    def epsilon_of(self, amount: float) -> float:
         """Return the best conversion of the curve of ``amount`` over all orders."""
         if amount <= 0:
             return 0.0
-        delta = self.delta - self.outright
+        delta = self.delta - self.reserved_delta
         order = _minimizing_order(lambda a: a * amount + conversion(a, delta))
         return max(0.0, order * amount + conversion(order, delta))
 
@@ -217,7 +217,7 @@ class GaussianFilter:
     unit: ClassVar[str] = "mu squared of Gaussian DP"
     epsilon: float
     delta: float
-    outright: float = 0.0
+    reserved_delta: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -225,16 +225,16 @@ class GaussianFilter:
     @property
     def limit(self) -> float:
         """Return the square of the largest mu that meets epsilon at delta."""
-        return _largest_mu(self.epsilon, self.delta - self.outright) ** 2 * (1 - _MARGIN)
+        return _largest_mu(self.epsilon, self.delta - self.reserved_delta) ** 2 * (1 - _MARGIN)
 
     def price(self, cost: Cost) -> float:
         """Return the square of the cost's mu."""
         mu = cost.mu()
         return _priced(self, math.inf if mu is None else mu * mu * (1 + _MARGIN))
 
-    def worth(self, amount: float) -> float:
+    def epsilon_of(self, amount: float) -> float:
         """Return the Gaussian epsilon of the amount."""
-        return gaussian.epsilon(math.sqrt(amount), self.delta - self.outright) if amount > 0 else 0.0
+        return gaussian.epsilon(math.sqrt(amount), self.delta - self.reserved_delta) if amount > 0 else 0.0
 
     def curve(self, amount: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Gaussian curve: order times half of mu squared."""
@@ -247,10 +247,10 @@ class GaussianFilter:
 
 @dataclass(frozen=True, slots=True)
 class PureFilter:
-    r"""Epsilons add, and deltas spent outright add: :math:`\sum_t \varepsilon_t \le \varepsilon`.
+    r"""Epsilons add, and the deltas of approximate DP add: :math:`\sum_t \varepsilon_t \le \varepsilon`.
 
     Rogers, Roth, Ullman & Vadhan 2016 (arXiv:1605.08294); docs/theory/filters.md, Theorem 1. All of delta
-    is for costs that spend delta outright (``ApproxDP``).
+    is for costs with a delta of their own (``ApproxDP``).
 
     >>> PureFilter(epsilon=1.0).limit
     1.0
@@ -268,7 +268,7 @@ class PureFilter:
             raise ParameterError("delta", "lie in [0, 1)", self.delta)
 
     @property
-    def outright(self) -> float:
+    def reserved_delta(self) -> float:
         """Return delta: nothing else uses it."""
         return self.delta
 
@@ -278,10 +278,10 @@ class PureFilter:
         return self.epsilon
 
     def price(self, cost: Cost) -> float:
-        """Return the cost's pure epsilon (beside the delta it spends outright)."""
+        """Return the cost's pure epsilon (its own delta is counted beside it)."""
         return _priced(self, cost.pure_epsilon())
 
-    def worth(self, amount: float) -> float:
+    def epsilon_of(self, amount: float) -> float:
         """Return the amount."""
         return amount
 
@@ -301,7 +301,7 @@ Filter: TypeAlias = RenyiFilter | ConcentratedFilter | GaussianFilter | PureFilt
     the whole amount that may be spent, rounded down;
 ``price(cost)``
     what a release takes, rounded up (:class:`MethodUnavailable` if it has no such price);
-``worth(amount)``
+``epsilon_of(amount)``
     epsilon, at ``delta``, of a ledger whose limit is ``amount``;
 ``curve(amount, orders)``
     the Rényi divergence that an interaction within ``amount`` cannot exceed, at each order.
@@ -309,7 +309,7 @@ Filter: TypeAlias = RenyiFilter | ConcentratedFilter | GaussianFilter | PureFilt
 
 
 def make_filter(
-    name: str | None, epsilon: float, delta: float, *, outright: float = 0.0, order: float | None = None
+    name: str | None, epsilon: float, delta: float, *, reserved_delta: float = 0.0, order: float | None = None
 ) -> Filter:
     """Return the filter called ``name``; by default ``"rdp"``, or ``"pure"`` when delta is zero."""
     if name is None:
@@ -318,14 +318,16 @@ def make_filter(
         raise ParameterError("order", "be given with filter='rdp' only", order)
     match name:
         case "rdp":
-            return RenyiFilter(epsilon, delta, outright, 0.0 if order is None else order)
+            return RenyiFilter(epsilon, delta, reserved_delta, 0.0 if order is None else order)
         case "gdp":
-            return GaussianFilter(epsilon, delta, outright)
+            return GaussianFilter(epsilon, delta, reserved_delta)
         case "zcdp":
-            return ConcentratedFilter(epsilon, delta, outright)
+            return ConcentratedFilter(epsilon, delta, reserved_delta)
         case "pure":
-            if outright not in (0.0, delta):
-                raise ParameterError("outright", "be left out with filter='pure': all of delta is", outright)
+            if reserved_delta not in (0.0, delta):
+                raise ParameterError(
+                    "reserved_delta", "be left out with filter='pure': all of delta is reserved", reserved_delta
+                )
             return PureFilter(epsilon, delta)
     raise ParameterError("filter", "be one of 'rdp', 'gdp', 'zcdp', 'pure'", name)
 
@@ -335,12 +337,12 @@ def _check(rule: RenyiFilter | ConcentratedFilter | GaussianFilter) -> None:
         raise ParameterError("epsilon", "be positive and finite", rule.epsilon)
     if not 0 < rule.delta < 1:
         raise ParameterError("delta", "lie in (0, 1)", rule.delta, "With delta=0 use filter='pure'")
-    if not 0 <= rule.outright < rule.delta:
-        raise ParameterError("outright", f"lie in [0, delta={rule.delta})", rule.outright)
+    if not 0 <= rule.reserved_delta < rule.delta:
+        raise ParameterError("reserved_delta", f"lie in [0, delta={rule.delta})", rule.reserved_delta)
 
 
 def _common(rule: RenyiFilter | ConcentratedFilter | GaussianFilter) -> dict[str, Any]:
-    return {"filter": rule.name, "epsilon": rule.epsilon, "delta": rule.delta, "outright": rule.outright}
+    return {"filter": rule.name, "epsilon": rule.epsilon, "delta": rule.delta, "outright": rule.reserved_delta}
 
 
 def _priced(rule: Filter, amount: float) -> float:
@@ -374,8 +376,8 @@ class Balance:
         What a ledger with that amount as its whole budget would be worth, at ``delta``.
     delta
         The ledger's delta.
-    outright
-        The part of delta spent (or left) by costs that spend delta outright.
+    reserved_delta
+        The part of delta spent (or left) by costs with a delta of their own (``ApproxDP``).
     filter
         The filter whose unit this is; None for a plan, whose unit is the small-scale concentrated cost.
     """
@@ -384,7 +386,7 @@ class Balance:
     limit: float
     epsilon: float
     delta: float
-    outright: float
+    reserved_delta: float
     filter: Filter | None
 
     @property

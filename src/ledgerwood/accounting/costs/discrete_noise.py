@@ -10,6 +10,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import PureDP, set_fields
@@ -107,7 +108,7 @@ class DiscreteLaplace(Atom):
     @property
     def size(self) -> float:
         """The ε of pure DP, rounded up."""
-        return _checks.ratio_above(self.sensitivity, self.scale)
+        return ratio_up(self.sensitivity, self.scale)
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import PureDP, set_fields
@@ -137,7 +138,7 @@ class Laplace(Atom):
     @property
     def size(self) -> float:
         """The ε of pure DP, rounded up."""
-        return _checks.ratio_above(self.sensitivity, self.scale)
+        return ratio_up(self.sensitivity, self.scale)
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:

@@ -1,7 +1,7 @@
-"""The ledger's arithmetic: entries, what they take, and whether they may be posted.
+"""The arithmetic of a ledger: entries, what each takes, and the totals.
 
-Books know nothing of files, threads or noise. A live entry runs three steps: ``review`` (what would it take?),
-``admit`` (refuse by raising) and ``post``. A replay runs the first and the last: what is on record was spent.
+A ledger's state knows nothing of files, threads or noise. A new entry passes three steps: ``quote`` (what would it
+take?), ``check`` (refuse by raising) and ``commit``. A replay runs the first and the last: what is on record was spent.
 """
 
 from __future__ import annotations
@@ -21,18 +21,26 @@ from ledgerwood.errors import NeighboursMismatch, ParameterError
 
 Curve = NDArray[np.float64]
 
-KINDS = frozenset({"release", "parallel", "end", "split", "merge", "closed", "torn"})
+KINDS = frozenset({"release", "charge", "parallel", "end", "split", "merge", "closed", "torn"})
 
 
 NOT_PRIVATE = " WARNING: some noise came from a seeded generator, so the releases are reproducible and not private."
 
 
+def drawn_elsewhere(charges: int) -> str:
+    """What a statement says about charges for noise that the ledger did not draw; nothing if there are none."""
+    if not charges:
+        return ""
+    return f" The noise of {charges} of the charges was drawn elsewhere; that it has the cost charged is assumed."
+
+
 class LedgerEntry(NamedTuple):
     """One line of a journal.
 
-    ``kind`` is ``"release"``, ``"parallel"`` (a block begins), ``"end"`` (it ends), ``"split"``, ``"merge"``,
-    ``"closed"`` or ``"torn"``. ``block`` and ``part`` place a release in a parallel block. ``id`` names a release
-    whose noise is a function of that name: the same release may then be made again, for nothing.
+    ``kind`` is ``"release"``, ``"charge"`` (its noise is drawn elsewhere), ``"parallel"`` (a block begins), ``"end"``
+    (it ends), ``"split"``, ``"merge"``, ``"closed"`` or ``"torn"``. ``block`` and ``part`` place a release in a
+    parallel block. ``id`` names a release whose noise is a function of that name: the same release may then be made
+    again, at no cost.
     """
 
     kind: str
@@ -46,15 +54,15 @@ class LedgerEntry(NamedTuple):
 
 
 class Amount(NamedTuple):
-    """What a release takes: filter units, outright delta (in units), and its loss curve."""
+    """What a release takes: filter units, delta of its own (in units), and its loss curve."""
 
     units: int
-    outright: int
+    delta_units: int
     curve: Curve
 
     def plus(self, more: Amount) -> Amount:
         """Return the sum."""
-        return Amount(self.units + more.units, self.outright + more.outright, self.curve + more.curve)
+        return Amount(self.units + more.units, self.delta_units + more.delta_units, self.curve + more.curve)
 
 
 class Touched(NamedTuple):
@@ -102,7 +110,7 @@ class ParallelBlock:
 
     label: str
     units: WorstPart
-    outright: WorstPart
+    delta_units: WorstPart
     parts: dict[int | str, Touched] = field(default_factory=dict)
 
     @classmethod
@@ -128,11 +136,11 @@ class ParallelBlock:
 
 
 class Charge(NamedTuple):
-    """A reviewed entry: what posting it adds to the total."""
+    """A quoted entry: what committing it adds to the total."""
 
     entry: LedgerEntry
     units: int = 0
-    outright: int = 0
+    delta_units: int = 0
     amount: Amount | None = None
     block: ParallelBlock | None = None
     total: Touched | None = None
@@ -149,7 +157,7 @@ class RunningTotal:
         self._reserved: dict[str, Curve] = {}
 
     def add(self, curve: Curve) -> None:
-        """Enter a release outside of any block."""
+        """Add a release outside of any block."""
         self._base += curve
         self._additions += 1
 
@@ -157,8 +165,8 @@ class RunningTotal:
         """Follow an open block."""
         self._open[number] = block
 
-    def settle(self, number: int) -> None:
-        """Enter a block that has ended."""
+    def finalize(self, number: int) -> None:
+        """Add a block that has ended."""
         block = self._open[number]
         self._additions += len(block.parts)
         self.add(block.curve())
@@ -173,7 +181,7 @@ class RunningTotal:
         del self._reserved[child]
 
     def total(self) -> Curve:
-        """Return the sum of everything entered, open or set aside, rounded up."""
+        """Return the sum of everything added, open or set aside, rounded up."""
         total = self._base.copy()
         for curve in (*(block.curve() for block in self._open.values()), *self._reserved.values()):
             total += curve
@@ -187,7 +195,7 @@ class RunningTotal:
 
 
 def checked_cost(cost: Any, neighbours: str) -> Cost:
-    """Refuse what is no cost, or speaks of other neighbours than the ledger."""
+    """Refuse what is not a cost, or is stated for another adjacency than the ledger."""
     if not isinstance(cost, Cost):
         raise ParameterError("mechanism.cost", "be a cost", type(cost).__name__)
     if cost.neighbours != neighbours:
@@ -212,7 +220,7 @@ def _raised(block: ParallelBlock, part: int | str, total: Touched) -> tuple[Wors
     once, twice = total
     return (
         block.units.raised(part, once.units, twice.units),
-        block.outright.raised(part, once.outright, twice.outright),
+        block.delta_units.raised(part, once.delta_units, twice.delta_units),
     )
 
 

@@ -30,67 +30,67 @@ from ledgerwood.errors import BudgetExceeded, LedgerClosed, MethodUnavailable, P
 
 
 class FilterState:
-    """Books kept by a privacy filter: any cost, chosen at any time, while the sum stays within the limit."""
+    """State kept by a privacy filter: any cost, chosen at any time, while the sum stays within the limit."""
 
     _CACHE = 4096
 
     def __init__(self, rule: Filter, neighbours: str, budget: tuple[int, int] | None = None) -> None:
         self.filter: Filter = rule
         self.neighbours = neighbours
-        self.limit, self.outright_limit = budget or (
+        self.limit, self.delta_limit = budget or (
             to_units(rule.limit, up=False),
-            to_units(rule.outright, up=False),
+            to_units(rule.reserved_delta, up=False),
         )
-        self.used = self.outright_used = 0
-        self.tally = RunningTotal()
+        self.used = self.delta_used = 0
+        self.running_total = RunningTotal()
         self.closed = False
         self._blocks: dict[int, ParallelBlock] = {}
         self._children: dict[str, tuple[int, int]] = {}
         self._entries = 1  # the opening record is number 0
         self._prices: dict[Cost, Amount] = {}
 
-    def review(self, entry: LedgerEntry) -> Charge:
+    def quote(self, entry: LedgerEntry) -> Charge:
         """Return what the entry takes; refuse only what cannot be entered at all (a replay must not refuse)."""
         match entry.kind:
-            case "release":
-                return self._review_release(entry)
+            case "release" | "charge":
+                return self._quote_release(entry)
             case "split":
                 units = sum(child[0] for child in _shares(entry))
-                outright = sum(child[1] for child in _shares(entry))
-                return Charge(entry, units, outright)
+                delta_units = sum(child[1] for child in _shares(entry))
+                return Charge(entry, units, delta_units)
             case "merge":
-                return self._review_merge(entry)
+                return self._quote_merge(entry)
         return Charge(entry)
 
-    def post(self, posting: Charge) -> None:
-        """Enter a reviewed entry."""
-        entry = posting.entry
-        self.used += posting.units
-        self.outright_used += posting.outright
+    def commit(self, charge: Charge) -> None:
+        """Add a quoted charge to the state."""
+        entry = charge.entry
+        self.used += charge.units
+        self.delta_used += charge.delta_units
         match entry.kind:
-            case "release" if posting.block is None:
-                assert posting.amount is not None
-                self.tally.add(posting.amount.curve)
-            case "release":
-                _enter(posting)
+            case "release" | "charge" if charge.block is None:
+                assert charge.amount is not None
+                self.running_total.add(charge.amount.curve)
+            case "release" | "charge":
+                _commit_part(charge)
             case "parallel":
                 block = ParallelBlock.begin(entry.label, pairs=self.neighbours == "replace_one")
                 self._blocks[self._entries] = block
-                self.tally.watch(self._entries, block)
+                self.running_total.watch(self._entries, block)
             case "end":
                 assert entry.block is not None
                 del self._blocks[entry.block]
-                self.tally.settle(entry.block)
+                self.running_total.finalize(entry.block)
             case "split":
-                for i, (units, outright) in enumerate(_shares(entry)):
+                for i, (units, delta_units) in enumerate(_shares(entry)):
                     child = child_name(self._entries, i)
-                    self._children[child] = (units, outright)
-                    self.tally.reserve(child, self._reserve_curve(units))
+                    self._children[child] = (units, delta_units)
+                    self.running_total.reserve(child, self._reserve_curve(units))
             case "merge":
                 assert entry.data is not None
                 del self._children[entry.data["child"]]
-                self.tally.add(curve_from_json(entry.data["curve"]))
-                self.tally.unreserve(entry.data["child"])
+                self.running_total.add(curve_from_json(entry.data["curve"]))
+                self.running_total.unreserve(entry.data["child"])
             case "closed":
                 self.closed = True
         self._entries += 1
@@ -102,23 +102,23 @@ class FilterState:
 
     def spent(self) -> Balance:
         """Return what has been spent, what sub-ledgers hold included."""
-        return self._balance(self.used, self.outright_used)
+        return self._balance(self.used, self.delta_used)
 
     def remaining(self) -> Balance:
         """Return what is left."""
-        return self._balance(self.limit - self.used, max(self.outright_limit - self.outright_used, 0))
+        return self._balance(self.limit - self.used, max(self.delta_limit - self.delta_used, 0))
 
     def odometer_delta(self, delta: float | None) -> float | None:
         """Return the part of delta (the ledger's by default) that is the odometer's own."""
         whole = self.filter.delta if delta is None else delta
-        return own_delta(whole, self.filter.outright, spent=self.outright_used > 0)
+        return own_delta(whole, self.filter.reserved_delta, spent=self.delta_used > 0)
 
     def statement(self, *, releases: int, private: bool) -> str:
         """Return the guarantee as a full sentence."""
-        rule = self.filter
+        rule, epsilon = self.filter, self.filter.epsilon_of(from_units(self.limit))
         return (
             f"The {releases} releases recorded here so far, and all that this ledger will still allow, are together "
-            f"(epsilon={format_up(rule.worth(from_units(self.limit)))}, delta={format_up(rule.delta)})-differentially "
+            f"(epsilon={format_up(epsilon)}, delta={format_up(rule.delta)})-differentially "
             f"private for {Neighbours(self.neighbours).sentence}, however each was chosen from earlier outputs; "
             f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the "
             f"mechanisms state, disjoint parts in parallel blocks, and no other way out of the data."
@@ -127,82 +127,82 @@ class FilterState:
 
     def divide(self, by: list[float]) -> list[tuple[int, int]]:
         """Return shares of what is left, in units, never more in all than is left."""
-        left, outright_left = self.limit - self.used, self.outright_limit - self.outright_used
-        units, outright = left, outright_left
+        left, delta_left = self.limit - self.used, self.delta_limit - self.delta_used
+        units, delta_units = left, delta_left
         shares = []
         for fraction in map(Fraction, map(repr, by)):
-            share = min(int(units * fraction), left), min(int(outright * fraction), outright_left)
-            left, outright_left = left - share[0], outright_left - share[1]
+            share = min(int(units * fraction), left), min(int(delta_units * fraction), delta_left)
+            left, delta_left = left - share[0], delta_left - share[1]
             shares.append(share)
         return shares
 
     def _amount(self, cost: Cost) -> Amount:
         found = self._prices.get(cost)
         if found is None:
-            outright = cost.infinite_mass()
-            if outright > 0 and self.outright_limit == 0:
+            delta_units = cost.infinite_mass()
+            if delta_units > 0 and self.delta_limit == 0:
                 raise MethodUnavailable(
                     self.filter.name,
-                    "it spends delta outright and the ledger keeps none for that; nothing was released. "
-                    "Open the ledger with outright=... (a part of delta)",
+                    "it has a delta of its own and the ledger has reserved none for such costs; nothing was released. "
+                    "Open the ledger with reserved_delta=... (a part of delta)",
                 )
-            found = Amount(to_units(self.filter.price(cost)), to_units(outright), loss_curve(cost))
+            found = Amount(to_units(self.filter.price(cost)), to_units(delta_units), loss_curve(cost))
             if len(self._prices) >= self._CACHE:
                 self._prices.clear()
             self._prices[cost] = found
         return found
 
-    def _review_release(self, entry: LedgerEntry) -> Charge:
+    def _quote_release(self, entry: LedgerEntry) -> Charge:
         if entry.block is None:
             amount = self._amount(checked_cost(entry.cost, self.neighbours))
-            return Charge(entry, amount.units, amount.outright, amount)
+            return Charge(entry, amount.units, amount.delta_units, amount)
         block = self._blocks.get(entry.block)
         if block is None:
             raise LedgerClosed("this parallel block has ended; nothing was released")
         assert entry.part is not None
         total = block.total_with(entry.part, touched(checked_part_cost(entry.cost), self._amount, block))
         after = _raised(block, entry.part, total)
-        units, outright = after[0].value - block.units.value, after[1].value - block.outright.value
-        return Charge(entry, units, outright, block=block, total=total)
+        units, delta_units = after[0].value - block.units.value, after[1].value - block.delta_units.value
+        return Charge(entry, units, delta_units, block=block, total=total)
 
-    def _review_merge(self, entry: LedgerEntry) -> Charge:
+    def _quote_merge(self, entry: LedgerEntry) -> Charge:
         assert entry.data is not None
         held = self._children.get(entry.data["child"])
         if held is None:
             raise ParameterError("child", "be a sub-ledger of this ledger that was not merged yet", entry.label)
-        units, outright = int(entry.data["units"]), int(entry.data["outright"])
-        return Charge(entry, units - held[0], outright - held[1])
+        units, delta_units = int(entry.data["units"]), int(entry.data["outright"])
+        return Charge(entry, units - held[0], delta_units - held[1])
 
-    def admit(self, posting: Charge) -> None:
-        """Refuse a posting that would overspend, or any on closed books."""
+    def check(self, charge: Charge) -> None:
+        """Refuse a charge that would overspend, and any charge once the ledger is closed."""
         if self.closed:
             raise LedgerClosed("this ledger was closed; nothing was released")
-        units, outright = posting.units, posting.outright
+        units, delta_units = charge.units, charge.delta_units
         total = self.used + units
-        if total <= self.limit and self.outright_used + outright <= self.outright_limit:
+        if total <= self.limit and self.delta_used + delta_units <= self.delta_limit:
             return
-        worth, whole = self.filter.worth, from_units(self.limit)
-        limit = worth(whole)
+        epsilon_of, whole = self.filter.epsilon_of, from_units(self.limit)
+        limit = epsilon_of(whole)
         left = (self.limit - self.used) / self.limit
         hint = (
             f"It takes {from_units(units) / from_units(self.limit):.3g} of the budget and {left:.3g} is left"
             if total > self.limit
-            else f"It spends delta={from_units(outright):.3g} outright and "
-            f"{from_units(self.outright_limit - self.outright_used):.3g} is left for that"
+            else f"It has a delta of its own, {from_units(delta_units):.3g}, and "
+            f"{from_units(self.delta_limit - self.delta_used):.3g} of the reserved delta is left"
         )
         raise BudgetExceeded(
-            posting.entry.label,
-            needed=worth(from_units(total)),
+            charge.entry.label,
+            needed=epsilon_of(from_units(total)),
             remaining=self.remaining().epsilon,
             delta=self.filter.delta,
             limit=limit,
             hint=f"{hint}. Use more noise or fewer releases.",
         )
 
-    def _balance(self, units: int, outright: int) -> Balance:
+    def _balance(self, units: int, delta_units: int) -> Balance:
         amount = from_units(max(units, 0))
         return Balance(
-            amount, from_units(self.limit), self.filter.worth(amount), self.filter.delta, from_units(outright),
+            amount, from_units(self.limit), self.filter.epsilon_of(amount), self.filter.delta, from_units(delta_units),
             self.filter,
         )  # fmt: skip
 
@@ -212,13 +212,13 @@ class FilterState:
         return np.append(self.filter.curve(amount, ORDERS), pure)
 
 
-def _enter(posting: Charge) -> None:
-    block, part, total = posting.block, posting.entry.part, posting.total
+def _commit_part(charge: Charge) -> None:
+    block, part, total = charge.block, charge.entry.part, charge.total
     assert block is not None and part is not None and total is not None
     block.parts[part] = total
-    block.units, block.outright = _raised(block, part, total)
+    block.units, block.delta_units = _raised(block, part, total)
 
 
 def _shares(entry: LedgerEntry) -> list[tuple[int, int]]:
     assert entry.data is not None
-    return [(int(units), int(outright)) for units, outright in entry.data["shares"]]
+    return [(int(units), int(delta_units)) for units, delta_units in entry.data["shares"]]

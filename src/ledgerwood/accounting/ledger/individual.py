@@ -79,6 +79,14 @@ class IndividualBudget:
         """What the whole interaction costs: the limit, at the order."""
         return RDP({self.order: self.limit})
 
+    @property
+    def sensitivity(self) -> None:
+        """None: every record is charged by its own contribution."""
+
+    def check(self, value: int) -> None:
+        """Refuse what is not a number of records."""
+        _checks.integer("records", value)
+
     def release(self, value: int, rng: Any = None) -> IndividualFilter:
         """Return a fresh filter of ``value`` records. Nothing is drawn."""
         return IndividualFilter(value, self)
@@ -97,7 +105,7 @@ class IndividualFilter:
 
     def __init__(self, records: int, budget: IndividualBudget) -> None:
         self.budget = budget
-        self._spent = np.zeros(_checks.count("records", records))
+        self._spent = np.zeros(_checks.integer("records", records))
         self._active = np.ones(self._spent.size, dtype=bool)
         self._mutex = threading.Lock()
 

@@ -90,6 +90,7 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], anchor: Anchor | None = None) -> None:
+        self._locks = _files.file_locks("a ledger with a journal")
         self.path = Path(path)
         self.anchor_path = self.path.with_name(self.path.name + ".anchor")
         self.count, self._hash, self._offset = 0, GENESIS, 0
@@ -110,20 +111,18 @@ class Journal:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the exclusive lock that serialises all processes on this journal."""
-        import fcntl
-
         if self.broken:
             raise JournalError(
                 f"the journal {self.path.name!r} failed to take a record earlier; nothing was released. "
                 "Free the disk if it is full, then open the ledger again"
             )
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._locks.flock(self._file, self._locks.LOCK_EX)
         try:
             self._check_identity()
             yield
         finally:
             with contextlib.suppress(OSError):  # a file closed meanwhile has no lock left to drop
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                self._locks.flock(self._file, self._locks.LOCK_UN)
 
     def replay(self) -> list[Record]:
         """Read the whole journal and check it against its anchors. For a file just opened."""

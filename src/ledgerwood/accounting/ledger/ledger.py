@@ -1,7 +1,9 @@
-"""The ledger: the one door out of the data.
+"""The ledger: the only way out of the data.
 
-``release`` runs four steps in this order: check the budget, record (on disk and fsynced if the ledger has a journal),
-draw noise, return. A crash between two of them may count a release that never came out; it cannot lose one that did.
+``release`` runs these steps in this order: the mechanism checks the value, the ledger refuses or records the charge (on
+disk and fsynced if it has a journal), the mechanism draws noise. A crash between two of them may count a release that
+never came out; it cannot lose one that did. The charge is a step of its own (:meth:`Ledger.charge_release`), so that
+whoever charges two ledgers, or a cost other than the mechanism's own, needs no wrapper around the mechanism.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from ledgerwood import _checks
 from ledgerwood.accounting.accountant.filters import Balance
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
-from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json
+from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json, drawn_elsewhere
 from ledgerwood.accounting.ledger.filter_state import FilterState
 from ledgerwood.accounting.ledger.journal import Anchor, Journal, Record
 from ledgerwood.accounting.ledger.plan_state import PlanState
@@ -29,6 +31,7 @@ from ledgerwood.accounting.ledger.records import (
     opening,
     state_for,
     to_record,
+    written,
 )
 from ledgerwood.accounting.plan.plan import Plan
 from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
@@ -42,18 +45,39 @@ Value = TypeVar("Value", contravariant=True)
 Result = TypeVar("Result", covariant=True)
 
 
-class Chargeable(Protocol[Value, Result]):
-    """What a ledger knows of a mechanism: its cost, and how to draw.
+@runtime_checkable
+class Mechanism(Protocol[Value, Result]):
+    """What every mechanism is: its cost, the sensitivity that the cost assumes, a check of values, and a draw.
 
-    A mechanism may also have ``check(value)``, which raises on a value it cannot release: then nothing is spent on it.
+    The only declaration of the protocol. A class that inherits from it gets a ``check`` that accepts every value.
+
+    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
+    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
+    True
     """
 
     @property
     def cost(self) -> Cost:
         """What one release costs."""
 
+    @property
+    def sensitivity(self) -> Any:
+        """How far neighbouring data may move the value; None if the cost holds for any two values."""
+
+    def check(self, value: Value) -> None:
+        """Raise an error if the value cannot be released; nothing is drawn, so nothing is spent on it."""
+
     def release(self, value: Value, rng: Any = None) -> Result:
         """Draw noise from the operating system's source, or from ``rng`` (seeded: not private)."""
+
+
+def check_value(mechanism: Mechanism[Value, Any], value: Value) -> None:
+    """Let a mechanism check the value before anything is spent; a mechanism of a user may have no check."""
+    try:
+        check = mechanism.check
+    except AttributeError:
+        return
+    check(value)
 
 
 class Ledger:
@@ -64,14 +88,14 @@ class Ledger:
     epsilon, delta
         The guarantee: whatever is released, in whatever adaptive order, is (epsilon, delta)-DP.
     neighbours
-        ``"add_remove"`` or ``"replace_one"``; every cost must speak of the same.
+        ``"add_remove"`` or ``"replace_one"``; every cost must be stated for the same.
     filter
         ``"rdp"`` (default), ``"gdp"``, ``"zcdp"`` or ``"pure"`` (default when delta is 0): see
         :mod:`ledgerwood.accounting.accountant.filters`. Fixed before the first release.
     order
         The order of the Rényi filter; by default the best one for Gaussian noise at (epsilon, delta).
-    outright
-        The part of delta kept for costs that spend delta outright (``ApproxDP``). It is taken from ``delta``.
+    reserved_delta
+        The part of delta kept for costs that spend a delta of their own (``ApproxDP``). It is taken from ``delta``.
     plan
         A calibrated :class:`Plan` instead of all of the above: its releases and nothing else.
 
@@ -97,11 +121,11 @@ class Ledger:
         neighbours: str = "add_remove",
         filter: str | None = None,
         order: float | None = None,
-        outright: float = 0.0,
+        reserved_delta: float = 0.0,
         plan: Plan | None = None,
     ) -> None:
         header = opening(
-            epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
+            epsilon, delta, neighbours=neighbours, filter=filter, order=order, reserved_delta=reserved_delta, plan=plan
         )
         self._start(header, None)
 
@@ -115,7 +139,7 @@ class Ledger:
         neighbours: str = "add_remove",
         filter: str | None = None,
         order: float | None = None,
-        outright: float = 0.0,
+        reserved_delta: float = 0.0,
         plan: Plan | None = None,
         anchor: Anchor | str | None = None,
     ) -> Ledger:
@@ -126,16 +150,19 @@ class Ledger:
         """
         wanted = None
         relation = as_neighbours(neighbours)
-        if any(given is not None for given in (epsilon, delta, filter, order, plan)) or outright:
-            wanted = opening(
-                epsilon, delta, neighbours=neighbours, filter=filter, order=order, outright=outright, plan=plan
-            )
+        if any(given is not None for given in (epsilon, delta, filter, order, plan)) or reserved_delta:
+            wanted = written(
+                opening(
+                    epsilon, delta, neighbours=neighbours, filter=filter, order=order, reserved_delta=reserved_delta,
+                    plan=plan,
+                )
+            )  # fmt: skip
         elif not os.path.exists(path):
             raise ParameterError("epsilon", "be given to open a new journal", epsilon)
         journal = Journal(path, Anchor.parse(anchor) if isinstance(anchor, str) else anchor)
         try:
             ledger = cls._opened(journal, wanted)
-            if relation is not Neighbours.ADD_REMOVE and relation != ledger._books.neighbours:
+            if relation is not Neighbours.ADD_REMOVE and relation != ledger._state.neighbours:
                 raise ParameterError("neighbours", "be those of the journal", neighbours)
             return ledger
         except BaseException:
@@ -163,7 +190,7 @@ class Ledger:
         return self
 
     def _start(self, header: Record, journal: Journal | None) -> None:
-        self._books = state_for(header)
+        self._state = state_for(header)
         self._journal = journal
         self._header = header
         self._entries: list[LedgerEntry] = []
@@ -175,13 +202,13 @@ class Ledger:
 
     # ---- spending
 
-    def release(self, mechanism: Chargeable[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
+    def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Check, record, draw noise, return the noisy value.
 
         Parameters
         ----------
         mechanism
-            Anything with a ``cost`` and ``release(value, rng)``.
+            Anything with a ``cost`` and ``release(value, rng)``; its ``check(value)``, if it has one, is asked first.
         value
             The exact value. It is passed on and never looked at, recorded or quoted.
         label
@@ -198,9 +225,34 @@ class Ledger:
         BudgetExceeded, OffPlan, LedgerClosed, JournalError
             Nothing was drawn and nothing released.
         """
-        entry, source = _asked(mechanism, value, label, rng)
-        self._record(entry)
+        check_value(mechanism, value)
+        source = bound_source(mechanism, value, rng)
+        self.charge_release(mechanism.cost, label, source)
         return mechanism.release(value, source)
+
+    def charge_release(self, cost: Cost, label: str, source: Any = None) -> None:
+        """Refuse, or record, one release whose noise the caller draws from ``source`` after this returns.
+
+        :meth:`release` without its check and its draw. ``source`` is None (the operating system's) or what
+        :func:`bound_source` returned.
+        """
+        self._record(_release_entry(cost, label, source))
+
+    def charge(self, cost: Cost, label: str) -> None:
+        """Charge for a release whose noise is drawn elsewhere: by a database, another library, another party.
+
+        It is refused like a release, and recorded before this returns; only then may the noise be drawn. That the
+        noise has this cost is the caller's promise: the journal, receipts and the statement mark such entries.
+
+        >>> from ledgerwood.accounting import Gaussian, Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> ledger.charge(Gaussian(sigma=20.0), "query 17 of the warehouse")
+        >>> [(entry.kind, entry.label) for entry in ledger.journal()]
+        [('charge', 'query 17 of the warehouse')]
+        >>> "drawn elsewhere" in ledger.statement()
+        True
+        """
+        self._record(LedgerEntry("charge", _checked_label(label), cost))
 
     @contextlib.contextmanager
     def parallel(self, label: str) -> Iterator[LedgerParts]:
@@ -228,7 +280,7 @@ class Ledger:
         try:
             yield LedgerParts(self, number)
         finally:
-            if self._process == os.getpid() and not self._books.closed and not (self._journal and self._journal.broken):
+            if self._process == os.getpid() and not self._state.closed and not (self._journal and self._journal.broken):
                 self._record(LedgerEntry("end", label, block=number))
 
     def split(self, by: Sequence[float]) -> list[Ledger]:
@@ -241,10 +293,10 @@ class Ledger:
         fractions = [float(fraction) for fraction in by]
         if not fractions or not all(f > 0 for f in fractions) or sum(fractions) > 1 + 1e-12:
             raise ParameterError("by", "be positive fractions with a sum of at most 1", by)
-        if not isinstance(self._books, FilterState):
+        if not isinstance(self._state, FilterState):
             raise ParameterError("split", "be used on a ledger with a filter: a plan has its own order", "plan")
         with self._locked(writing=True):
-            shares = self._books.divide(fractions)
+            shares = self._state.divide(fractions)
             if not all(units > 0 for units, _ in shares):
                 raise ParameterError("by", "leave something to every sub-ledger", by)
             entry = LedgerEntry("split", "split", data={"shares": [[str(u), str(o)] for u, o in shares]})
@@ -262,16 +314,18 @@ class Ledger:
         if child._header.get("parent") != self._header["id"]:
             raise ParameterError("child", "be a sub-ledger that this ledger's split() made", child)
         with self._locked(writing=True), child._locked(writing=True):
-            books = child._books
-            assert isinstance(books, FilterState)
-            if not books.closed:
+            state = child._state
+            assert isinstance(state, FilterState)
+            if not state.closed:
                 child._enter(LedgerEntry("closed"))
             data = {
                 "child": child._header["child"],
-                "units": str(books.used),
-                "outright": str(books.outright_used),
-                "curve": curve_to_json(books.tally.total()),
+                "units": str(state.used),
+                "outright": str(state.delta_used),
+                "curve": curve_to_json(state.running_total.total()),
             }
+            if charges := child._charges():
+                data["charges"] = charges
             self._enter(LedgerEntry("merge", child._header["child"], private=child._all_private(), data=data))
 
     # ---- reading
@@ -284,12 +338,12 @@ class Ledger:
         holds whenever you look, use :meth:`odometer`.
         """
         with self._locked():
-            return self._books.spent()
+            return self._state.spent()
 
     def remaining(self) -> Balance:
         """Return what is left to spend, in the filter's unit and as a budget of its own."""
         with self._locked():
-            return self._books.remaining()
+            return self._state.remaining()
 
     def odometer(self, delta: float | None = None) -> float:
         """Return epsilon such that, with probability at least 1 - delta, no loss ever exceeded its reading.
@@ -299,8 +353,8 @@ class Ledger:
         ``delta``; the reading is infinite when delta is smaller than that and such a cost was released.
         """
         with self._locked():
-            own = self._books.odometer_delta(None if delta is None else _checks.delta_value(delta))
-            return math.inf if own is None else self._books.tally.epsilon(own)
+            own = self._state.odometer_delta(None if delta is None else _checks.delta_value(delta))
+            return math.inf if own is None else self._state.running_total.epsilon(own)
 
     def journal(self) -> tuple[LedgerEntry, ...]:
         """Return every entry so far, oldest first."""
@@ -325,20 +379,20 @@ class Ledger:
 
     @property
     def neighbours(self) -> str:
-        """The relation that every cost must speak of."""
-        return self._books.neighbours
+        """The relation that every cost must be stated for."""
+        return self._state.neighbours
 
     @property
     def plan(self) -> Plan | None:
         """The plan this ledger follows."""
-        return self._books.plan if isinstance(self._books, PlanState) else None
+        return self._state.plan if isinstance(self._state, PlanState) else None
 
     def statement(self) -> str:
         """Return the guarantee as one sentence."""
         with self._locked():
-            return self._books.statement(
-                releases=sum(entry.kind == "release" for entry in self._entries), private=self._all_private()
-            )
+            releases = sum(entry.kind in ("release", "charge") for entry in self._entries)
+            said = self._state.statement(releases=releases, private=self._all_private())
+            return said + drawn_elsewhere(self._charges())
 
     def close(self) -> None:
         """Close the journal's file. The ledger cannot be used afterwards; open it again by its path."""
@@ -425,9 +479,9 @@ class Ledger:
             return self._again(entry)
         self._entering = True
         try:
-            posting = self._books.review(entry)
-            self._books.admit(posting)
-            return self._commit(posting)
+            charge = self._state.quote(entry)
+            self._state.check(charge)
+            return self._commit(charge)
         finally:
             self._entering = False
 
@@ -447,33 +501,33 @@ class Ledger:
             )
         return number
 
-    def _post(self, number: int, posting: Charge) -> None:
-        self._books.post(posting)
-        self._entries.append(posting.entry)
-        if posting.entry.id is not None:
-            self._named[posting.entry.id] = number, posting.entry
+    def _apply_charge(self, number: int, charge: Charge) -> None:
+        self._state.commit(charge)
+        self._entries.append(charge.entry)
+        if charge.entry.id is not None:
+            self._named[charge.entry.id] = number, charge.entry
 
-    def _commit(self, posting: Charge) -> int:
-        number = self._books.next_number
-        record = None if self._journal is None else to_record(posting.entry)
+    def _commit(self, charge: Charge) -> int:
+        number = self._state.next_number
+        record = None if self._journal is None else to_record(charge.entry)
         try:
             if self._journal is not None and record is not None:
                 self._journal.append(record)
-            self._post(number, posting)
+            self._apply_charge(number, charge)
         except BaseException:  # an interrupt too: from here on file and memory may differ, or memory be half changed
             if self._journal is not None:
                 self._journal.broken = True
-            self._books.closed = True
+            self._state.closed = True
             raise
         return number
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
             try:
-                posting = self._books.review(from_record(record))
+                charge = self._state.quote(from_record(record))
             except ParameterError as error:
                 raise FormatError(f"record {record.get('n')} of the journal has no price: {error}") from None
-            self._post(self._books.next_number, posting)
+            self._apply_charge(self._state.next_number, charge)
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
         header = {
@@ -490,6 +544,11 @@ class Ledger:
         path = self._journal.path
         journal = Journal(path.with_name(f"{path.stem}.{name}{path.suffix}"))
         return Ledger._opened(journal, header)
+
+    def _charges(self) -> int:
+        """How many charges, also of merged sub-ledgers, were for noise drawn elsewhere."""
+        own = sum(entry.kind == "charge" for entry in self._entries)
+        return own + sum(int((e.data or {}).get("charges", 0)) for e in self._entries if e.kind == "merge")
 
     def _all_private(self) -> bool:
         return all(entry.private for entry in self._entries)
@@ -519,29 +578,44 @@ class LedgerPart:
     def __init__(self, ledger: Ledger, block: int, key: int | str) -> None:
         self._ledger, self._block, self._key = ledger, block, key
 
-    def release(self, mechanism: Chargeable[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
+    def release(self, mechanism: Mechanism[Value, Result], value: Value, *, label: str, rng: Any = None) -> Result:
         """Like :meth:`Ledger.release`, about this part's records only."""
-        entry, source = _asked(mechanism, value, label, rng)
-        self._ledger._record(entry._replace(block=self._block, part=self._key))
+        check_value(mechanism, value)
+        source = bound_source(mechanism, value, rng)
+        self._record(_release_entry(mechanism.cost, label, source))
         return mechanism.release(value, source)
 
+    def charge(self, cost: Cost, label: str) -> None:
+        """Like :meth:`Ledger.charge`, about this part's records only."""
+        self._record(LedgerEntry("charge", _checked_label(label), cost))
 
-def _asked(mechanism: Chargeable[Value, Result], value: Value, label: str, rng: Any) -> tuple[LedgerEntry, Any]:
-    """Return the entry a release asks for, after the mechanism's own look at the value (its shape, its type).
+    def _record(self, entry: LedgerEntry) -> None:
+        self._ledger._record(entry._replace(block=self._block, part=self._key))
 
-    And the source to draw from: one that names its releases is bound to this value first.
-    """
-    check = getattr(mechanism, "check", None)
-    if check is not None:
-        check(value)
-    private = rng is None or getattr(rng, "private", False) is True
-    entry = LedgerEntry("release", _checked_label(label), mechanism.cost, private)
-    if getattr(rng, "release_id", None) is None:
-        return entry, rng
-    if not hasattr(rng, "bound"):
-        raise ParameterError("rng", "bind its words to the value: a name alone would serve for two", type(rng).__name__)
-    source = rng.bound(mechanism, value)
-    return entry._replace(id=source.release_id, data={"seal": source.seal}), source
+
+def bound_source(mechanism: Mechanism[Value, Any], value: Value, rng: Any) -> Any:
+    """Return the source to draw this release from: one that names its releases is bound to mechanism and value."""
+    if _release_id(rng) is None:
+        return rng
+    try:
+        bind = rng.bound
+    except AttributeError:
+        rule = "bind its words to the value: a name alone would serve for two"
+        raise ParameterError("rng", rule, type(rng).__name__) from None
+    return bind(mechanism, value)
+
+
+def _release_entry(cost: Cost, label: str, source: Any) -> LedgerEntry:
+    private = source is None or getattr(source, "private", False) is True
+    entry = LedgerEntry("release", _checked_label(label), cost, private)
+    name = _release_id(source)
+    return entry if name is None else entry._replace(id=name, data={"seal": source.seal})
+
+
+def _release_id(rng: Any) -> str | None:
+    """The name that a source gives its release; numpy's generators and the operating system give none."""
+    name: str | None = getattr(rng, "release_id", None)
+    return name
 
 
 def _checked_label(label: str) -> str:

@@ -11,7 +11,7 @@ orders of :data:`ORDERS`, and by Ville's inequality it ever reaches :math:`1/\de
 Beside it, losses that are bounded surely add: :math:`L_t \le \sum \varepsilon_i` when every release is pure. Proof and
 references (Rogers et al. 2016; Whitehouse et al. 2023): ``docs/theory/filters.md``, Theorem 5.
 
-A cost that spends delta outright has an infinite loss with that probability, so what is kept for such costs is taken
+A cost with a delta of its own has an infinite loss with that probability, so what is kept for such costs is taken
 from the odometer's delta first.
 """
 
@@ -53,7 +53,7 @@ def no_loss() -> NDArray[np.float64]:
 def own_delta(delta: float, kept: float, *, spent: bool) -> float | None:
     """Return what is left of ``delta`` for the odometer itself, None when nothing finite can be said.
 
-    ``kept`` is the probability set aside before the first release for costs that spend delta outright. A smaller delta
+    ``kept`` is the probability set aside before the first release for costs with a delta of their own. A smaller delta
     than that is all the odometer's own until the first such cost is ``spent``; after it every reading is infinite.
     """
     if delta >= kept:

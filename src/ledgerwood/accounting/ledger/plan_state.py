@@ -1,4 +1,4 @@
-r"""Books kept by a plan: its releases, with its costs, in its order; nothing else.
+r"""The state of a ledger that follows a plan: its releases, with its costs, in its order; nothing else.
 
 What may vary, and why the plan's price still holds (``docs/theory/filters.md``, Theorem 6):
 
@@ -98,13 +98,13 @@ class PlannedBlock(NamedTuple):
 
 
 class PlanState:
-    """Books that follow a calibrated plan."""
+    """The state of a ledger that follows a calibrated plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.neighbours = plan.neighbours
         self.filter = None
-        self.tally = RunningTotal()
+        self.running_total = RunningTotal()
         self.closed = False
         self._runs = plan.runs()
         self._order = Order.of(self._runs)
@@ -127,33 +127,33 @@ class PlanState:
         """The number the next entry will have."""
         return self._entries
 
-    def review(self, entry: LedgerEntry) -> Charge:
+    def quote(self, entry: LedgerEntry) -> Charge:
         """Return what an entry uses of the plan."""
         match entry.kind:
-            case "release" if entry.block is not None:
-                return self._review_part(entry)
-            case "release" if entry.label == RESERVE:
-                return self._review_reserve(entry)
-            case "release":
+            case "release" | "charge" if entry.block is not None:
+                return self._quote_part(entry)
+            case "release" | "charge" if entry.label == RESERVE:
+                return self._quote_reserve(entry)
+            case "release" | "charge":
                 amount = self._amount(checked_cost(entry.cost, self.neighbours))
                 return Charge(entry, amount=amount, step=self._step(entry))
             case "parallel":
                 return Charge(entry, step=self._step(entry))
         return Charge(entry)
 
-    def admit(self, posting: Charge) -> None:
+    def check(self, charge: Charge) -> None:
         """Refuse what the plan does not have next."""
         if self.closed:
             raise LedgerClosed("this ledger was closed; nothing was released")
-        entry = posting.entry
+        entry = charge.entry
         match entry.kind:
-            case "release" if entry.block is not None:
-                self._admit_part(entry)
-            case "release" if entry.label == RESERVE:
-                if self._reserve_used + posting.units > self._reserve_limit:
+            case "release" | "charge" if entry.block is not None:
+                self._check_part(entry)
+            case "release" | "charge" if entry.label == RESERVE:
+                if self._reserve_used + charge.units > self._reserve_limit:
                     raise OffPlan("what is left of the plan's reserve is too small; nothing was released")
-            case "release":
-                self._admit_step(entry, posting.step)
+            case "release" | "charge":
+                self._check_step(entry, charge.step)
                 if entry.label in self._groups:
                     raise OffPlan(
                         f"{entry.label!r} is a parallel group of the plan; nothing was released. "
@@ -165,35 +165,35 @@ class PlanState:
                         f"{entry.cost!r}; nothing was released. Build the mechanism from plan[{entry.label!r}].scale"
                     )
             case "parallel":
-                self._admit_step(entry, posting.step)
+                self._check_step(entry, charge.step)
                 if entry.label not in self._groups and self.neighbours != "add_remove":
                     raise OffPlan(
                         f"{entry.label!r} is not a parallel group of the plan, and for replace-one neighbours a block "
                         f"costs two parts; nothing was released. Plan it with InParallel"
                     )
 
-    def post(self, posting: Charge) -> None:
-        """Enter a reviewed entry."""
-        entry = posting.entry
+    def commit(self, charge: Charge) -> None:
+        """Add a quoted charge to the state."""
+        entry = charge.entry
         match entry.kind:
-            case "release" if entry.block is not None:
+            case "release" | "charge" if entry.block is not None:
                 found = self._blocks[entry.block]
-                assert entry.part is not None and posting.total is not None
+                assert entry.part is not None and charge.total is not None
                 found.uses[entry.part, entry.label] += 1
                 found.chosen.setdefault(entry.part, entry.label)
-                found.block.parts[entry.part] = posting.total
-            case "release":
-                assert posting.amount is not None
-                self.tally.add(posting.amount.curve)
-                self._reserve_used += posting.units
-                self._take(entry, posting.step)
+                found.block.parts[entry.part] = charge.total
+            case "release" | "charge":
+                assert charge.amount is not None
+                self.running_total.add(charge.amount.curve)
+                self._reserve_used += charge.units
+                self._take(entry, charge.step)
             case "parallel":
-                self._take(entry, posting.step)
+                self._take(entry, charge.step)
                 self._begin(entry.label)
             case "end":
                 assert entry.block is not None
                 self._blocks.pop(entry.block)
-                self.tally.settle(entry.block)
+                self.running_total.finalize(entry.block)
             case "closed":
                 self.closed = True
         self._entries += 1
@@ -232,7 +232,7 @@ class PlanState:
             return self._order.place
         return self._order.after(cost)
 
-    def _admit_step(self, entry: LedgerEntry, step: Place | None) -> None:
+    def _check_step(self, entry: LedgerEntry, step: Place | None) -> None:
         label = entry.label
         if label not in self._planned or label == RESERVE:
             known = ", ".join(sorted(self._planned))
@@ -263,9 +263,9 @@ class PlanState:
             allowed = {label: (self._costs[label], 1)}
         block = ParallelBlock.begin(label, pairs=self.neighbours == "replace_one")
         self._blocks[self._entries] = PlannedBlock(block, allowed, Counter(), {}, self._needs_order[label])
-        self.tally.watch(self._entries, block)
+        self.running_total.watch(self._entries, block)
 
-    def _review_part(self, entry: LedgerEntry) -> Charge:
+    def _quote_part(self, entry: LedgerEntry) -> Charge:
         assert entry.block is not None and entry.part is not None
         found = self._blocks.get(entry.block)
         if found is None:
@@ -274,7 +274,7 @@ class PlanState:
         total = found.block.total_with(entry.part, touched(cost, self._amount, found.block))
         return Charge(entry, block=found.block, total=total)
 
-    def _admit_part(self, entry: LedgerEntry) -> None:
+    def _check_part(self, entry: LedgerEntry) -> None:
         assert entry.block is not None and entry.part is not None
         found = self._blocks[entry.block]
         cost, times = found.allowed.get(entry.label, (None, 0))
@@ -290,7 +290,7 @@ class PlanState:
         if cost != entry.cost:
             raise OffPlan(f"{entry.label!r} is planned at the cost {cost!r}, not {entry.cost!r}; nothing was released")
 
-    def _review_reserve(self, entry: LedgerEntry) -> Charge:
+    def _quote_reserve(self, entry: LedgerEntry) -> Charge:
         cost = checked_cost(entry.cost, self.neighbours)
         mu = cost.mu()
         if mu is None or cost.infinite_mass() > 0:

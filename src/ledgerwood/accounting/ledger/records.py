@@ -33,20 +33,22 @@ def opening(
     neighbours: str,
     filter: str | None,
     order: float | None,
-    outright: float,
+    reserved_delta: float,
     plan: Plan | None,
 ) -> Record:
-    """Return the opening record: every public fact the guarantee depends on."""
+    """Return the opening record: every public fact the guarantee depends on. A plan is in it as it is: the journal
+    takes it as :func:`written` gives it.
+    """
     start = {"kind": "open", "version": VERSION, "id": fresh_id()}
     if plan is not None:
-        if epsilon is not None or delta is not None or filter is not None or order is not None or outright:
+        if epsilon is not None or delta is not None or filter is not None or order is not None or reserved_delta:
             raise ParameterError("plan", "be given alone: it fixes the budget and the accounting", plan)
         if plan.epsilon is None or not plan.is_calibrated:
             raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", plan)
-        written = plan.to_dict()  # what the ledger will follow: a cost function is not asked again
-        if not Plan.from_dict(written).is_within_target():
+        followed = plan.frozen()  # a cost function is not called again
+        if not followed.is_within_target():
             raise ParameterError("plan", f"cost at most the epsilon={plan.epsilon} that it states", plan)
-        return {**start, "neighbours": str(plan.neighbours), "plan": written}
+        return {**start, "neighbours": str(plan.neighbours), "plan": followed}
     if epsilon is None or delta is None:
         missing = "epsilon" if epsilon is None else "delta"
         raise ParameterError(missing, "be given (or a calibrated plan)", None)
@@ -54,16 +56,22 @@ def opening(
         filter,
         _checks.positive("epsilon", epsilon),
         _checks.delta_value(delta),
-        outright=_checks.non_negative("outright", outright),
+        reserved_delta=_checks.non_negative("reserved_delta", reserved_delta),
         order=order,
     )
-    budget = to_units(rule.limit, up=False), to_units(rule.outright, up=False)
+    budget = to_units(rule.limit, up=False), to_units(rule.reserved_delta, up=False)
     return {
         **start,
         "neighbours": str(as_neighbours(neighbours)),
         **rule.to_dict(),
         "budget": [str(budget[0]), str(budget[1])],
     }
+
+
+def written(header: Record) -> Record:
+    """Return the opening record as plain values."""
+    plan = header.get("plan")
+    return {**header, "plan": plan.to_dict()} if isinstance(plan, Plan) else header
 
 
 def checked_opening(record: Record) -> Record:
@@ -78,18 +86,19 @@ def checked_opening(record: Record) -> Record:
 
 
 def state_for(header: Record) -> FilterState | PlanState:
-    """Return empty books for an opening record."""
+    """Return the empty state for an opening record."""
     if "plan" in header:
-        return PlanState(Plan.from_dict(header["plan"]))
+        plan = header["plan"]
+        return PlanState(plan if isinstance(plan, Plan) else Plan.from_dict(plan))
     rule = make_filter(
         header["filter"],
         header["epsilon"],
         header["delta"],
-        outright=header.get("outright", 0.0),
+        reserved_delta=header.get("outright", 0.0),
         order=header.get("order"),
     )
-    units, outright = header["budget"]
-    return FilterState(rule, header["neighbours"], (int(units), int(outright)))
+    units, delta_units = header["budget"]
+    return FilterState(rule, header["neighbours"], (int(units), int(delta_units)))
 
 
 def to_record(entry: LedgerEntry) -> Record:

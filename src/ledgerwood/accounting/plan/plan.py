@@ -167,7 +167,7 @@ class Plan:
         """
         if budget.filter is None:
             raise ParameterError("budget", "come from a ledger with a filter", budget)
-        limits = to_units(budget.amount, up=False), to_units(budget.outright, up=False)
+        limits = to_units(budget.amount, up=False), to_units(budget.reserved_delta, up=False)
         return _fits(self, budget.filter, limits)
 
     def table(self) -> TextTable:
@@ -221,6 +221,24 @@ class Plan:
             f"the stated sensitivities, disjoint parts in parallel groups, noise from the operating system's source."
         )
 
+    def same_charges(self, other: Plan) -> bool:
+        """Whether two plans run the same costs under the same labels for the same target, however they state them."""
+        mine, theirs = ((plan.neighbours, plan.epsilon, plan.delta, plan.runs()) for plan in (self, other))
+        return mine == theirs
+
+    def frozen(self) -> Plan:
+        """Return the plan with costs instead of functions: what a ledger follows, and what JSON holds."""
+        items: list[Item] = []
+        for item in self.items:
+            if isinstance(item, Release):
+                items.append(item.frozen())
+                continue
+            item = replace(item, releases=[release.frozen() for release in item.members])
+            if isinstance(item, InParallel) and not all(release.kind is not None for release in item.members):
+                item = replace(item, share=None)
+            items.append(item)
+        return replace(self, items=items)
+
     # ---- calibrating
 
     def calibrate(
@@ -230,6 +248,7 @@ class Plan:
         *,
         method: str | None = None,
         budget: Balance | None = None,
+        tolerance: float | None = None,
     ) -> Plan:
         """Return the plan with the least noise that meets (epsilon, delta), or that fits what a ledger has left.
 
@@ -242,6 +261,8 @@ class Plan:
             5000 runs, where the tightest price takes long and is about 8 % of noise better.
         budget
             ``ledger.remaining()``: that ledger's filter will accept every release of the plan.
+        tolerance
+            How far above the least noise the answer may lie, as a part of it; as :func:`calibrate` has it by default.
         """
         if budget is not None:
             if epsilon is not None or delta is not None:
@@ -265,7 +286,8 @@ class Plan:
             last = self.cost, self.epsilon, self.delta
             noise = recalibrate(cost, epsilon=epsilon, delta=delta, last=last, guess=guess)
         else:
-            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess)
+            options = {} if tolerance is None else {"tolerance": tolerance}
+            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
         return target._with_noise(noise)
 
     def what_if(
@@ -414,7 +436,7 @@ class Plan:
         if rule is None:
             raise ParameterError("budget", "come from a ledger with a filter", budget)
         target = replace(self, epsilon=budget.epsilon, delta=budget.delta)
-        limits = to_units(budget.amount, up=False), to_units(budget.outright, up=False)
+        limits = to_units(budget.amount, up=False), to_units(budget.reserved_delta, up=False)
 
         def fits(noise: float) -> bool:
             return noise > 0 and _fits(target._with_noise(noise) if self._shares() else target, rule, limits)
@@ -480,7 +502,7 @@ def _first_noise(epsilon: float, delta: float) -> float:
 
 def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
     """Whether a filter would accept every release of the plan, counted as the ledger counts."""
-    units = outright = 0
+    units = delta_units = 0
     moving = plan.neighbours == "replace_one"
     for item in plan.items:
         costs = [(r.priced(relation_inside(item, plan.neighbours)), r.times) for r in _members(item)]
@@ -493,10 +515,13 @@ def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
                 spent = max(2 * max(once), *(n * to_units(price(cost.group(2))) for cost, n in costs))
             else:
                 spent = max(once)
-            units, outright = (units + rounds * spent, outright) if column == 0 else (units, outright + rounds * spent)
+            if column == 0:
+                units += rounds * spent
+            else:
+                delta_units += rounds * spent
     if plan.reserve_mu is not None:
         units += to_units(rule.price(Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours)))
-    return units <= limits[0] and outright <= limits[1]
+    return units <= limits[0] and delta_units <= limits[1]
 
 
 class TextTable(tuple[dict[str, Any], ...]):

@@ -15,6 +15,7 @@ from ledgerwood import _checks
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.parallel import parallel
+from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.accounting.curves.numerics import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
@@ -40,6 +41,11 @@ class Release:
         Its share of the calibrated spend, relative to the sum of all shares. Without one the noise is fixed.
     scale
         The noise parameter: given when the noise is fixed, found by calibration when there is a share.
+    group
+        The cost is that of one record; what is charged is the cost of this many records changed at once.
+    rate
+        The release is about a Poisson sample of the records; what is charged is the cost amplified by this rate. For
+        its share of the spend it counts as the square of the rate times its cost without sampling.
     **fixed
         Further arguments of the cost class, such as ``sensitivity=2.0``.
 
@@ -48,6 +54,9 @@ class Release:
     >>> from ledgerwood.accounting import Gaussian, Release
     >>> Release("leaf", cost=Gaussian, times=50, scale=45.0).priced()
     Gaussian(sigma=45.0, sensitivity=1.0)
+    >>> person = Release("leaf", cost=Gaussian, scale=45.0, group=3)
+    >>> person.record_cost(), person.priced()
+    (Gaussian(sigma=45.0, sensitivity=1.0), Gaussian(mu=0.06666666666666667))
     """
 
     label: str
@@ -56,6 +65,8 @@ class Release:
     share: float | None
     scale: float | None
     fixed: tuple[tuple[str, Any], ...]
+    group: int
+    rate: float
 
     def __init__(
         self,
@@ -64,6 +75,9 @@ class Release:
         times: int = 1,
         share: float | None = None,
         scale: float | None = None,
+        *,
+        group: int = 1,
+        rate: float = 1.0,
         **fixed: Any,
     ) -> None:
         check_label(label)
@@ -90,6 +104,8 @@ class Release:
             "share": None if share is None else _checks.positive("share", share),
             "scale": None if scale is None else _checks.positive("scale", scale),
             "fixed": tuple(sorted(fixed.items())),
+            "group": _checks.integer("group", group, 1),
+            "rate": _checked_rate(rate, group),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -104,7 +120,16 @@ class Release:
         return isinstance(self.cost, Cost) or self.scale is not None
 
     def priced(self, neighbours: str = "add_remove") -> Cost:
-        """Return the cost of one run; the noise must be known."""
+        """Return what one run is charged: the cost of the group, amplified by sampling. The noise must be known."""
+        return self.for_unit(self.record_cost(neighbours))
+
+    def for_unit(self, cost: Cost) -> Cost:
+        """Return what is charged for one run, from what it costs for one record."""
+        whole = cost.group(self.group)
+        return whole if self.rate == 1 else PoissonSubsampled(whole, rate=self.rate)
+
+    def record_cost(self, neighbours: str = "add_remove") -> Cost:
+        """Return the cost of one run for one record of the sample: that of the mechanism which draws its noise."""
         if isinstance(self.cost, Cost):
             return self.cost
         if self.scale is None:
@@ -116,16 +141,42 @@ class Release:
 
     def with_scale(self, scale: float | None) -> Release:
         """Return the same release with another noise parameter."""
-        return Release(self.label, self.cost, self.times, self.share, scale, **dict(self.fixed))
+        return self._changed(scale=scale)
 
     def with_times(self, times: int) -> Release:
         """Return the same release run more or less often."""
-        return Release(self.label, self.cost, times, self.share, self.scale, **dict(self.fixed))
+        return self._changed(times=times)
+
+    def with_share(self, share: float | None) -> Release:
+        """Return the same release, not yet calibrated, with another share."""
+        return self._changed(share=share, scale=None)
+
+    def with_group(self, group: int) -> Release:
+        """Return the same release, charged for this many records changed at once."""
+        return self._changed(group=group)
+
+    def _changed(self, **fields: Any) -> Release:
+        own = {name: getattr(self, name) for name in ("times", "share", "scale", "group", "rate")}
+        return Release(self.label, self.cost, **{**own, **fields}, **dict(self.fixed))
+
+    def frozen(self) -> Release:
+        """Return the release with its cost instead of the function that gave it: the function is not called again."""
+        if isinstance(self.cost, Cost) or self.kind is not None:
+            return self
+        return Release(self.label, self.priced(), self.times, None, self.scale)
 
     def at_rho(self, rho: float, neighbours: str) -> Release:
-        """Return the release with the noise at which one run has the small-scale concentrated cost ``rho``."""
-        if self.kind is None:
-            return self.with_scale(_scale_at_rho(cast("Callable[[float], Cost]", self.cost), rho))
+        """Return the release with the noise at which one run has the small-scale concentrated cost ``rho``.
+
+        That of its group. Sampled at a small rate q, a spend rho composes like q^2 rho, which is what counts here.
+        """
+        rho /= self.rate**2
+        if self.kind is None or self.group > 1:
+
+            def of_group(scale: float) -> Cost:
+                return self.with_scale(scale).record_cost(neighbours).group(self.group)
+
+            return self.with_scale(_scale_at_rho(of_group, rho))
         return self.with_scale(scale_of(self.kind.from_rho(rho, neighbours=neighbours, **dict(self.fixed))))
 
 
@@ -182,6 +233,9 @@ class InParallel:
         if self.share is not None:
             object.__setattr__(self, "share", _checks.positive("share", self.share))
         for release in self.members:
+            if release.group > 1:
+                rule = "be 1 inside a parallel group: the records of a unit may lie in several parts"
+                raise ParameterError("group", rule, release.group)
             if release.share is not None:
                 raise ParameterError("share", "be given to the parallel group, not inside it", release.share)
             if self.share is None and not release.is_known:
@@ -201,11 +255,20 @@ class InParallel:
 
 
 def relation_inside(item: Release | InSequence | InParallel, neighbours: str) -> str:
-    """Return the relation that the releases of an item speak of, in a plan under ``neighbours``."""
+    """Return the relation that the releases of an item are stated for, in a plan under ``neighbours``."""
     return str(Neighbours.ADD_REMOVE) if isinstance(item, InParallel) else neighbours
 
 
 Item: TypeAlias = Release | InSequence | InParallel
+
+
+def _checked_rate(rate: Any, group: int) -> float:
+    found = _checks.probability("rate", rate)
+    if found == 0:
+        raise ParameterError("rate", "lie in (0, 1]", rate)
+    if found < 1 and group > 1:
+        raise ParameterError("rate", "be 1 for a group: each of its records would be drawn by a coin of its own", rate)
+    return found
 
 
 def check_label(label: Any) -> None:
@@ -224,12 +287,14 @@ def small_scale_rho(cost: Cost) -> float:
 
 
 def scale_of(cost: Cost) -> float | None:
-    """Return the noise parameter of a single release, None if it has none."""
+    """Return the noise parameter of a single release, None if it has none or states its noise in another way."""
     name = type(cost).noise_parameter if isinstance(cost, Atom) else None
     if name is None:
         return None
-    value = getattr(cost, name, None) if name != "epsilon" else None
-    return float(value) if isinstance(value, float) else float(cost.parameters()[name])  # type: ignore[attr-defined]
+    value = getattr(cost, name, None) if name != "epsilon" else None  # ``epsilon`` is the method of a cost
+    if not isinstance(value, float):
+        value = cost.parameters().get(name)  # type: ignore[attr-defined]
+    return None if value is None else float(value)
 
 
 def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:

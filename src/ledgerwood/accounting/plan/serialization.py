@@ -16,6 +16,8 @@ MOST_RELEASES, MOST_RUNS, MOST_ROUNDS = 10_000, 10**7, 10**5
 """What a plan in a file may have: named releases, runs of them in all, and entries of its rounds, which are listed."""
 _PLAN = ("format", "version", "neighbours", "reserve", "epsilon", "delta", "reserve_mu", "items")
 _RELEASE = ("label", "cost", "times", "share", "scale", "fixed")
+_UNIT = {"group": 1, "rate": 1.0}
+"""Fields of a release that are written only where they differ from these values."""
 _GROUPS: dict[str, tuple[str, ...]] = {
     "sequence": ("label", "times", "releases"),
     "parallel": ("label", "times", "share", "releases"),
@@ -66,16 +68,16 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 
 
 def _release_to_dict(release: Release) -> dict[str, Any]:
+    if not release.is_known and release.kind is None:
+        raise ParameterError("plan", "be calibrated before a function of the scale can be written", release.label)
+    release = release.frozen()  # what a function gave is written, the function is not
     if release.kind is not None:
         cost: Any = release.kind.__name__
         if serialization.KINDS.get(cost) is not release.kind:
             raise ParameterError("cost", "be a cost class of this library to be written as JSON", cost)
-    elif isinstance(release.cost, Cost):
-        cost = serialization.to_dict(release.cost)
-    elif release.is_known:  # a function: what it gave is written, the function is not
-        cost = serialization.to_dict(release.priced())
     else:
-        raise ParameterError("plan", "be calibrated before a function of the scale can be written", release.label)
+        assert isinstance(release.cost, Cost)
+        cost = serialization.to_dict(release.cost)
     return {
         "label": release.label,
         "cost": cost,
@@ -83,6 +85,7 @@ def _release_to_dict(release: Release) -> dict[str, Any]:
         "share": release.share if release.kind is not None else None,
         "scale": release.scale,
         "fixed": dict(release.fixed),
+        **{name: found for name, usual in _UNIT.items() if (found := getattr(release, name)) != usual},
     }
 
 
@@ -98,7 +101,7 @@ def _item_from_dict(data: Any) -> Item:
 
 
 def _release_from_dict(data: Any) -> Release:
-    fields = _strict(data, _RELEASE, "a release")
+    fields = _strict(data, _RELEASE, "a release", optional=tuple(_UNIT))
     cost, fixed = fields.pop("cost"), fields.pop("fixed")
     if isinstance(cost, str):
         kind = serialization.KINDS.get(cost)
@@ -108,17 +111,17 @@ def _release_from_dict(data: Any) -> Release:
             )
         if not isinstance(fixed, Mapping):
             raise FormatError("the field 'fixed' of a release must be an object")
-        for name in fixed.keys() & {*_RELEASE}:
+        for name in fixed.keys() & {*_RELEASE, *_UNIT}:
             raise FormatError(f"unknown field {name!r} among the fixed arguments of a release")
         return Release(cost=kind, **fields, **fixed)
     return Release(cost=serialization.from_dict(cost), **fields)
 
 
-def _strict(data: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
+def _strict(data: Any, names: tuple[str, ...], what: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         raise FormatError(f"{what} must be a JSON object")
-    for name in data.keys() - set(names):
-        raise FormatError(f"unknown field {name!r} in {what}; this version knows {', '.join(names)}")
+    for name in data.keys() - {*names, *optional}:
+        raise FormatError(f"unknown field {name!r} in {what}; this version knows {', '.join(names + optional)}")
     for name in sorted(set(names) - data.keys()):
         raise FormatError(f"missing field {name!r} in {what}")
     return dict(data)

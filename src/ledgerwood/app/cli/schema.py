@@ -105,7 +105,7 @@ def _seen(column: RawColumn) -> _SeenValues:
 
     numbers = column.numbers().astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
-    cells = column.cells()
+    cells = column.values()
     texts = [] if cells.dtype.kind in "biuf" else [cell for cell in cells.tolist() if cell is not None]
     if 2 * len(finite) > len(texts):  # most cells are numbers
         seen = tuple(np.unique(finite).tolist())

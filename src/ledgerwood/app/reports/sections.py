@@ -85,11 +85,11 @@ def _vertical(model: VerticalModel) -> Iterator[str]:
 def _released(party: Any) -> str:
     """Exact losses and order of every column that a party sent."""
     from ledgerwood._rounding import format_up_short
-    from ledgerwood.learners.vertical.release import column_facts
+    from ledgerwood.learners.vertical.release import column_summary
 
     ordered, nominal = [], []
     for column in party.transformer.release_.columns:
-        facts = column_facts(column)
+        facts = column_summary(column)
         if facts["kind"] == "nominal":
             nominal.append([facts["name"], len(facts["categories"]), format_up_short(facts["epsilon"])])
             continue

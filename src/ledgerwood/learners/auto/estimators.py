@@ -1,14 +1,13 @@
-r"""The front door: one private classifier and one private regressor that need no tuning.
+r"""The auto estimators: one private classifier and one private regressor that need no tuning.
 
-They hold a learner chosen from public facts: boosted random grids (``recipe="auto"``); where the budget is too small
+They hold a learner chosen from public metadata: boosted random grids (``recipe="auto"``); where the budget is too small
 for trees a boosted linear model on indicators of public bins; for regression a linear model and then trees. The plan,
 the ledger and the statement are those of the learner inside.
 
-From the score of a clipped logistic loss to a probability.
-
-With clipped gradients the loss that is minimised is no longer the logistic one, and the sigmoid of its score is not the
-probability of the class. But the score where the expected clipped gradient is zero still tells that probability: with
-:math:`u = \sigma(F)` and :math:`s(u)` the factor that shortens a record's pair :math:`(u, \kappa u (1 - u))`,
+**Probabilities.** With clipped gradients the loss that is minimized is no longer the logistic one, and the sigmoid of
+its score is not the probability of the class. But the score where the expected clipped gradient is zero still
+determines that probability: with :math:`u = \sigma(F)` and :math:`s(u)` the factor that shortens a record's pair
+:math:`(u, \kappa u (1 - u))`,
 
 .. math:: (1 - q)\, u\, s(u) = q\, (1 - u)\, s(1 - u)
 
@@ -57,7 +56,7 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         super()._check_stored()
         fitted = vars(self)
         if (choice := fitted.get("choice_")) is not None:
-            require(isinstance(choice, AutoChoice), "choice_ is no choice")
+            require(isinstance(choice, AutoChoice), "choice_ is not a choice")
             require(choice.settings is not None or choice.linear is not None, "nothing was chosen")
             require(choice.linear is None or "encoder_" in fitted, "encoder_ is missing")
         if "settings_" in fitted and (choice is None or choice.linear is None):
@@ -65,14 +64,14 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         require("weights_" not in fitted or isinstance(fitted.get("encoder_"), RowEncoder), "encoder_ is missing")
 
     def explain_choice(self, X: Any = None, y: Any = None) -> AutoChoice:
-        """Return what was chosen and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+        """Return what was chosen and why: of the fitted model, or for the public metadata of ``X`` and ``y``.
 
         It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the budget.
         """
         if X is None:
             check_is_fitted(self, "choice_")
             return self.choice_
-        return choice_of_learner(self.public_facts(X, y))
+        return choice_of_learner(self.public_metadata(X, y))
 
     def _learner(self, choice: AutoChoice) -> Any:
         common: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
@@ -86,14 +85,14 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
         trees.set_params(gradient_clip=own.gradient_clip, ridge=own.ridge, max_depth=own.max_depth)
         return LinearStart(linear, trees, choice.linear_share)
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        return plan_of_choice(choice_of_learner(facts), facts)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        return plan_of_choice(choice_of_learner(metadata), metadata)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        assert door.facts is not None
-        choice = choice_of_learner(door.facts)
-        door.always["choice_"] = choice
-        return {**self._learner(choice)._train(table, labels, plan, door), "choice_": choice}
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        assert session.metadata is not None
+        choice = choice_of_learner(session.metadata)
+        session.always["choice_"] = choice
+        return {**self._learner(choice)._train(table, labels, plan, session), "choice_": choice}
 
     def fitted_learner(self) -> Any:
         """Return the learner inside with what it learned: for exports, explanations and all else that it can do."""
@@ -108,15 +107,15 @@ class _AutoEstimator(TreeModelMixin, PrivateEstimator):
 
 @learner
 class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
-    """Differentially private classification without tuning: the model is chosen from public facts.
+    """Differentially private classification without tuning: the model is chosen from public metadata.
 
     Parameters
     ----------
     epsilon, delta
         The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema
-        Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
-        is learned privately out of the budget.
+        Public metadata: bounds, categories, classes, the neighbouring relation, the privacy unit. What is not declared
+        is learned privately and charged to the budget.
     n_threads
         Threads for the sums; all processors by default.
     random_state
@@ -141,7 +140,7 @@ class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
     >>> bool(model.score(X, y) > 0.8)
     True
     >>> print(model.explain_choice())
-    boosted random grids, chosen from public facts: rows = 3000, features = 2, ...
+    boosted random grids, chosen from public metadata: rows = 3000, features = 2, ...
     """
 
     _linear = BoostedAdaSSPClassifier
@@ -179,7 +178,7 @@ class PrivateRegressor(_AutoEstimator, PrivateRegressorBase):
     """Differentially private regression without tuning, of a number with public bounds.
 
     Parameters are those of :class:`PrivateClassifier`. Declare ``Schema(target_bounds=(low, high))``, or let the bounds
-    be learned out of the budget.
+    be learned privately, charged to the budget.
 
     Examples
     --------
@@ -210,7 +209,7 @@ def probability(sigmoid: NDArray[np.float64], clip: float, kappa: float) -> NDAr
     clip
         What the norm of a record's pair was shortened to.
     kappa
-        The factor of the curvature in the pair; 0 if the gradient alone was clipped.
+        The factor of the hessian in the pair; 0 if the gradient alone was clipped.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from ledgerwood.learners.trees.aggregator import SCORE_BITS
 __all__ = ["LARGEST_START", "LinearStart", "start_scores"]
 
 LARGEST_START = {"regression": 1, "classification": 4}
-"""Start scores are forced into so many halves of the target's range, or log-odds."""
+"""Start scores are forced into this many halves of the target's range, or log-odds."""
 
 
 def start_scores(encoder: RowEncoder, table: Table, weights: NDArray[np.float64], task: str) -> NDArray[np.int32]:
@@ -40,7 +40,7 @@ def start_scores(encoder: RowEncoder, table: Table, weights: NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearStart:
-    """A learner made of two: it trains like an estimator of this library, by the plan of the front door.
+    """A learner made of two: it trains like an estimator of this library, by the plan of the auto estimators.
 
     Parameters
     ----------
@@ -59,20 +59,20 @@ class LinearStart:
         """The two learners."""
         return self.linear, self.trees
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        assert door.facts is not None
-        first = self.linear._train(table, labels, plan, door)
-        door.always.update(first)  # an interrupted training keeps the linear part too
-        scores = start_scores(first["encoder_"], table, first["weights_"], door.facts.task)
-        bound = LARGEST_START[door.facts.task] << SCORE_BITS
-        return {**first, **self.trees._train(table, labels, plan, door, scores, bound)}
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        assert session.metadata is not None
+        first = self.linear._train(table, labels, plan, session)
+        session.always.update(first)  # an interrupted training keeps the linear part too
+        scores = start_scores(first["encoder_"], table, first["weights_"], session.metadata.task)
+        bound = LARGEST_START[session.metadata.task] << SCORE_BITS
+        return {**first, **self.trees._train(table, labels, plan, session, scores, bound)}
 
     def _scores(self, table: Table) -> NDArray[np.float64]:
         """Return raw scores; a training that was stopped before the first tree leaves the linear ones."""
         first = start_scores(self.linear.encoder_, table, self.linear.weights_, self.linear._task)[0]
         scores = first / float(1 << SCORE_BITS)
         forest = getattr(self.trees, "forest_", None)
-        return np.asarray(scores if forest is None else scores + forest.scores(table.cells)[:, 0])
+        return np.asarray(scores if forest is None else scores + forest.scores(table.values)[:, 0])
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         low, high = self.linear.target_bounds_

@@ -1,4 +1,4 @@
-"""From public facts to the plan of a training: the estimators and the calculator ask here, so they cannot differ.
+"""From public metadata to the plan of a training: the estimators and the calculator use this, so they cannot differ.
 
 >>> plan = plan_training(n_rows=32561, n_features=14, epsilon=1.0, delta=3e-5)
 >>> [(release.label, release.times) for release in plan.releases()]
@@ -31,30 +31,28 @@ def _shared(plan: Plan, share: float) -> list[Release]:
     """Return the releases with shares that add up to ``share``."""
     releases = list(plan.releases())
     total = sum(release.share or 0.0 for release in releases)
-    return [
-        Release(r.label, r.cost, r.times, share * (r.share or 0.0) / total, **dict(r.fixed)) for r in releases
-    ]  # fmt: skip
+    return [release.with_share(share * (release.share or 0.0) / total) for release in releases]
 
 
-def plan_of_choice(choice: AutoChoice, facts: PublicMetadata) -> Plan:
-    """Return what the front door releases: a linear model's plan, that of trees, or one after the other."""
+def plan_of_choice(choice: AutoChoice, metadata: PublicMetadata) -> Plan:
+    """Return what the auto estimators release: a linear model's plan, that of trees, or one after the other."""
     if choice.linear is None:
         assert choice.settings is not None
-        return plan_of_trees(choice.settings, facts)
-    linear = _plan_of_linear(facts, dict(choice.linear).get("n_rounds"))
+        return plan_of_trees(choice.settings, metadata)
+    linear = _plan_of_linear(metadata, dict(choice.linear).get("n_rounds"))
     if choice.settings is None:
         return linear
-    trees = outline(choice.settings, facts.n_features)
+    trees = outline(choice.settings, metadata.n_features)
     releases = [*_shared(linear, choice.linear_share), *_shared(trees, 1 - choice.linear_share)]
     return Plan(releases, neighbours=trees.neighbours)
 
 
-def _plan_of_linear(facts: PublicMetadata, rounds: int | None = None) -> Plan:
+def _plan_of_linear(metadata: PublicMetadata, rounds: int | None = None) -> Plan:
     """Return the plan of a boosted linear model; its default number of rounds if none is given."""
-    check_rows(facts.rows, MAX_ROWS)
-    rounds = automatic_rounds(facts) if rounds is None else rounds
-    loss = loss_named(automatic_loss(facts.task))
-    return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), facts.neighbours)
+    check_rows(metadata.rows, MAX_ROWS)
+    rounds = automatic_rounds(metadata) if rounds is None else rounds
+    loss = loss_named(automatic_loss(metadata.task))
+    return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), metadata.neighbours)
 
 
 # ---- a training that has not happened yet
@@ -62,37 +60,37 @@ def _plan_of_linear(facts: PublicMetadata, rounds: int | None = None) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTraining:
-    """What a training would be: its public facts; the rule's choice, if it is asked; the trees' settings, if any."""
+    """What a training would be: its public metadata; the rule's choice and the trees' settings, if there are any."""
 
-    facts: PublicMetadata
+    metadata: PublicMetadata
     choice: AutoChoice | None
     settings: TreeSettings | None
 
     def plan(self, method: str | None = None) -> Plan:
         """Return the calibrated plan, by the tightest certified accountant or by one method."""
         if self.choice is not None:
-            return whole_plan(plan_of_choice(self.choice, self.facts), self.facts, method)
+            return whole_plan(plan_of_choice(self.choice, self.metadata), self.metadata, method)
         if self.settings is None:
-            return whole_plan(_plan_of_linear(self.facts), self.facts, method)
+            return whole_plan(_plan_of_linear(self.metadata), self.metadata, method)
         method = method or accounting_method(self.settings)
-        return whole_plan(plan_of_trees(self.settings, self.facts, method), self.facts, method)
+        return whole_plan(plan_of_trees(self.settings, self.metadata, method), self.metadata, method)
 
 
-def training_of(recipe: str, facts: PublicMetadata, **options: Any) -> PlannedTraining:
+def training_of(recipe: str, metadata: PublicMetadata, **options: Any) -> PlannedTraining:
     """Return the training that a recipe stands for.
 
-    ``"auto"`` without options is the front door: :class:`~ledgerwood.learners.PrivateClassifier` or
+    ``"auto"`` without options is an auto estimator: :class:`~ledgerwood.learners.PrivateClassifier` or
     :class:`~ledgerwood.learners.PrivateRegressor`. ``"linear"`` is the boosted linear model with its defaults.
     Everything else is :class:`~ledgerwood.learners.PrivateBoostingClassifier` or its regressor.
     """
     if recipe == LINEAR:
         for name, value in options.items():
             raise ParameterError(name, "be left out: a linear model has no trees", value)
-        return PlannedTraining(facts, None, None)
+        return PlannedTraining(metadata, None, None)
     if recipe == AUTO and not options:
-        choice = choice_of_learner(facts)
-        return PlannedTraining(facts, choice, choice.settings)
-    return PlannedTraining(facts, None, tree_settings(recipe, facts, **options))
+        choice = choice_of_learner(metadata)
+        return PlannedTraining(metadata, choice, choice.settings)
+    return PlannedTraining(metadata, None, tree_settings(recipe, metadata, **options))
 
 
 def declared_metadata(
@@ -105,9 +103,9 @@ def declared_metadata(
     n_classes: int | None = 2,
     n_learned: int = 0,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
 ) -> PublicMetadata:
-    """Return the facts of a table that is known by its size only; parameters as in :func:`plan_training`."""
+    """Return the metadata of a table that is known by its size only; parameters as in :func:`plan_training`."""
     regression = n_classes is None
     numbers = n_features - n_categories
     if not 0 <= n_categories <= n_features:
@@ -121,7 +119,7 @@ def declared_metadata(
     return PublicMetadata(
         tuple(columns), "regression" if regression else "classification", n_rows, float(epsilon), float(delta),
         neighbours, None if n_classes is None else tuple(range(n_classes)),
-        (-1.0, 1.0) if regression and n_learned <= numbers else None, rows_per_unit,
+        (-1.0, 1.0) if regression and n_learned <= numbers else None, max_rows_per_unit,
     )  # fmt: skip
 
 
@@ -136,7 +134,7 @@ def plan_training(
     n_classes: int | None = 2,
     n_learned: int = 0,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
     method: str | None = None,
     **options: Any,
 ) -> Plan:
@@ -145,7 +143,7 @@ def plan_training(
     Parameters
     ----------
     recipe
-        ``"auto"`` (the front door; boosted trees if options are given), ``"linear"``, or a recipe for trees.
+        ``"auto"`` (the auto estimators; boosted trees if options are given), ``"linear"``, or a recipe for trees.
     n_rows, n_features, epsilon, delta
         The public size of the table and the target.
     n_categories
@@ -155,7 +153,7 @@ def plan_training(
     n_learned
         How many columns of numbers, the target of a regression among them, have no public bounds: they are learned.
     neighbours, rows_per_unit
-        The relation, and how many rows a unit of privacy may have.
+        The relation, and how many rows a privacy unit may have.
     method
         The accounting method that calibrates; by default the tightest certified one.
     **options
@@ -167,8 +165,8 @@ def plan_training(
     >>> [(release.label, release.times) for release in plan.releases()]
     [('split', 60), ('leaf', 20)]
     """
-    facts = declared_metadata(
+    metadata = declared_metadata(
         n_rows=n_rows, n_features=n_features, epsilon=epsilon, delta=delta, n_categories=n_categories,
-        n_classes=n_classes, n_learned=n_learned, neighbours=neighbours, rows_per_unit=rows_per_unit,
+        n_classes=n_classes, n_learned=n_learned, neighbours=neighbours, max_rows_per_unit=max_rows_per_unit,
     )  # fmt: skip
-    return training_of(recipe, facts, **options).plan(method)
+    return training_of(recipe, metadata, **options).plan(method)

@@ -1,8 +1,8 @@
-"""``recipe="auto"``: the settings of boosted trees from public facts alone.
+"""Which learner the auto estimators train: trees, a linear model, or both, from public metadata alone.
 
-The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
-*strength* n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the whole budget
-would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
+The settings of the trees are those of ``recipe="auto"`` (:mod:`ledgerwood.learners.trees.recipes`), whose derived
+number, the signal-to-noise ratio n mu, decides here too. What each line is worth is measured in
+``docs/explanation/auto.md``.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ __all__ = ["choice_of_learner"]
 
 
 TREES_FROM = 25.0
-"""Below this strength per feature a linear model classifies better than additive trees: ``benchmarks/auto``."""
+"""Below this signal-to-noise ratio per feature a linear model is better than additive trees: ``benchmarks/auto``."""
 
 SEVERAL_FROM = 15.0
 """The same for more than two classes, where a linear model takes the numbers as they are: ``benchmarks/auto``."""
 
 START_FEATURES = 16
-"""Up to so many numbers a linear start takes them as they are: bins would not pay before trees: ``benchmarks/auto``."""
+"""Up to this many numbers a linear start takes them as they are: bins do not help before trees: ``benchmarks/auto``."""
 
 MANY_FEATURES = 40
 """From more features than this bins make a linear model too wide for its noise: ``benchmarks/auto``."""
 
 START_SIGNAL_TO_NOISE = 1500.0
-"""Below this strength the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
+"""Below this ratio the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
 
 
-def choice_of_learner(facts: PublicMetadata) -> AutoChoice:
-    """Return the choice of the front door: trees, a linear model, or trees that start from a linear model."""
-    trees = choice_for(facts)
-    strength = dict(trees.facts)["strength n mu"]
-    if facts.task == "regression":
-        return _regression(trees, strength)
-    two = len(facts.classes or ()) == 2
-    if facts.n_features <= FEW_FEATURES or len(facts.classes or ()) < 2:
+def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
+    """Return the choice of the auto estimators: trees, a linear model, or trees that start from a linear model."""
+    trees = choice_for(metadata)
+    snr = dict(trees.metadata)["signal-to-noise ratio n mu"]
+    if metadata.task == "regression":
+        return _regression(trees, snr)
+    two = len(metadata.classes or ()) == 2
+    if metadata.n_features <= FEW_FEATURES or len(metadata.classes or ()) < 2:
         return trees
-    if strength < (TREES_FROM if two else SEVERAL_FROM) * facts.n_features:
-        return _linear(trees, strength / facts.n_features, automatic_rounds(facts), two=two)
+    if snr < (TREES_FROM if two else SEVERAL_FROM) * metadata.n_features:
+        return _linear(trees, snr / metadata.n_features, automatic_rounds(metadata), two=two)
     if not two:
         return trees
-    if all(column.kind == "number" for column in facts.columns):
-        return _linear_start(trees, facts.n_features)
+    if all(column.kind == "number" for column in metadata.columns):
+        return _linear_start(trees, metadata.n_features)
     return trees
 
 
@@ -58,9 +58,9 @@ def _encoding(n_features: int, few: int) -> Reason:
     return Reason("bins", None, "for the linear part: numbers as they are, one column each")
 
 
-def _linear(trees: AutoChoice, strength: float, rounds: int, *, two: bool) -> AutoChoice:
-    why = f"strength per feature is {strength:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
-    bins = _encoding(dict(trees.facts)["features"], FEW_FEATURES)
+def _linear(trees: AutoChoice, snr: float, rounds: int, *, two: bool) -> AutoChoice:
+    why = f"the signal-to-noise ratio per feature is {snr:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    bins = _encoding(dict(trees.metadata)["features"], FEW_FEATURES)
     clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
     reasons = (
         bins if two else replace(bins, value=None, why="for the linear part: numbers as they are, one column each"),
@@ -68,7 +68,7 @@ def _linear(trees: AutoChoice, strength: float, rounds: int, *, two: bool) -> Au
         *([clip] if two else []),
     )
     linear = tuple((reason.name, reason.value) for reason in reasons)
-    return AutoChoice("boosted AdaSSP, a linear model", None, trees.facts, reasons, linear, 1.0)
+    return AutoChoice("boosted AdaSSP, a linear model", None, trees.metadata, reasons, linear, 1.0)
 
 
 def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
@@ -87,10 +87,10 @@ def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
     )  # fmt: skip
 
 
-def _regression(trees: AutoChoice, strength: float) -> AutoChoice:
+def _regression(trees: AutoChoice, snr: float) -> AutoChoice:
     """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
     assert trees.settings is not None
-    share = 0.5 if strength < START_SIGNAL_TO_NOISE else 0.3
+    share = 0.5 if snr < START_SIGNAL_TO_NOISE else 0.3
     less = "below" if share == 0.5 else "at least"
     changed = {
         "gradient_clip": Reason("gradient_clip", 0.2, "of half the target's range: residuals of the linear part"),
@@ -100,9 +100,9 @@ def _regression(trees: AutoChoice, strength: float) -> AutoChoice:
         Reason(
             "linear_share",
             share,
-            f"of mu^2 for a linear model to start from; strength is {less} {START_SIGNAL_TO_NOISE:.0f}",
+            f"of mu^2 for a linear model to start from; signal-to-noise ratio {less} {START_SIGNAL_TO_NOISE:.0f}",
         ),
         *(changed.get(reason.name, reason) for reason in trees.reasons),
     )
     settings = trees.settings.with_options(**{name: reason.value for name, reason in changed.items()})
-    return AutoChoice(f"boosted AdaSSP, then {trees.model}", settings, trees.facts, reasons, (), share)
+    return AutoChoice(f"boosted AdaSSP, then {trees.model}", settings, trees.metadata, reasons, (), share)

@@ -2,7 +2,7 @@
 
 The grammar is that of RFC 4180, read so that nothing is an error: a field that begins with a quote ends at the next
 quote that is not doubled, and what follows that quote up to the comma belongs to it too; a quote elsewhere is a
-character like any other; records end at LF, CR or CR LF; lines without any character are no records.
+character like any other; records end at LF, CR or CR LF; lines without any character are not records.
 """
 
 from __future__ import annotations

@@ -24,29 +24,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.columns import Column, Scalar
+from ledgerwood.learners.data.columns import Column, Scalar, Values
 
 if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "Values",
-    "atom",
-    "atoms",
-    "atoms_of_text",
     "category_codes",
     "number",
     "numbers",
     "numbers_of_text",
     "objects",
+    "scalar",
+    "scalars",
+    "scalars_of_text",
     "texts_of",
     "write_numbers",
 ]
 
-Values = NDArray[Any]
 _Exact: TypeAlias = int | float | Fraction
 
-_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""One way to match each text: with two, a cell of a million digits and a letter would take hours."""
 _WRITTEN = re.compile(_DECIMAL)
 _WORDS = {
     "true": 1,
@@ -59,7 +58,7 @@ _LONGEST = 4000
 _EXACT = 2.0**52
 """No integer beyond a category below this is rounded to it in float64."""
 _FEW = 8
-"""So many categories are found by a comparison with each, quicker than by a search."""
+"""Up to this many categories are found by a comparison with each, quicker than by a search."""
 
 
 def number(value: Any) -> float:
@@ -75,12 +74,12 @@ def number(value: Any) -> float:
         return math.inf if found > 0 else -math.inf  # type: ignore[operator]
 
 
-def atom(value: Any) -> str | int | float | None:
-    r"""Return a cell as a text or a finite number, the form in which categories are told apart; None if it is neither.
+def scalar(value: Any) -> str | int | float | None:
+    r"""Return a cell as a text or a finite number, the form in which categories are compared; None if it is neither.
 
-    Equal numbers are one, and text that is not valid Unicode is none: it could not be printed.
+    Equal numbers are one scalar, and text that is not valid Unicode is not one: it could not be printed.
 
-    >>> atom(True), atom(1.0), atom(b"red"), atom("\ud800"), atom(float("nan")), atom({})
+    >>> scalar(True), scalar(1.0), scalar(b"red"), scalar("\ud800"), scalar(float("nan")), scalar({})
     (1, 1, 'red', None, None, None)
     """
     text = _text(value)
@@ -172,11 +171,11 @@ def numbers(values: Values | Sequence[Any]) -> Values:
     return np.fromiter(map(number, values), dtype=np.float64, count=len(values))
 
 
-def atoms(values: Values | Sequence[Any]) -> Values:
+def scalars(values: Values | Sequence[Any]) -> Values:
     """Return cells as texts, finite numbers and None, in an array of objects."""
     if isinstance(values, np.ndarray):
         values = values.tolist() if values.dtype.kind in "biufOUST" else [None] * len(values)
-    return objects(list(map(atom, values)))
+    return objects(list(map(scalar, values)))
 
 
 def objects(values: Sequence[Any]) -> Values:
@@ -187,11 +186,11 @@ def objects(values: Sequence[Any]) -> Values:
     return found
 
 
-def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
-    """Return what :func:`atoms` gives for an Arrow column of text; each distinct text is looked at once.
+def scalars_of_text(column: pyarrow.ChunkedArray) -> Values:
+    """Return what :func:`scalars` gives for an Arrow column of text; each distinct text is looked at once.
 
     >>> import pyarrow
-    >>> atoms_of_text(pyarrow.chunked_array([["b", None, "b"]])).tolist()
+    >>> scalars_of_text(pyarrow.chunked_array([["b", None, "b"]])).tolist()
     ['b', None, 'b']
     """
     import pyarrow
@@ -199,7 +198,7 @@ def atoms_of_text(column: pyarrow.ChunkedArray) -> Values:
     coded = column.dictionary_encode().combine_chunks()
     if isinstance(coded, pyarrow.ChunkedArray):
         coded = coded.chunk(0)
-    known = objects([*atoms(texts_of(pyarrow.chunked_array([coded.dictionary]))), None])
+    known = objects([*scalars(texts_of(pyarrow.chunked_array([coded.dictionary]))), None])
     found: Values = known[coded.indices.fill_null(len(known) - 1).to_numpy()]
     return found
 
@@ -258,9 +257,9 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
     low, high = column.bounds
     with np.errstate(invalid="ignore", over="ignore"):
         if values.dtype != np.float32:
-            clipped = np.clip(values.astype(np.float64) if values.dtype.kind in "biu" else values, low, high)
-            values = clipped.astype(np.float32)
-        # Rounding to float32 may step over a bound that is no float32: float32 numbers are clipped to rounded bounds.
+            # half floats too: they would round the bounds, unless a missing value beside them had made doubles of them
+            values = np.clip(values.astype(np.float64, copy=False), low, high).astype(np.float32)
+        # Rounding to float32 may step over a bound that is not a float32: these are clipped to rounded bounds.
         np.maximum(values, np.float32(low), out=out)
         np.minimum(out, np.float32(high), out=out)
 
@@ -268,17 +267,17 @@ def write_numbers(values: Values, column: Column, out: NDArray[np.float32]) -> N
 def category_codes(values: Values, categories: Sequence[Scalar]) -> NDArray[np.int32]:
     """Return the place of every cell among the categories; their number for what is missing or unknown.
 
-    ``values`` are of a numeric type, or what :func:`atoms` returns.
+    ``values`` are of a numeric type, or what :func:`scalars` returns.
 
-    >>> category_codes(atoms(["1", 1, "one", None]), [0, 1]).tolist()
+    >>> category_codes(scalars(["1", 1, "one", None]), [0, 1]).tolist()
     [1, 1, 2, 2]
-    >>> category_codes(atoms(["1", 1, "01"]), ["0", "1"]).tolist()
+    >>> category_codes(scalars(["1", 1, "01"]), ["0", "1"]).tolist()
     [1, 1, 2]
     """
     places = _Places(categories)
     if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and all(-_EXACT < v < _EXACT for v in places.numbers):
         return _codes_of_floats(values.astype(np.float64), places.numbers, len(categories))
-    plain = values if values.dtype == object else atoms(values)
+    plain = values if values.dtype == object else scalars(values)
     return np.fromiter(map(places.__getitem__, plain.tolist()), dtype=np.int32, count=len(values))
 
 

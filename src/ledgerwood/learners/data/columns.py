@@ -1,10 +1,17 @@
-"""What is public about a column: its name, its kind, its bounds or categories."""
+"""What is public about a column: its name, its kind, its bounds or categories; and the types of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = NDArray[Any]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 Key: TypeAlias = str | int
 
@@ -13,7 +20,7 @@ Scalar: TypeAlias = str | int | float | bool
 Kind: TypeAlias = Literal["number", "category"]
 
 MOST_CATEGORIES = 254
-"""A cell is one byte: 254 categories, and a code for what is missing or unknown."""
+"""A bin code is one byte: 254 categories, and a code for what is missing or unknown."""
 
 Task = Literal["classification", "regression"]
 

@@ -102,13 +102,14 @@ def plain_columns(
 ) -> pyarrow.Table | None:
     """Return columns as Arrow's own reader gives them, in a quarter of the time; None where it is not sure to do.
 
-    It raises on what it does not take for a number, and on records with more or fewer fields; and it frames quotes by
-    rules of its own. Such blocks are left to :class:`Fields`, which gives the same columns for all others too.
+    It raises on what it does not take for a number, and on records with more or fewer fields; it frames quotes by rules
+    of its own, and leaves out a byte order mark where a block begins, which depends on the records before. Such blocks
+    are left to :class:`Fields`, which gives the same columns for all others too.
     """
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    if np.any(block.data == _QUOTE):
+    if np.any(block.data == _QUOTE) or block.data[: len(_BOM)].tobytes() == _BOM:
         return None
     types = {name: pyarrow.float64() if name in numbers else pyarrow.large_string() for name in wanted}
     try:

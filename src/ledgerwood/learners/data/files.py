@@ -1,7 +1,7 @@
 """Tables in files: a CSV, Parquet or Arrow file, or a folder of files of one of these formats.
 
 Parquet and Arrow files have types, and each cell has that of its column. A CSV file has none: its cells are texts
-(:mod:`.csv_text`), and the schema has to tell what each column holds; nothing is guessed from the values.
+(:mod:`.csv_text`), and the schema has to say what each column holds; nothing is guessed from the values.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def read_training(
 
 
 def _check_declared(files: TableFiles, features: Sequence[str], schema: Schema) -> None:
-    """A CSV file does not tell numbers from categories, and the values must not be asked."""
+    """A CSV file does not distinguish numbers from categories, and the values must not decide."""
     assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
     known = {*schema.bounds, *schema.categories, *schema.kinds, schema.unit}
     open_ = [name for name in features if name not in known]

@@ -1,9 +1,7 @@
-"""What came in: the columns of anything that is a table in memory.
+"""The columns of anything that is a table in memory: arrays, lists of rows, and the data frames of any library.
 
-Only names, types and shapes are looked at here, and only they raise: they are public facts. Values are converted cell
-by cell (:mod:`.cells`) once the schema has told what each column is.
-
-Columns by name out of anything that is a table; only types and shapes are looked at.
+Only names, types and shapes are looked at here, and only they raise: they are public. Values are converted cell by cell
+(:mod:`.cells`) once the schema has said what each column is.
 """
 
 from __future__ import annotations
@@ -13,20 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, atoms, atoms_of_text, numbers, numbers_of_text, objects, texts_of
-from ledgerwood.learners.data.columns import Key
-from ledgerwood.learners.data.series import Exact, arrow_text, exact_cells
+from ledgerwood.learners.data.cells import numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
+from ledgerwood.learners.data.columns import Key, Values
+from ledgerwood.learners.data.series import Exact, arrow_text, exact_values
 
 __all__ = [
     "RawColumn",
+    "array_or_list",
+    "column_names",
+    "columns_of",
     "is_frame",
     "raw_columns",
     "raw_vector",
     "refuse_empty",
-    "take_rows",
     "unit_column",
     "without_unit",
 ]
@@ -41,7 +40,7 @@ class RawColumn:
     """A column as it came: its name, its public type, and its cells.
 
     >>> [column] = raw_columns([["7"], [None]])
-    >>> column.type, column.numbers().tolist(), column.cells().tolist()
+    >>> column.type, column.numbers().tolist(), column.values().tolist()
     ('mixed', [7.0, nan], ['7', None])
     """
 
@@ -60,12 +59,12 @@ class RawColumn:
         found = numbers(values)
         return found if missing is None or not missing.any() else np.where(missing, np.nan, found.astype(np.float64))
 
-    def cells(self) -> Values:
+    def values(self) -> Values:
         """Return an array of a numeric type, or of objects that are text, finite numbers or None."""
         if (arrow := self._arrow_text()) is not None:
-            return atoms_of_text(arrow)
+            return scalars_of_text(arrow)
         found = self.ids()
-        return found if found.dtype.kind in "biuf" else atoms(found)
+        return found if found.dtype.kind in "biuf" else scalars(found)
 
     def ids(self) -> Values:
         """Return the cells without any rounding: an array of a numeric type, or of objects, None where missing.
@@ -89,10 +88,10 @@ class RawColumn:
             return self.source, None
         if isinstance(self.source, tuple):
             return objects(self.source), None
-        return exact_cells(self.source)
+        return exact_values(self.source)
 
     def _arrow_text(self) -> Any:
-        """The Arrow column behind a column of texts if there is one: it may hold bytes that are no UTF-8."""
+        """The Arrow column behind a column of texts if there is one: it may hold bytes that are not UTF-8."""
         return None if self.type != "text" or isinstance(self.source, np.ndarray) else arrow_text(self.source)
 
 
@@ -104,8 +103,9 @@ def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
     """
     from narwhals.exceptions import DuplicateError
 
+    X = array_or_list(X)
     try:
-        _refuse_what_is_no_table(X)
+        _refuse_non_tables(X)
         if isinstance(X, list | tuple):
             return _from_rows(X)
         return _from_frame(X, any_type) if is_frame(X) else _from_array(X, any_type)
@@ -113,16 +113,39 @@ def raw_columns(X: Any, *, any_type: bool = False) -> list[RawColumn]:
         raise ParameterError("X", "have distinct column names", "repeated names", "Rename them") from None
 
 
+def column_names(X: Any) -> list[Hashable]:
+    """Return the names of the columns; numbers for an array.
+
+    >>> column_names([[0.5, 1], [2, "x"]])
+    [0, 1]
+    """
+    return [column.name for column in raw_columns(X)]
+
+
+def columns_of(X: Any, names: Sequence[Hashable]) -> list[RawColumn]:
+    """Return the columns of these names; those of a data frame may be in any order."""
+    columns = raw_columns(X)
+    if not is_frame(X):
+        if len(columns) != len(names):
+            raise ParameterError("X", f"have the {len(names)} columns that were declared", len(columns))
+        return columns
+    found: dict[Hashable, RawColumn] = {column.name: column for column in columns}
+    if set(found) != set(names):
+        raise ParameterError("X", "have the columns that were declared", sorted(map(str, set(found) ^ set(names))))
+    return [found[name] for name in names]
+
+
 def raw_vector(y: Any) -> RawColumn:
     """Return labels, in an array, a list, a series or a frame of one column, as a column; of a type that can hold none
     (dates, lists) all cells are missing.
 
-    >>> raw_vector(["yes", 1]).cells().tolist()
+    >>> raw_vector(["yes", 1]).values().tolist()
     ['yes', 1]
     """
     import narwhals.stable.v2 as nw
 
-    if isinstance(y, list | tuple | range):
+    y = array_or_list(y)
+    if isinstance(y, list | tuple):
         return RawColumn(0, "mixed", tuple(y))
     if not isinstance(y, np.ndarray):
         found = nw.from_native(y, allow_series=True, eager_only=True, pass_through=True)
@@ -132,12 +155,37 @@ def raw_vector(y: Any) -> RawColumn:
             return RawColumn(0, "text" if _is_text(found) else "mixed", found.to_native())
         if type(y).__module__.startswith(("pyarrow", "pandas")) and hasattr(y, "__len__") and not is_frame(y):
             return RawColumn(0, "mixed", y)  # an array of a library's own
-    array = y if isinstance(y, np.ndarray) else np.asarray(y)
+    array = _as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y must be one column of labels, got an array of {array.ndim} dimensions")
     return RawColumn(0, "mixed", array)
+
+
+def array_or_list(values: Any) -> Any:
+    """Return any sequence of Python's as a list; arrays, lists, frames and all else as they are.
+
+    Numpy would take the type of a deque from all its values, as it would of a list: one text makes texts of all.
+
+    >>> from collections import deque
+    >>> array_or_list(deque([2**60 + 1, 0.5]))
+    [1152921504606846977, 0.5]
+    """
+    known = isinstance(values, np.ndarray | list | tuple | str | bytes | memoryview) or _has_type(values)
+    return list(values) if isinstance(values, Sequence) and not known else values
+
+
+def _has_type(values: Any) -> bool:
+    """Whether these are an array of some library, which has a type that numpy takes over."""
+    return any(hasattr(type(values), name) for name in ("__array__", "__array_interface__", "__array_struct__"))
+
+
+def _as_array(values: Any) -> Values:
+    """Return an array as numpy's, a mask with it; what has no type of its own has no dimension."""
+    if isinstance(values, np.ndarray):
+        return values
+    return np.asarray(values) if _has_type(values) or isinstance(values, memoryview) else np.empty((), dtype=object)
 
 
 def is_frame(X: Any) -> bool:
@@ -158,7 +206,7 @@ def unit_column(X: Any, unit: Key) -> Values:
 
 
 def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any:
-    """Return X without the column that names the unit: it is no feature. At predict it may be there or not."""
+    """Return X without the column that names the unit: it is not a feature. At predict it may be there or not."""
     if unit is None:
         return X
     if is_frame(X):
@@ -168,9 +216,10 @@ def without_unit(X: Any, unit: Key | None, n_features: int | None = None) -> Any
         return frame.drop(unit).to_native() if unit in frame.columns else X
     if not isinstance(unit, int):
         return X
+    X = array_or_list(X)
     if isinstance(X, list | tuple):
         return [_without(row, unit) if len(row) != n_features else row for row in X]
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)  # a mask stays
+    array = _as_array(X)
     if array.ndim != 2 or array.shape[1] == n_features:
         return X
     return array[:, [j for j in range(array.shape[1]) if j != unit]]
@@ -180,22 +229,10 @@ def _without(row: Sequence[Any], place: int) -> list[Any]:
     return [*row[:place], *row[place + 1 :]]
 
 
-def take_rows(X: Any, rows: NDArray[Any]) -> Any:
-    """Return some rows of a table, by numbers or a mask, as the same kind of table."""
-    places = np.flatnonzero(rows) if rows.dtype == bool else rows
-    if isinstance(X, list | tuple):
-        return [X[i] for i in places.tolist()]
-    if not is_frame(X):
-        return (X if isinstance(X, np.ndarray) else np.asarray(X))[places]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True)[places.tolist()].to_native()
+# ---- what is not a table
 
 
-# ---- what is no table
-
-
-def _refuse_what_is_no_table(X: Any) -> None:
+def _refuse_non_tables(X: Any) -> None:
     from scipy.sparse import issparse
 
     if issparse(X):
@@ -255,22 +292,24 @@ def _name(name: Any) -> Key:
 
 def _own_type(series: Any) -> str:
     native = series.to_native()
-    return str(getattr(native, "dtype", None) or getattr(native, "type", series.dtype))
+    own = getattr(native, "dtype", None) or getattr(native, "type", None)
+    return str(series.dtype if own is None else own)
 
 
 def _is_text(series: Any) -> bool:
-    """Whether the type is text; what narwhals calls a column of objects depends on the values."""
+    """Whether the type is text; narwhals looks at the values of a column of objects, so it is not asked about one."""
     import narwhals.stable.v2 as nw
 
-    return bool(series.dtype == nw.String) and _own_type(series) != "object"
+    return _own_type(series) != "object" and bool(series.dtype == nw.String)
 
 
 def _type(series: Any, name: Key, any_type: bool) -> Type:
     import narwhals.stable.v2 as nw
 
-    dtype, own = series.dtype, _own_type(series)
+    own = _own_type(series)
     if own == "object":
         return "mixed"
+    dtype = series.dtype
     if dtype == nw.Boolean:
         return "boolean"
     if dtype.is_numeric():
@@ -314,7 +353,7 @@ def _no_table(dimensions: int) -> ValueError:
 
 
 def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    array = _as_array(X)
     kind = array.dtype.kind
     if kind == "c" and not any_type:
         raise ValueError("Complex data not supported: X must hold real numbers. Split it into two columns")
@@ -328,30 +367,3 @@ def _from_array(X: Any, any_type: bool) -> list[RawColumn]:
     types: dict[str, Type] = {"b": "boolean", "i": "number", "u": "number", "f": "number"}
     own = types.get(kind, "text" if kind in "UST" else "mixed")
     return [RawColumn(j, own, array[:, j]) for j in range(array.shape[1])]
-
-
-def column_names(X: Any) -> list[Hashable]:
-    """The names of the columns; numbers for an array.
-
-    >>> column_names([[0.5, 1], [2, "x"]])
-    [0, 1]
-    """
-    return [column.name for column in raw_columns(X)]
-
-
-def columns_of(X: Any, names: Sequence[Hashable]) -> list[RawColumn]:
-    """The columns of a table; a frame's are found by name, in whatever order it has them."""
-    columns = raw_columns(X)
-    if not is_frame(X):
-        if len(columns) != len(names):
-            raise ParameterError("X", f"have the {len(names)} columns that were declared", len(columns))
-        return columns
-    found: dict[Hashable, RawColumn] = {column.name: column for column in columns}
-    if set(found) != set(names):
-        raise ParameterError("X", "have the columns that were declared", sorted(map(str, set(found) ^ set(names))))
-    return [found[name] for name in names]
-
-
-def rows_of(X: Any) -> int:
-    """How many records there are."""
-    return len(raw_columns(X)[0])

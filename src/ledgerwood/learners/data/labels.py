@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes
-from ledgerwood.learners.data.columns import Scalar
-from ledgerwood.learners.data.frames import raw_vector
-
-Values = NDArray[Any]
+from ledgerwood.learners.data.columns import Scalar, Values
+from ledgerwood.learners.data.frames import array_or_list, raw_vector
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,15 @@ class Labels:
 
 
 def as_vector(y: Any) -> Any:
-    """Return y as an array, missing labels as None; arrays and lists stay as they are."""
+    """Return y as an array, missing labels as None; arrays and lists stay as they are, other sequences are lists."""
+    y = array_or_list(y)
     if y is None or (isinstance(y, np.ndarray | list | tuple) and not np.ma.isMaskedArray(y)):
         return y
     return raw_vector(y).ids()
 
 
 def trainable(y: Any) -> Any:
-    """Return y as an array to learn from, or raise: what is no label here has no value shown in its error."""
+    """Return y as an array to learn from, or raise; the error never shows a label."""
     if isinstance(y, str):
         raise ParameterError("y", "be the labels", y, f"A table in memory has them in a column: y=X[{y!r}]")
     if y is None:
@@ -62,7 +61,7 @@ def trainable(y: Any) -> Any:
 
 
 def as_numbers(y: Any) -> Any:
-    """Return a regression target with its objects or texts as floats; the error for what is no number does not show it.
+    """Return a regression target with its objects or texts as floats; an error never shows a value.
 
     >>> as_numbers(["1", 2.5]).tolist()
     [1.0, 2.5]
@@ -104,12 +103,12 @@ def label_codes(y: Any, classes: Sequence[Scalar]) -> NDArray[np.int64]:
     >>> label_codes(["1", " 01 ", 1.0, True, 0, "x", None, [1]], [0, 1]).tolist()
     [1, 1, 1, 1, 0, -1, -1, -1]
     """
-    codes = category_codes(raw_vector(y).cells(), classes).astype(np.int64)
+    codes = category_codes(raw_vector(y).values(), classes).astype(np.int64)
     return np.where(codes < len(classes), codes, -1)
 
 
 def label_numbers(y: Any) -> NDArray[np.float64]:
-    """Return each label as a float64, nan for what is no number or not finite in float64. Never raises on a value.
+    """Return each label as a float64, nan for what is not a number or not finite in float64. Never raises on a value.
 
     >>> label_numbers(["1", 2.5, "1_0", "inf", 10**400, None]).tolist()
     [1.0, 2.5, nan, nan, nan, nan]

@@ -1,10 +1,9 @@
 """A table in parts that need not fit in memory: Parquet or CSV files, a Dask frame or array, or frames.
 
-Column names, types and row counts are read beforehand (public facts, as for a table in memory); values are read part
-by part, and again whenever a worker has to. A file that changes in between is an error: two answers would speak of
-two tables. A part never shows its rows when it is printed: clusters log and display the arguments of their tasks.
-
-Predicting a table in parts: the same method on every part, where the parts are.
+Column names, types and row counts are read beforehand (public, as for a table in memory); values are read part by part,
+and again whenever a worker has to. A file that changes in between is an error: two answers would be about two tables.
+A part never shows its rows when it is printed: clusters log and display the arguments of their tasks. A fitted model
+predicts a table in parts by predicting every part where it is (:func:`by_parts`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ __all__ = [
     "CsvPart",
     "DelayedPart",
     "FramePart",
-    "LazyPart",
     "ParquetPart",
     "Partitions",
     "TablePart",
@@ -61,18 +59,6 @@ class FramePart:
     def load(self) -> Any:
         """Return the frame."""
         return self.frame
-
-
-@dataclass(frozen=True)
-class LazyPart:
-    """Rows that a function makes, the same ones every time: generated data."""
-
-    make: Callable[[], Any] = field(repr=False)
-    rows: int
-
-    def load(self) -> Any:
-        """Make the rows."""
-        return self.make()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""At most k rows for each unit of privacy, chosen by a rule that looks at that unit alone.
+"""At most ``max_rows`` rows for each privacy unit, chosen by a rule that looks at that unit alone.
 
 If the rows kept for one person depended on another person's rows (a row number, a shared random stream), removing
-that other person would change them and the group would be larger than k. So a row is ranked by a keyed hash of (unit,
-how many rows of that unit came before), and the k smallest of each unit stay, in their order.
+that other person would change them and the group would be larger than ``max_rows``. So a row is ranked by a keyed hash
+of (unit, how many rows of that unit came before), and the smallest ``max_rows`` of each unit stay, in their order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from decimal import Decimal
-from numbers import Number
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 Identities: TypeAlias = NDArray[np.uint64]
 """``uint64[rows, 2]``: who each row is about. Two units of n share one with probability n**2 / 2**129."""
 _MISSING = "\0"
-"""The name of rows without a unit; a name that begins with it is no other cell's text."""
+"""The name of rows without a unit; a name that begins with it is not the text of any other cell."""
 _MOST_DIGITS, _MOST_BITS = 4_000, 14_000
 """Python refuses to write integers of more than 4300 digits in decimal."""
 
 
-def keep_rows(units: NDArray[Any], k: int, key: bytes) -> NDArray[np.int64]:
+def keep_rows(units: NDArray[Any], max_rows: int, key: bytes) -> NDArray[np.int64]:
     """Return the rows that stay, in order.
 
     >>> units = np.array(["ann", "bob", "ann", "ann"])
     >>> len(keep_rows(units, 2, key=b"public")), 1 in keep_rows(units, 2, key=b"public")
     (3, True)
     """
-    return np.flatnonzero(kept(identities(units, key), k, key))
+    return np.flatnonzero(kept(identities(units, key), max_rows, key))
 
 
 def identities(units: NDArray[Any], key: bytes) -> Identities:
-    """Return a keyed digest of 128 bits of each row's unit: units are told apart by it wherever their rows lie.
+    """Return a keyed digest of 128 bits of each row's unit: it distinguishes units wherever their rows lie.
 
     >>> a, b, c = identities(np.array([3, 3.0, None], dtype=object), b"key").tolist()
     >>> a == b, a == c
@@ -47,18 +47,18 @@ def identities(units: NDArray[Any], key: bytes) -> Identities:
     return _digests(unit_names(units), key)
 
 
-def kept(units: Identities, k: int, key: bytes) -> NDArray[np.bool_]:
-    """Return which rows stay: at most k of each unit."""
+def kept(units: Identities, max_rows: int, key: bytes) -> NDArray[np.bool_]:
+    """Return which rows stay: at most ``max_rows`` of each unit."""
     order = np.lexsort((units[:, 1], units[:, 0]))  # rows of a unit side by side, in their order
     ranked = units[order]
     starts = np.flatnonzero(np.r_[len(units) > 0, np.any(ranked[1:] != ranked[:-1], axis=1)][: len(units)])
     sizes = np.diff(np.r_[starts, len(order)])
     keep = np.ones(len(units), dtype=bool)
-    for start, size in zip(starts[sizes > k].tolist(), sizes[sizes > k].tolist(), strict=True):
+    for start, size in zip(starts[sizes > max_rows].tolist(), sizes[sizes > max_rows].tolist(), strict=True):
         rows = order[start : start + size]
         name = units[rows[0]].tobytes()
         digests = [_digest(key, name + rank.to_bytes(8, "little")) for rank in range(size)]
-        chosen = sorted(range(size), key=digests.__getitem__)[:k]
+        chosen = sorted(range(size), key=digests.__getitem__)[:max_rows]
         keep[rows] = False
         keep[rows[chosen]] = True
     return keep
@@ -98,6 +98,8 @@ def _name(value: Any) -> str:
             return _MISSING + value if value.startswith(_MISSING) else str.__str__(value)
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             return _MISSING
+        if isinstance(value, np.floating | np.bool_):  # named as what numpy makes of it in a list
+            value = value.item()
         return _whole(value) or str(value)
     except UnicodeDecodeError:
         return f"{_MISSING}bytes {value.hex()}"
@@ -107,14 +109,14 @@ def _name(value: Any) -> str:
 
 def _whole(value: Any) -> str | None:
     """Return the text of a whole number, the sign of what is missing for nan, None for all else."""
-    if not isinstance(value, Number):
+    if not isinstance(value, Real | Decimal):  # numpy warns where a complex number becomes an integer
         return None
     if isinstance(value, Decimal) and Decimal.is_finite(value) and Decimal.adjusted(value) > _MOST_DIGITS:
         return f"{_MISSING}decimal {Decimal.__str__(value)}"  # its digits may not fit in memory
     try:
         if value != value:
             return _MISSING
-        whole = int(value)  # type: ignore[call-overload]
+        whole = int(value)  # type: ignore[arg-type]
         if value != whole:
             return None
     except (ArithmeticError, ValueError):  # infinities, a decimal's signalling nan

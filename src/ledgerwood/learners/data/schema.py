@@ -1,9 +1,9 @@
-"""Public facts in one object: what may be known about the data without looking at it.
+"""Public metadata in one object: what may be known about the data without looking at it.
 
-Whatever a :class:`Schema` says is taken as public and shown in the privacy statement with its source. What it does
-not say about a feature is learned privately, out of a stated slice of the budget (:mod:`.discovery`).
-
-Schemas from public tables and column types, and a report to the data holder. None of this is private.
+Whatever a :class:`Schema` says is taken as public and shown in the privacy statement with its source. What it does not
+say about a feature is learned privately and charged to the budget (:mod:`ledgerwood.learners.training.discovery`).
+A schema can be drafted from a table that is public or from column types, and a data holder can count where data break
+it; neither is private.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Schema:
-    """Public facts about a table.
+    """Public metadata about a table.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class Schema:
     neighbours
         ``"add_remove"`` or ``"replace_one"``: what two datasets differ in by one unit.
     unit
-        The column that names the unit of privacy (a person); without one every row is a unit. It is no feature. It may
-        name single records (an id): where rows are sampled, which ones are in then goes by it and not by their order.
+        The column that names the privacy unit (a person); without one every row is a unit. It is not a feature. It may
+        name single records (an id): where rows are sampled, the id and not the row's place decides which are in.
     max_rows_per_unit
         Rows of a unit beyond this many are dropped by a keyed rule; costs are priced for groups of this size.
     sources
-        Where a fact comes from, by column, or by the names ``"classes"``, ``"target_bounds"``, ``"rows"``.
+        Where each piece comes from, by column, or by the names ``"classes"``, ``"target_bounds"``, ``"rows"``.
     kinds
         Column to ``"number"`` or ``"category"``, where neither bounds nor categories are declared and the type of the
         column does not tell: a CSV file has no types. Bounds or categories are then learned privately.
@@ -77,15 +77,15 @@ class Schema:
     kinds: Mapping[Key, Kind] | None = None
 
     def __post_init__(self) -> None:
-        settle = object.__setattr__
+        assign = object.__setattr__
         for name in ("bounds", "categories", "sources", "kinds"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise ParameterError(name, "be a mapping from columns", getattr(self, name))
-        settle(self, "bounds", {_key(c): _interval(f"bounds[{c!r}]", b) for c, b in (self.bounds or {}).items()})
-        settle(self, "categories", {_key(c): _categories(c, v) for c, v in (self.categories or {}).items()})
-        settle(self, "sources", {_key(c): str(text) for c, text in (self.sources or {}).items()})
-        settle(self, "kinds", {_key(c): _kind(c, kind) for c, kind in (self.kinds or {}).items()})
-        settle(self, "neighbours", as_neighbours(self.neighbours))
+        assign(self, "bounds", {_key(c): _interval(f"bounds[{c!r}]", b) for c, b in (self.bounds or {}).items()})
+        assign(self, "categories", {_key(c): _categories(c, v) for c, v in (self.categories or {}).items()})
+        assign(self, "sources", {_key(c): str(text) for c, text in (self.sources or {}).items()})
+        assign(self, "kinds", {_key(c): _kind(c, kind) for c, kind in (self.kinds or {}).items()})
+        assign(self, "neighbours", as_neighbours(self.neighbours))
         if self.neighbours not in ("add_remove", "replace_one"):
             raise ParameterError("neighbours", "be 'add_remove' or 'replace_one' for a learner", str(self.neighbours))
         assert self.bounds is not None and self.categories is not None and self.kinds is not None
@@ -96,14 +96,14 @@ class Schema:
             if known not in (None, self.kinds[column]):
                 raise ParameterError(f"kinds[{column!r}]", f"be {known!r}, as declared", self.kinds[column])
         if self.classes is not None:
-            settle(self, "classes", _values("classes", self.classes))
+            assign(self, "classes", _values("classes", self.classes))
         if self.target_bounds is not None:
-            settle(self, "target_bounds", _interval("target_bounds", self.target_bounds))
+            assign(self, "target_bounds", _interval("target_bounds", self.target_bounds))
         if self.classes is not None and self.target_bounds is not None:
             raise ParameterError("schema", "give classes or target_bounds, not both", self.classes)
         if self.rows is not None:
-            settle(self, "rows", _count("rows", self.rows))
-        settle(self, "max_rows_per_unit", _count("max_rows_per_unit", self.max_rows_per_unit))
+            assign(self, "rows", _count("rows", self.rows))
+        assign(self, "max_rows_per_unit", _count("max_rows_per_unit", self.max_rows_per_unit))
         self._check_unit()
 
     def _check_unit(self) -> None:
@@ -116,7 +116,9 @@ class Schema:
             return
         _key(self.unit)
         if self.unit in self.bounds or self.unit in self.categories or self.unit in self.kinds:
-            raise ParameterError("unit", "be a column without bounds, categories or kind: it is no feature", self.unit)
+            raise ParameterError(
+                "unit", "be a column without bounds, categories or kind: it is not a feature", self.unit
+            )
         if self.neighbours == "replace_one" and self.max_rows_per_unit > 1:
             raise ParameterError(
                 "max_rows_per_unit",
@@ -126,25 +128,25 @@ class Schema:
                 "use neighbours='add_remove'",
             )
 
-    def source(self, fact: Key) -> str:
-        """Return where a fact comes from."""
+    def source(self, item: Key) -> str:
+        """Return where a declaration comes from."""
         assert self.sources is not None
-        return self.sources.get(fact, "declared in the schema")
+        return self.sources.get(item, "declared in the schema")
 
     # ---- other ways to make one
 
     @classmethod
-    def draft(cls, public: Any, target: Key | None = None, **facts: Any) -> Schema:
-        """Return a schema with the bounds and categories of a table that is public anyway.
+    def draft(cls, public: Any, target: Key | None = None, **declared: Any) -> Schema:
+        """Return a schema with the bounds and categories of a public table.
 
         >>> import pandas as pd
         >>> Schema.draft(pd.DataFrame({"age": [20, 60], "sex": ["f", "m"]})).categories
         {'sex': ('f', 'm')}
         """
-        return draft(public, target, facts)
+        return draft(public, target, declared)
 
     @classmethod
-    def from_template(cls, dtypes: Any, **facts: Any) -> Schema:
+    def from_template(cls, dtypes: Any, **declared: Any) -> Schema:
         """Return what column types say: a pandas ``df.dtypes``, a polars or Arrow schema, or a mapping to dtypes.
 
         Booleans and one-byte integers give bounds; pandas categoricals and polars enums give their categories.
@@ -155,7 +157,7 @@ class Schema:
         >>> schema.categories, schema.bounds
         ({'sex': ('f', 'm')}, {'member': (0.0, 1.0)})
         """
-        return from_template(dtypes, facts)
+        return from_template(dtypes, declared)
 
     def to_json(self) -> str:
         """Return the schema as JSON."""
@@ -231,19 +233,19 @@ def _interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def is_atom(value: Any) -> bool:
+def is_scalar(value: Any) -> bool:
     """Whether a value can be a category or a class: a string, or a number that floats can hold."""
     return isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
 
 
 def _values(name: str, values: Any) -> tuple[Scalar, ...]:
-    """Distinct plain values, sorted where they can be."""
+    """Return distinct plain values, or raise."""
     rule = "be distinct strings, numbers or booleans, numbers within the range of floats"
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ParameterError(name, rule, values)
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for value in plain:
-        if not is_atom(value):
+        if not is_scalar(value):
             raise ParameterError(name, rule, value)
     if not plain or len(set(plain)) < len(plain):
         raise ParameterError(name, rule, values)
@@ -304,7 +306,7 @@ def check(schema: Schema, X: Any, y: Any = None) -> SchemaReport:
             found += _some(name, "missing", np.isnan(floats))
         else:
             table = replace(given, columns=(column,), values=(values,)).table()
-            found += _some(name, "missing or unknown", table.cells[0] == len(column.categories or ()))
+            found += _some(name, "missing or unknown", table.values[0] == len(column.categories or ()))
     if y is not None:
         found += _check_target(schema, y)
     return SchemaReport(tuple(found))
@@ -328,23 +330,23 @@ def _some(name: str, what: str, wrong: Any) -> list[str]:
     return [f"{name}: {count} of {len(wrong)} values {what}"] if count else []
 
 
-def draft(public: Any, target: Key | None, facts: Mapping[str, Any]) -> Schema:
-    """Return the facts of a public table."""
+def draft(public: Any, target: Key | None, declared: Mapping[str, Any]) -> Schema:
+    """Return the metadata of a public table."""
     columns = raw_columns(public)
     if target is not None and target not in [column.name for column in columns]:
         raise ParameterError("target", "be a column of the table", target)
     bounds: dict[Key, tuple[float, float]] = {}
     categories: dict[Key, list[Any]] = {}
-    classes = facts.get("classes")
-    unit = facts.get("unit")
+    classes = declared.get("classes")
+    unit = declared.get("unit")
     for raw in columns:
         name = raw.name
         if name == unit:
             continue
-        column = raw.cells()
+        column = raw.values()
         numeric = column.dtype.kind in "biuf"
         if name == target:
-            if classes is None and "target_bounds" not in facts:
+            if classes is None and "target_bounds" not in declared:
                 classes = np.unique(column).tolist() if not numeric or len(np.unique(column)) <= 20 else None
             continue
         if numeric:
@@ -363,7 +365,7 @@ def draft(public: Any, target: Key | None, facts: Mapping[str, Any]) -> Schema:
             "categories": {name: seen for name, seen in categories.items() if seen},
             "classes": classes,
             "sources": sources,
-            **{name: fact for name, fact in facts.items() if name != "classes"},
+            **{name: item for name, item in declared.items() if name != "classes"},
         }
     )
 
@@ -383,7 +385,7 @@ def _spread(floats: Any) -> tuple[float, float]:
 _BYTES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0), "bool": (0.0, 1.0), "boolean": (0.0, 1.0)}
 
 
-def from_template(dtypes: Any, facts: Mapping[str, Any]) -> Schema:
+def from_template(dtypes: Any, declared: Mapping[str, Any]) -> Schema:
     """Return what types say."""
     bounds: dict[Key, tuple[float, float]] = {}
     categories: dict[Key, list[Any]] = {}
@@ -394,7 +396,7 @@ def from_template(dtypes: Any, facts: Mapping[str, Any]) -> Schema:
         elif str(dtype).lower() in _BYTES:
             bounds[name] = _BYTES[str(dtype).lower()]
     sources = dict.fromkeys([*bounds, *categories], "the column's type in a template")
-    return Schema(**{"bounds": bounds, "categories": categories, "sources": sources, **facts})
+    return Schema(**{"bounds": bounds, "categories": categories, "sources": sources, **declared})
 
 
 def _fields(dtypes: Any) -> Iterable[tuple[Key, Any]]:

@@ -1,7 +1,7 @@
 """One column of pandas, polars, Arrow or another library, its cells as they are.
 
 A whole column is never converted at once where its values would decide how: numpy makes floats of integers beside one
-that is missing, and strings of all beside one string. What a column is converted by is its type, a public fact.
+that is missing, and strings of all beside one string. Its type, which is public, decides how a column is converted.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from ledgerwood.learners.data.cells import objects, texts_of
 
-__all__ = ["Exact", "arrow_text", "exact_cells"]
+__all__ = ["Exact", "arrow_text", "exact_values"]
 
 Exact: TypeAlias = tuple[NDArray[Any], NDArray[np.bool_] | None]
 """Values, typed or objects, and which of them are missing (their values then mean nothing)."""
 
 
-def exact_cells(column: Any) -> Exact:
+def exact_values(column: Any) -> Exact:
     """Return the cells of a column, each as it is.
 
     >>> import pandas as pd
-    >>> values, missing = exact_cells(pd.Series([2**60 + 1, None], dtype="Int64"))
+    >>> values, missing = exact_values(pd.Series([2**60 + 1, None], dtype="Int64"))
     >>> values.tolist()[0] == 2**60 + 1, missing.tolist()
     (True, [False, True])
     """
@@ -75,7 +75,7 @@ def _of_pandas(column: Any) -> Exact:
     array = column if isinstance(column, pd.api.extensions.ExtensionArray) else column.array
     kind = array.dtype
     if isinstance(kind, pd.CategoricalDtype):
-        values, missing = exact_cells(kind.categories)
+        values, missing = exact_values(kind.categories)
         return _taken(values, missing, np.asarray(array.codes))
     if isinstance(kind, pd.ArrowDtype) or (isinstance(kind, pd.StringDtype) and kind.storage == "pyarrow"):
         return _of_arrow(array.__arrow_array__())

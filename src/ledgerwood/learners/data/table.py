@@ -1,8 +1,8 @@
 """Tables as the learners see them: float32 numbers clipped to bounds, or integer codes of categories.
 
-Reading has two steps. :func:`read_columns` looks at public facts only (names, types, shapes) and raises on
+Reading has two steps. :func:`read_columns` looks at public metadata only (names, types, shapes) and raises on
 them; :meth:`Columns.table` looks at values and never raises: out of bounds is clipped, infinities too, nan and masked
-values are missing, a value that is no declared category gets the reserved code.
+values are missing, a value that is not a declared category gets the reserved code.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import Values, category_codes, number, write_numbers
-from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind
+from ledgerwood.learners.data.cells import category_codes, number, write_numbers
+from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind, Values
 from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns, refuse_empty
 from ledgerwood.learners.data.threads import RowThreads
 
@@ -33,24 +33,24 @@ class Table:
     ----------
     columns
         What each is, with bounds or categories known.
-    cells
+    values
         One array per column: float32 with nan for missing, or int32 codes in the declared order of the categories;
         the code ``len(categories)`` is reserved for missing and unknown.
     rows
         The number of rows.
     numbers
-        A number for each record that does not depend on its place, if they have an id: samples of rows go by it.
+        A number for each record that does not depend on its place, if they have an id: samples of rows are drawn by it.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"hours": [3.0], "colour": ["red"]})
     >>> from ledgerwood.learners import Schema
     >>> table = read_table(frame, Schema(bounds={"hours": (0, 5)}, categories={"colour": ["green", "red"]}))
-    >>> table.names, [cells.tolist() for cells in table.cells]
+    >>> table.names, [values.tolist() for values in table.values]
     (('hours', 'colour'), [[3.0], [1]])
     """
 
     columns: tuple[Column, ...]
-    cells: tuple[Values, ...]
+    values: tuple[Values, ...]
     rows: int
     numbers: NDArray[np.uint64] | None = None
 
@@ -77,23 +77,23 @@ class Columns:
     def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)
-        cells: list[Values] = []
+        read: list[Values] = []
         for column, values in zip(known, self.values, strict=True):
             if not column.is_known:
                 raise ParameterError("schema", "give bounds or categories of every column here", column.name)
             if column.kind == "number":
-                cells.append(np.empty(len(values), dtype=np.float32))
+                read.append(np.empty(len(values), dtype=np.float32))
             else:
-                cells.append(category_codes(values, column.categories or ()))
+                read.append(category_codes(values, column.categories or ()))
         numbers = [i for i, column in enumerate(known) if column.kind == "number"]
 
-        def read(_: None, lo: int, hi: int) -> None:
+        def write(_: None, lo: int, hi: int) -> None:
             for i in numbers:
-                write_numbers(self.values[i][lo:hi], known[i], cells[i][lo:hi])
+                write_numbers(self.values[i][lo:hi], known[i], read[i][lo:hi])
 
         # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
-        RowThreads(n_threads).run(self.rows, lambda: None, read, _BLOCK_ROWS)
-        return Table(known, tuple(cells), self.rows, self.numbers)
+        RowThreads(n_threads).run(self.rows, lambda: None, write, _BLOCK_ROWS)
+        return Table(known, tuple(read), self.rows, self.numbers)
 
     def take(self, rows: NDArray[np.int64], numbers: NDArray[np.uint64] | None = None) -> Columns:
         """Return the given rows, with their numbers."""
@@ -106,14 +106,14 @@ def read_table(X: Any, schema: DeclaredColumns) -> Table:
 
     >>> from ledgerwood.learners import Schema
     >>> table = read_table([[1.0, float("nan")], [9.0, 0.5]], Schema(bounds={0: (0, 4), 1: (0, 1)}))
-    >>> [cells.tolist() for cells in table.cells]
+    >>> [values.tolist() for values in table.values]
     [[1.0, 4.0], [nan, 0.5]]
     """
     return read_columns(X, schema).table()
 
 
 def read_columns(X: Any, schema: DeclaredColumns) -> Columns:
-    """Read names, types and shapes, and each cell by what its column is declared to be. Raises on public facts only."""
+    """Read names, types and shapes, and each cell as its column is declared. Raises on public metadata only."""
     raw = raw_columns(X)
     refuse_empty(len(raw[0]), len(raw))
     _check_names([column.name for column in raw], schema)
@@ -189,11 +189,11 @@ def _kind(given: RawColumn, schema: DeclaredColumns) -> Kind:
         return "number"
     if isinstance(name, int) and given.type == "text":
         raise ParameterError(
-            f"column {name!r}", "be declared: an array of texts does not tell what they stand for", "text",
+            f"column {name!r}", "be declared: an array of texts does not say what they stand for", "text",
             f'Declare Schema(kinds={{{name!r}: "number"}}), its bounds, or its categories',
         )  # fmt: skip
     return "number" if isinstance(name, int) else "category"
 
 
 def _values(given: RawColumn, kind: Kind) -> Values:
-    return given.numbers() if kind == "number" else given.cells()
+    return given.numbers() if kind == "number" else given.values()

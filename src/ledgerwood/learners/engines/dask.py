@@ -1,7 +1,7 @@
 """Partitions on a Dask cluster: workers sum, the driver adds noise.
 
-Each question is one task per worker about the parts assigned to it. A task is a function of its arguments: the parts,
-the log so far, the question. What a worker remembers (codes, scores) is soft state in a cache of this module, with the
+Each query is one task per worker about the parts assigned to it. A task is a function of its arguments: the parts,
+the log so far, the query. What a worker remembers (bin codes, scores) is soft state in a cache of this module, with the
 position in the log that it has reached. Entries are applied from exactly there, once, in order; a worker whose memory
 is elsewhere refuses, and is sent its parts and the whole log. So tasks may run twice, late, or at the same time, and a
 killed worker costs time and changes no bit. No task draws noise, and nothing that depends on data is logged. Exact sums
@@ -19,11 +19,10 @@ import numpy as np
 
 from ledgerwood._version import __version__
 from ledgerwood.errors import EngineLost, ParameterError
-from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.columns import Ints, Key
 from ledgerwood.learners.data.privacy_unit import Identities
 from ledgerwood.learners.engines.interface import (
     EngineQuery,
-    Ints,
     Log,
     Op,
     Records,
@@ -34,12 +33,12 @@ from ledgerwood.learners.engines.interface import (
 
 __all__ = ["DaskEngine", "DaskSums"]
 
-_CACHE: dict[tuple[str, int], Told] = {}
+_CACHE: dict[tuple[str, int], PartState] = {}
 _LOCK = threading.Lock()
 """Guards the cache itself; each part has a lock of its own."""
 _RETRIES = 8
 _OPEN = "open"
-"""The question that needs no answer: load your parts."""
+"""The first query: the worker loads its parts and returns nothing."""
 _WINDOW = 16
 """Parts whose identities are gathered together."""
 _POLL = 1.0
@@ -84,9 +83,12 @@ class DaskEngine:
         return self
 
     def sums(self, records: Sequence[Records]) -> DaskSums:
-        """Return who answers for some parts on this cluster; what is wrong with a part shows here."""
+        """Open parts on the workers and return the object that sums over them.
+
+        A part that cannot be read raises here, before anything is charged.
+        """
         found = DaskSums(self._checked(), records, self.threads_per_task)
-        found.ask(_OPEN)
+        found.query(_OPEN)
         return found
 
     def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
@@ -94,7 +96,7 @@ class DaskEngine:
         return self.each(part_digest, parts, key)
 
     def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
-        """Yield whom the rows of each part are about; the driver holds those of a few parts at a time."""
+        """Yield the identities of the rows of each part; the driver holds those of a few parts at a time."""
         for at in range(0, len(parts), _WINDOW):
             yield from self.each(unit_identities, parts[at : at + _WINDOW], unit, key)
 
@@ -125,15 +127,15 @@ class DaskSums:
         self._known: dict[str, int] = {}  # worker -> entries of the log it has seen
         self._homes: dict[str, list[int]] = {}
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Add something public to the log."""
         if name == "start" and self._log.ops:
             self._run = uuid.uuid4().hex
             self._known.clear()
-        self._log.tell(name, argument)
+        self._log.broadcast(name, argument)
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
-        """Ask every worker about its parts; ask again, on workers that are there, for what was lost."""
+    def query(self, name: str, *arguments: Any) -> Ints:
+        """Query every worker about its parts, and again, on workers that are there, for what was lost."""
         total: Ints | None = None
         waiting = list(range(len(self._records)))
         for _ in range(_RETRIES):
@@ -164,11 +166,11 @@ class DaskSums:
             f"{len(waiting)} of {len(self._records)} parts could not be summed after {_RETRIES} attempts. {_GONE}"
         )
 
-    def _submit(self, worker: str, own: Sequence[int], question: EngineQuery) -> Any:
+    def _submit(self, worker: str, own: Sequence[int], query: EngineQuery) -> Any:
         """Give a worker its task: with the parts and the whole log only if it has not seen them."""
         known = self._known.get(worker)
         parts = {number: self._records[number] if known is None else None for number in own}
-        task = (self._run, parts, known or 0, self._log.ops[known or 0 :], question, self._threads)
+        task = (self._run, parts, known or 0, self._log.ops[known or 0 :], query, self._threads)
         try:
             return self._client.submit(answer, *task, workers=[worker], allow_other_workers=True, pure=False, retries=0)
         except Exception as error:
@@ -221,31 +223,31 @@ class DaskSums:
         self._known.pop(worker, None)
 
 
-class Told:
+class PartState:
     """A part in a worker's memory, and how far in the log it is.
 
     Parameters
     ----------
     part
-        The part as it was opened: told nothing yet.
+        The part as it was opened, before anything was broadcast.
 
     Examples
     --------
-    >>> told = Told([])
-    >>> told.answer(0, [("append", 5)], ("count", (5,)))
+    >>> state = PartState([])
+    >>> state.answer(0, [("append", 5)], ("count", (5,)))
     1
-    >>> told.answer(0, [("append", 5)], ("count", (5,)))  # the same task again
+    >>> state.answer(0, [("append", 5)], ("count", (5,)))  # the same task again
     1
-    >>> told.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
+    >>> state.answer(0, [("append", 5), ("append", 5)], ("count", (5,)))
     2
-    >>> told.answer(0, [("append", 5)], ("count", (5,))) is None  # a question about the past
+    >>> state.answer(0, [("append", 5)], ("count", (5,))) is None  # a query about the past
     True
     """
 
     def __init__(self, part: Any) -> None:
         self._part, self._seen, self._lock = part, 0, threading.Lock()
 
-    def answer(self, known: int, ops: Sequence[Op], question: EngineQuery) -> Ints | None:
+    def answer(self, known: int, ops: Sequence[Op], query: EngineQuery) -> Ints | None:
         """Bring the part to the end of ``ops``, which begin at position ``known`` of the log, and answer there.
 
         None if that is not possible: the log begins after the part's position or ends before it, or an earlier call
@@ -257,16 +259,16 @@ class Told:
                 return None
             part, self._part = self._part, None  # put back when all went well
             apply(part, ops[self._seen - known :])
-            name, arguments = question
+            name, arguments = query
             found: Ints = np.zeros(1, dtype=np.int64) if name == _OPEN else getattr(part, name)(*arguments)
             self._part, self._seen = part, position
             return found
 
 
 def answer(
-    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], question: EngineQuery, threads: int
+    run: str, parts: Mapping[int, Records | None], known: int, ops: Sequence[Op], query: EngineQuery, threads: int
 ) -> Ints | None:
-    """Sum a question over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
+    """Sum a query over some parts on a worker; None if it lacks a part, or its memory is elsewhere in the log."""
     with _LOCK:
         for old in [key for key in _CACHE if key[0] != run]:
             del _CACHE[old]
@@ -274,18 +276,18 @@ def answer(
     if any(records is None for records in new.values()):
         return None
     # Outside the locks: a part that is itself a Dask computation needs the worker to go on.
-    opened = {number: Told(records.open(threads)) for number, records in new.items() if records is not None}
+    opened = {number: PartState(records.open(threads)) for number, records in new.items() if records is not None}
     with _LOCK:
         for number, fresh in opened.items():
             _CACHE.setdefault((run, number), fresh)
         held = {number: _CACHE.get((run, number)) for number in parts}
     total: Ints | None = None
-    for number, told in held.items():
+    for number, state in held.items():
         try:
-            found = None if told is None else told.answer(known, ops, question)
+            found = None if state is None else state.answer(known, ops, query)
         except BaseException:
             with _LOCK:
-                if _CACHE.get((run, number)) is told:
+                if _CACHE.get((run, number)) is state:
                     del _CACHE[run, number]
             raise
         if found is None:
@@ -308,9 +310,9 @@ def _check_workers(client: Any) -> None:
     try:
         found = client.run(_version)
     except Exception as error:
-        told = repr(error)  # a scheduler hands a worker's error on as text
-        if "ModuleNotFoundError" in told or "ImportError" in told:
-            raise ParameterError("workers", "have ledgerwood installed", told) from None
+        state = repr(error)  # a scheduler hands a worker's error on as text
+        if "ModuleNotFoundError" in state or "ImportError" in state:
+            raise ParameterError("workers", "have ledgerwood installed", state) from None
         raise EngineLost(_GONE) from error
     other = {worker: v for worker, v in found.items() if v != __version__}
     if other:

@@ -1,11 +1,10 @@
 """Exact sums over parts, wherever these are: what trees and linear models ask of an engine.
 
-The state of a part is a function of its rows and of the log of what it was told (start, bin, sample, add), all of it
-public facts or released numbers. So whoever lost that state, or never had it, loads the rows and is told the log;
-answers are exact integers, the same bits whoever gives them. An engine therefore offers two things, ``tell`` and
-``ask``, and the seams of the learners are thin views of it.
-
-Reading one part of a table: on this machine or on a worker, now or again after a crash, always the same.
+The state of a part is a function of its rows and of the log of what was broadcast to it (start, bin, sample, add), all
+of it public metadata or released numbers. Whoever lost that state, or never had it, loads the rows and replays the log;
+answers are exact integers, the same bits whoever gives them. So an engine offers two operations, ``broadcast`` and
+``query``, and the aggregators of the learners are thin views of it. A part is read by the same functions on this
+machine and on a worker, now and again after a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.columns import Column, Key, Scalar
+from ledgerwood.learners.data.columns import Column, Ints, Key, Scalar
 from ledgerwood.learners.data.frames import raw_columns, raw_vector
 from ledgerwood.learners.data.labels import Labels, labels_of, usable_labels
 from ledgerwood.learners.data.partitions import CsvPart, ParquetPart
@@ -40,8 +39,6 @@ __all__ = [
 ]
 
 
-Ints: TypeAlias = NDArray[np.int64]
-
 Op: TypeAlias = tuple[str, Any]
 
 EngineQuery: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -59,30 +56,30 @@ class Records(Protocol):
 class Sums(Protocol):
     """An engine's answer to a set of parts."""
 
-    def tell(self, name: str, argument: Any) -> None:
-        """Tell every part something public."""
+    def broadcast(self, name: str, argument: Any) -> None:
+        """Send every part something public."""
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
+    def query(self, name: str, *arguments: Any) -> Ints:
         """Return the sum of the parts' answers."""
 
 
 @dataclass
 class Log:
-    """What parts were told so far, in order."""
+    """What was broadcast so far, in order."""
 
     ops: list[Op] = field(default_factory=list)
 
-    def tell(self, name: str, argument: Any) -> None:
+    def broadcast(self, name: str, argument: Any) -> None:
         """Add an entry; ``start`` begins a new log."""
         if name == "start":
             self.ops.clear()
         self.ops.append((name, argument))
 
 
-def apply(told: Any, ops: Sequence[Op]) -> None:
-    """Tell the entries of a log."""
+def apply(part: Any, ops: Sequence[Op]) -> None:
+    """Replay the entries of a log."""
     for name, argument in ops:
-        getattr(told, name)(argument)
+        getattr(part, name)(argument)
 
 
 def read_part(
@@ -93,7 +90,7 @@ def read_part(
     bounds: tuple[float, float] | None,
     rows: GroupedRows,
 ) -> tuple[Table, Labels]:
-    """Load a part and return the cells and labels of the rows that count and have a label that can be used."""
+    """Load a part and return the values and labels of the rows that count and have a label that can be used."""
     loaded = part.load()
     table = read_as(_features(loaded, [column.name for column in columns]), columns, any_type=True)
     if len(table) != part.rows:
@@ -102,19 +99,19 @@ def read_part(
     if rows.keep is not None:
         keep &= rows.keep
     numbers = None if rows.numbers is None else rows.numbers[keep]
-    cells = table.cells if keep.all() else tuple(cells[keep] for cells in table.cells)
-    kept = Table(table.columns, cells, int(keep.sum()), numbers)
+    features = table.values if keep.all() else tuple(column[keep] for column in table.values)
+    kept = Table(table.columns, features, int(keep.sum()), numbers)
     return kept, labels_of(values[keep], classes, bounds)
 
 
 def unit_identities(part: Any, unit: Key, key: bytes) -> Identities:
-    """Return whom the rows of a part are about, by the column that names the unit of privacy."""
+    """Return the identities of the rows of a part, by the column that names the privacy unit."""
     loaded = part.load([unit]) if isinstance(part, ParquetPart | CsvPart) else part.load()
     return identities(raw_columns(_features(loaded, [unit]), any_type=True)[0].ids(), key)
 
 
 def part_digest(part: Any, key: bytes) -> str:
-    """Return a keyed digest of all cells of a part."""
+    """Return a keyed digest of all values of a part."""
     loaded = part.load()
     table, labels = loaded if isinstance(loaded, tuple) else (loaded, None)
     columns = raw_columns(table, any_type=True) + ([] if labels is None else [raw_vector(labels)])
@@ -142,7 +139,7 @@ class GroupedRows:
         ``bool[rows]``: which of them count; None for all.
     numbers
         ``uint64[rows]``: a number for each row that counts, different from those of all other records (0 for one that
-        does not); None if samples go by the place in the table.
+        does not); None if samples are drawn by the place in the table.
     """
 
     keep: NDArray[np.bool_] | None = field(default=None, repr=False)

@@ -1,16 +1,12 @@
-"""Arrays in unlinked files: as private as the process, gone with it, and not in memory while they rest.
+"""Partitions streamed through one machine: what has a row for each record lives in files, one part is read at a time.
 
-Which rows of a table in parts are kept of each unit, and their numbers, in bounded memory.
+The arrays of each part are mapped from unlinked files in a private folder, and their pages are given back after every
+query, so memory holds about one part whatever the number of parts. The files hold values of the private table: they
+are as sensitive as the table, mode 0600, and gone with the process.
 
-A unit's rows may lie in any parts, so somebody has to see all identities. They are distributed over files by their
-first bits, then each file is looked at alone: memory holds one part and one file, whatever the number of rows. What is
-found (a byte for each row, and a number of 8 bytes for each record if rows are sampled) lives in files as well.
-
-Partitions streamed through one machine: what has a row for each record lives in files, one part is looked at a time.
-
-The arrays of each part are mapped from unlinked files in a private folder; after a question their pages are given back,
-so memory holds about one part whatever the number of parts. The files hold cells of the private table: they are as
-sensitive as the table, mode 0600, and gone with the process.
+A privacy unit may have rows in any part, so all identities have to be compared. They are distributed over files by
+their first bits, then each file is looked at alone: memory holds one part and one file, whatever the number of rows.
+What is found (a byte for each row, and a number of 8 bytes for each record if rows are sampled) lives in files as well.
 """
 
 from __future__ import annotations
@@ -26,9 +22,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.columns import Key
+from ledgerwood.learners.data.columns import Ints, Key
 from ledgerwood.learners.data.privacy_unit import Identities, kept, record_numbers
-from ledgerwood.learners.engines.interface import GroupedRows, Ints, Records, part_digest, unit_identities
+from ledgerwood.learners.engines.interface import GroupedRows, Records, part_digest, unit_identities
 
 __all__ = ["OutOfCoreEngine", "OutOfCoreSums", "SpillFiles", "grouped"]
 
@@ -52,7 +48,7 @@ class SpillFiles:
         self._maps.append(mapped)
         return np.frombuffer(mapped, dtype, count).reshape(shape)
 
-    def rest(self) -> None:
+    def evict(self) -> None:
         """Give the pages back; their content stays in the files."""
         for mapped in self._maps:
             mapped.madvise(mmap.MADV_DONTNEED)
@@ -65,8 +61,8 @@ _MOST_BUCKETS = 256
 _ROW = np.dtype([("unit", np.uint64, 2), ("row", np.uint64)])
 
 
-def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: bytes) -> tuple[GroupedRows, ...]:
-    """Return the rows that count of each part: at most k of each unit, numbered if that is one row for each unit.
+def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, key: bytes) -> tuple[GroupedRows, ...]:
+    """Return the rows that count of each part: at most ``max_rows`` of each privacy unit, numbered if that is one.
 
     Parameters
     ----------
@@ -74,13 +70,13 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: byte
         The identities of the rows of each part, in the order of the parts; taken once.
     sizes
         How many rows each part has.
-    k, key
+    max_rows, key
         As in :func:`ledgerwood.learners.data.privacy_unit.keep_rows`.
     """
     total = sum(sizes)
     bits = min(max(total // _BUCKET_ROWS, 1), _MOST_BUCKETS).bit_length() - 1
     files = SpillFiles(None)
-    keep, numbers = files.empty(total, bool), files.empty(total if k == 1 else 0, np.uint64)
+    keep, numbers = files.empty(total, bool), files.empty(total if max_rows == 1 else 0, np.uint64)
     with ExitStack() as open_files:
         buckets = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
         first = 0
@@ -91,16 +87,16 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], k: int, key: byte
         for bucket in buckets:
             bucket.seek(0)
             rows = np.frombuffer(bucket.read(), dtype=_ROW)
-            stay = kept(rows["unit"], k, key)
+            stay = kept(rows["unit"], max_rows, key)
             keep[rows["row"]] = stay
-            if k == 1:
+            if max_rows == 1:
                 numbers[rows["row"][stay]] = record_numbers(rows["unit"][stay]) + np.uint64(before)
                 before += int(stay.sum())
-    files.rest()
+    files.evict()
     found_rows = []
     for a, b in pairwise(accumulate(sizes, initial=0)):
         whole = bool(keep[a:b].all())
-        found_rows.append(GroupedRows(None if whole else keep[a:b], numbers[a:b] if k == 1 else None))
+        found_rows.append(GroupedRows(None if whole else keep[a:b], numbers[a:b] if max_rows == 1 else None))
     return tuple(found_rows)
 
 
@@ -110,8 +106,8 @@ def _distribute(units: Identities, first: int, bits: int, buckets: Sequence[IO[b
     order = np.argsort(place, kind="stable")
     rows = np.empty(len(units), dtype=_ROW)
     rows["unit"], rows["row"] = units[order], order + first
-    cuts = np.searchsorted(place[order], np.arange(len(buckets) + 1))
-    for file, (a, b) in zip(buckets, pairwise(cuts), strict=True):
+    ends = np.searchsorted(place[order], np.arange(len(buckets) + 1))
+    for file, (a, b) in zip(buckets, pairwise(ends), strict=True):
         file.write(rows[a:b].tobytes())
 
 
@@ -131,7 +127,7 @@ class OutOfCoreEngine:
     folder: str | None = None
 
     def sums(self, records: Sequence[Records]) -> OutOfCoreSums:
-        """Return who answers for some parts."""
+        """Return the object that sums over some parts."""
         return OutOfCoreSums(records, self.n_threads, self.folder)
 
     def digests(self, parts: Sequence[Any], key: bytes) -> list[str]:
@@ -139,7 +135,7 @@ class OutOfCoreEngine:
         return [part_digest(part, key) for part in parts]
 
     def identities(self, parts: Sequence[Any], unit: Key, key: bytes) -> Iterator[Identities]:
-        """Yield whom the rows of each part are about."""
+        """Yield the identities of the rows of each part."""
         return (unit_identities(part, unit, key) for part in parts)
 
 
@@ -154,20 +150,20 @@ class OutOfCoreSums:
             if self._parts and hasattr(part, "threads"):  # one pool for all: each thread keeps memory of its own
                 part.threads = self._parts[0][0].threads
             self._parts.append((part, files))
-            files.rest()
+            files.evict()
 
-    def tell(self, name: str, argument: Any) -> None:
-        """Tell every part something public."""
+    def broadcast(self, name: str, argument: Any) -> None:
+        """Send every part something public."""
         for part, files in self._parts:
             getattr(part, name)(argument)
-            files.rest()
+            files.evict()
 
-    def ask(self, name: str, *arguments: Any) -> Ints:
+    def query(self, name: str, *arguments: Any) -> Ints:
         """Return the sum of the parts' answers."""
         total: Ints | None = None
         for part, files in self._parts:
             answer: Ints = getattr(part, name)(*arguments)
             total = answer if total is None else total + answer
-            files.rest()
+            files.evict()
         assert total is not None
         return total

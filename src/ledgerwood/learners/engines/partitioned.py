@@ -1,7 +1,4 @@
-"""A table in parts, as the base of the estimators sees it: columns and row count now, values later and elsewhere.
-
-What an estimator does with a table in parts, beside what it does with one in memory.
-"""
+"""Estimators of tables in parts: columns and row count are known at once, values are read later and elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from ledgerwood.learners.data.partitions import Partitions, as_partitions
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Columns, Table, read_columns
 from ledgerwood.learners.engines.interface import GroupedRows
-from ledgerwood.learners.engines.out_of_core import grouped
+from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine, grouped
 from ledgerwood.learners.training.estimator import PrivateEstimator
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.training.session import ReleaseSession
@@ -31,7 +28,7 @@ __all__ = ["PartitionedColumns", "PartitionedEstimator", "PartitionedTable", "en
 
 @dataclass(frozen=True)
 class PartitionedTable(Table):
-    """Columns known by now; the cells stay in their parts."""
+    """Columns known by now; the values stay in their parts."""
 
     source: Partitions | None = None
     about: tuple[GroupedRows, ...] = ()
@@ -79,8 +76,6 @@ class PartitionedColumns(Columns):
 def engine_of(engine: Any, n_threads: int | None = None) -> Any:
     """Return the engine that a parameter names."""
     if engine is None or (isinstance(engine, str) and engine == "out_of_core"):
-        from ledgerwood.learners.engines.out_of_core import OutOfCoreEngine
-
         return OutOfCoreEngine(n_threads)
     if not hasattr(engine, "sums"):
         raise ParameterError("engine", 'be "out_of_core" or DaskEngine(client)', engine)
@@ -153,8 +148,8 @@ class PartitionedEstimator(PrivateEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         # Labels are read in the parts; here each public value stands once, so that classes or bounds are known.
         target = np.asarray(schema.classes if self._task == "classification" else schema.target_bounds)
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
+        metadata, shown = self._metadata(given, target, schema)
+        return given, target, metadata, shown
 
     def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
         if isinstance(given, PartitionedColumns):
@@ -162,8 +157,8 @@ class PartitionedEstimator(PrivateEstimator):
         return super()._digest(given, target, key)
 
     def _within_units(
-        self, given: Columns, target: NDArray[Any], schema: Schema, door: ReleaseSession
+        self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
         if isinstance(given, PartitionedColumns) and schema.unit is not None:
-            return given.within_units(self._engine, schema, door.generator().bytes(32)), target
-        return super()._within_units(given, target, schema, door)
+            return given.within_units(self._engine, schema, session.generator().bytes(32)), target
+        return super()._within_units(given, target, schema, session)

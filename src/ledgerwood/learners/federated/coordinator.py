@@ -1,4 +1,4 @@
-"""The server's side of a federated training, over any transport that can ask many nodes at once."""
+"""The server's side of a federated training, over any transport that can send to many nodes at once."""
 
 from __future__ import annotations
 
@@ -70,10 +70,12 @@ class Federation:
 
     def save(self, path: str | Path) -> None:
         """Write the task and the opened totals as JSON: the model is a function of them."""
-        facts = {name: getattr(self, name) for name in ("rounds", "failed", "survivors", "refusals", "bytes_received")}
+        summary = {
+            name: getattr(self, name) for name in ("rounds", "failed", "survivors", "refusals", "bytes_received")
+        }
         answers = [answer.tolist() for answer in self.answers]
         body = {"format": "ledgerwood.federation", "version": VERSION, "task": self.task.to_json(), "answers": answers}
-        Path(path).write_text(json.dumps({**body, **facts}), encoding="utf-8")
+        Path(path).write_text(json.dumps({**body, **summary}), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Federation:
@@ -148,7 +150,7 @@ class Coordinator:
     Parameters
     ----------
     task
-        The public facts.
+        The public metadata.
     exchange
         The transport.
     progress
@@ -209,7 +211,7 @@ class Coordinator:
                     refused = "".join(f" {reason}." for reason in dict.fromkeys(self.refusals))
                     raise AggregationFailed(f"{error}.{refused}") from None
                 continue
-            answers += self._noised(now, split_answers(now.questions, total))
+            answers += self._noised(now, split_answers(now.queries, total))
             rounds += 1
             survivors.append(tuple(answered))
             self.progress(rounds, len(answered))
@@ -223,37 +225,37 @@ class Coordinator:
         if self.task.noise != "central":
             return totals
         found = []
-        for question, total in zip(now.questions, totals, strict=True):
-            cost = self.task.plan[question.label].priced(self.task.plan.neighbours)
+        for query, total in zip(now.queries, totals, strict=True):
+            cost = self.task.plan[query.label].priced(self.task.plan.neighbours)
             assert isinstance(cost, Gaussian)
-            found.append(self.ledger.release(GaussianSums(cost, question.grid.l2), total, label=question.label))
+            found.append(self.ledger.release(GaussianSums(cost, query.grid.l2), total, label=query.label))
         return found
 
     def _round(
         self, now: Step, answers: list[NDArray[np.int64]], nodes: list[int]
     ) -> tuple[NDArray[np.int64], list[int]]:
-        facts = round_of(self.task, secrets.token_bytes(32), now.length, now.digest)
-        server = ServerRound(facts)
+        round_ = round_of(self.task, secrets.token_bytes(32), now.length, now.digest)
+        server = ServerRound(round_)
         common = {
-            "version": VERSION, "task": self.task.to_json(), "session": facts.session, "length": facts.length,
-            "asked": facts.subject,
+            "version": VERSION, "task": self.task.to_json(), "session": round_.session, "length": round_.length,
+            "asked": round_.subject,
         }  # fmt: skip
-        found = self._ask("advertise", dict.fromkeys(nodes, common))
+        found = self._query("advertise", dict.fromkeys(nodes, common))
         read = self._read(unpacked_ads, found)
         ads = server.keys([ad for node, own in read.items() for ad in own if ad.node == node])
         everyone = packed_ads(ads)
-        found = self._ask("share", {ad.node: {**common, **everyone} for ad in ads})
+        found = self._query("share", {ad.node: {**common, **everyone} for ad in ads})
         envelopes = server.envelopes(self._read(unpacked_map, found))
         bits = self.task.bits
         so_far = [masking.packed(masking.reduced(answer, bits), bits) for answer in answers]
-        found = self._ask(
+        found = self._query(
             "mask",
             {node: {**common, "answers": so_far, **packed_map(inbox)} for node, inbox in envelopes.items()},
         )
         survivors = server.survivors(self._read(lambda reply: raw(reply["vector"]), found))
-        found = self._ask("confirm", {node: {**common, "survivors": survivors} for node in survivors})
+        found = self._query("confirm", {node: {**common, "survivors": survivors} for node in survivors})
         signed = server.confirmed(self._read(lambda reply: raw(reply["signature"]), found))
-        found = self._ask("unmask", {node: {**common, **packed_map(signed)} for node in signed})
+        found = self._query("unmask", {node: {**common, **packed_map(signed)} for node in signed})
         opened = self._read(unpacked_unmasking, found)
         return server.total([Unmasking(node, *maps) for node, maps in opened.items()]), survivors
 
@@ -265,7 +267,7 @@ class Coordinator:
                 found[node] = read(reply)
         return found
 
-    def _ask(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
+    def _query(self, kind: str, messages: Mapping[int, Payload]) -> Mapping[int, Payload]:
         replies = self.exchange(kind, messages)
         self.received += sum(_size(reply) for reply in replies.values())
         self.refusals += [f"party {node}: {reply[REFUSED]}" for node, reply in replies.items() if REFUSED in reply]

@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledgerwood.accounting import Cost, Skellam
+from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
-__all__ = ["ForwardedNoise", "NoiseGrid", "SkellamOf", "SkellamShare"]
+__all__ = ["NoiseGrid", "SkellamOf", "SkellamShare"]
 
-Ints = NDArray[np.int64]
 _UP = 1 + 2.0**-48
 
 
@@ -100,18 +100,16 @@ class SkellamShare:
     variance: float
     parties: int
 
+    @property
+    def sensitivity(self) -> None:
+        """Stated by the cost of the total, not by a share."""
+
+    def check(self, value: Ints) -> None:
+        """Refuse what is not an array of 64-bit integers."""
+        if not isinstance(value, np.ndarray) or value.dtype != np.int64:
+            raise ParameterError("value", "be an array of 64-bit integers", type(value).__name__)
+
     def release(self, value: Ints, rng: Rng = None) -> Ints:
         """Return the value with this party's noise."""
         noise = draws.skellam(Fraction(self.variance) / self.parties, value.size, source_of(rng))
         return value + noise.reshape(value.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardedNoise:
-    """Leaves the value as it is: a server that is trusted with exact sums adds the noise. Its cost is charged here."""
-
-    cost: Cost
-
-    def release(self, value: Ints, rng: Rng = None) -> Ints:
-        """Return the value itself."""
-        return value

@@ -5,10 +5,9 @@ The server is configured by its run configuration (``task``, ``output``, optiona
 seconds), a party by its node configuration (``party``: the path of a TOML file with ``number``, ``task``,
 ``identity``, ``data``, ``target``, ``ledger``).
 
-A federation of real processes on loopback: one SuperLink, a SuperNode for each party, one run.
-
-For demonstrations and tests. A real deployment starts the same commands on different machines, with TLS and Flower's
-node authentication (``docs/howto/federate.md``).
+:class:`Loopback` runs a federation of real processes on one machine, for demonstrations and tests: one SuperLink, a
+SuperNode for each party, one run. A real deployment starts the same commands on different machines, with TLS and
+Flower's node authentication (``docs/howto/federate.md``).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -35,11 +34,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, LedgerwoodError, ParameterError
-from ledgerwood.learners.federated.party import KINDS, REFUSED, Node, Once, Payload
+from ledgerwood.learners.data.files import open_files, read_training
+from ledgerwood.learners.federated.coordinator import Coordinator
+from ledgerwood.learners.federated.party import KINDS, REFUSED, Node, Once, Party, Payload
 from ledgerwood.learners.federated.task import FederatedTask
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.federated.party import Party
 
 __all__ = ["Loopback", "client_app", "identities", "server_app", "write_app", "write_parties"]
 
@@ -54,24 +52,21 @@ _log = logging.getLogger("ledgerwood.federated")
 def node_from(path: str | Path) -> Node:
     """Return the node that a party's TOML file describes; paths in it are relative to the file."""
     here = Path(path).parent
-    facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    missing = {"number", "task", "identity", "data", "target", "ledger"} - facts.keys()
+    config = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    missing = {"number", "task", "identity", "data", "target", "ledger"} - config.keys()
     if missing:
         raise ParameterError("party", f"have {', '.join(sorted(missing))}", str(path))
-    task = FederatedTask.from_json((here / facts["task"]).read_text(encoding="utf-8"))
-    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / facts["identity"]).read_text().strip()))
+    task = FederatedTask.from_json((here / config["task"]).read_text(encoding="utf-8"))
+    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((here / config["identity"]).read_text().strip()))
 
     def party() -> Party:
-        from ledgerwood.learners.data.files import open_files, read_training
-        from ledgerwood.learners.federated.party import Party
-
-        files = open_files(here / facts["data"])
-        X, y = read_training(files, facts["target"], task.schema, columns=[str(name) for name in task.columns])
-        ledger = here / facts["ledger"]
+        files = open_files(here / config["data"])
+        X, y = read_training(files, config["target"], task.schema, columns=[str(name) for name in task.columns])
+        ledger = here / config["ledger"]
         opened = Ledger.open(ledger) if ledger.exists() else Ledger.open(ledger, plan=task.plan)
         return Party(task, X, y, ledger=opened)
 
-    return Node(task, int(facts["number"]), identity, party, Once(here / "rounds"))
+    return Node(task, int(config["number"]), identity, party, Once(here / "rounds"))
 
 
 def client_app() -> ClientApp:
@@ -104,7 +99,7 @@ def client_app() -> ClientApp:
 
 
 def _public_reason(error: Exception) -> str:
-    """Return what the server may know of an error: our own texts hold public facts, those of others may quote data."""
+    """Return what the server may see of an error: our own texts hold public metadata, others may quote data."""
     return str(error) if isinstance(error, LedgerwoodError) else f"{type(error).__name__}; see the party's own log"
 
 
@@ -150,8 +145,6 @@ def server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        from ledgerwood.learners.federated.coordinator import Coordinator
-
         config = context.run_config
         task = FederatedTask.from_json(Path(str(config["task"])).read_text(encoding="utf-8"))
         exchange = FlowerExchange(grid, float(config.get("timeout", 300.0)))
@@ -330,7 +323,7 @@ class Loopback:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Flower finds its own helpers, looks for work often, and tells no one else."""
+    """Return an environment in which Flower finds its own helpers, looks for work often, and sends no telemetry."""
     here = str(Path(sys.executable).parent)
     return {
         **os.environ,

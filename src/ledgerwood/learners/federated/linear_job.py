@@ -1,7 +1,7 @@
 """Boosted AdaSSP of many parties: X'X and the sums of gradient times row, by the loop of the linear learners.
 
-The ridge takes what it knows of the smallest eigenvalue from the noisy X'X: an eigenvalue of the exact one is no sum.
-X'X and the first gradients depend on no answer, so T rounds of boosting take T rounds of messages.
+The ridge takes what it knows of the smallest eigenvalue from the noisy X'X: an eigenvalue of the exact one is not a
+sum. X'X and the first gradients depend on no answer, so T rounds of boosting take T rounds of messages.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
-from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned
+from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned, declared_columns
 from ledgerwood.learners.linear.aggregator import encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, loss_named
 from ledgerwood.learners.linear.plan import (
     CROSS_PRODUCTS,
     GRADIENTS,
@@ -77,7 +76,7 @@ class LinearJob:
             clip = math.sqrt(self.outputs) if paper else clip
         step = given["step_size"]
         if step is None:
-            step = 1.0 if paper else 1 / loss.curvature
+            step = 1.0 if paper else 1 / loss.hessian_bound
         shares = (1.0, 1.0, 0.0) if paper else automatic_shares(rounds)
         sizes = {"step_size": step, "gradient_clip": clip, "clip_decay": given["clip_decay"], "ridge": given["ridge"]}
         for name, value in sizes.items():
@@ -116,13 +115,7 @@ class LinearJob:
     @cached_property
     def encoder(self) -> RowEncoder:
         """The public map from columns to rows."""
-        bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
-        columns = tuple(
-            Column(name, "category", categories=tuple(categories[name]))
-            if name in categories
-            else Column(name, "number", bounds=(float(bounds[name][0]), float(bounds[name][1])))
-            for name in self.columns
-        )
+        columns = declared_columns(self.schema, self.columns)
         return RowEncoder(columns, {**_USUAL, **dict(self.options)}["bins"])
 
     @property
@@ -133,13 +126,13 @@ class LinearJob:
         """Return what will be released: X'X once, gradients in every round."""
         settings, bound, outputs = self.settings, self._bound, self.outputs
         pairs = 2 if self.neighbours == "replace_one" else 1
-        cells = len(self.columns) + 1  # a row has one cell for every column of the table, and the intercept
+        entries = len(self.columns) + 1  # a row has one entry for every column of the table, and the intercept
         clip = settings.clip * min(1.0, settings.clip_decay) ** (settings.rounds - 1)
         least = max(1, math.ceil(clip * GRADIENT_ONE))
         if not settings.paper:
-            least = min(least, settings.loss.gradient_bound(bound.norm / CELL_ONE, 0.0, outputs))
-        touched = {CROSS_PRODUCTS: pairs * cells * (cells + 1) // 2, GRADIENTS: pairs * cells * outputs}
-        sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.pull(least)}
+            least = min(least, settings.loss.gradient_bound(bound.norm / ENTRY_ONE, 0.0, outputs))
+        touched = {CROSS_PRODUCTS: pairs * entries * (entries + 1) // 2, GRADIENTS: pairs * entries * outputs}
+        sizes = {CROSS_PRODUCTS: bound.gram(plain=settings.paper), GRADIENTS: bound.gradient_sum(least)}
         return tuple(
             Planned(r.label, r.times, float(r.share or 0.0), 1, touched[r.label], sizes[r.label])
             for r in plan_linear(settings, self.neighbours).releases()
@@ -160,17 +153,17 @@ class LinearJob:
         none = np.zeros(0, dtype=np.int64)
         empty = IntegerRows(
             np.zeros(1, dtype=np.uint64), np.zeros(0, dtype=np.uint16), np.zeros(0, dtype=np.int16),
-            self.encoder.width, CELL_ONE, none, self._coded,
+            self.encoder.width, ENTRY_ONE, none, self._coded,
         )  # fmt: skip
         return empty
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> NDArray[np.float64]:
         """Run :func:`~ledgerwood.learners.linear.boosting.boost`."""
         own = plan_linear(self.settings, self.neighbours)
         plan = Plan([r.with_scale(ratios[r.label]) for r in own.releases()], neighbours=self.neighbours)
-        return boost(rows, self._bound, self.settings, plan, _Turns(door), self.outputs, after_round=keep)
+        return boost(rows, self._bound, self.settings, plan, _Turns(session), self.outputs, after_round=keep)
 
     def untrained(self) -> NDArray[np.float64]:
         """Return weights of zero."""
@@ -178,27 +171,19 @@ class LinearJob:
 
     def probabilities(self, model: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
         """Return class probabilities; those of a squared or hinge score are ordered, not calibrated."""
-        scores = self.encoder.scores(read_table(X, self.schema), model)
-        if self.settings.loss.name == "logistic":
-            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
-        else:
-            each = np.clip((scores + 1) / 2, 0.0, 1.0)
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
+        return self.settings.loss.probabilities(self.encoder.scores(read_table(X, self.schema), model))
 
 
 @dataclass
 class _Turns:
-    """The door, closed to questions that depend on answers not yet known: all gradients but the first."""
+    """The session, closed to queries that depend on answers not yet known: all gradients but the first."""
 
-    door: FinalizingSession
-    pulled: int = 0
+    session: FinalizingSession
+    gradients_released: int = 0
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         if label == GRADIENTS:
-            if self.pulled:
-                self.door.settled()
-            self.pulled += 1
-        return self.door.release(mechanism, value, label)
+            if self.gradients_released:
+                self.session.require_answers()
+            self.gradients_released += 1
+        return self.session.release(mechanism, value, label)

@@ -1,7 +1,7 @@
 """Every party and the server run the same training loop; only sums cross.
 
-The loop of a job is a function of public facts, public randomness and the answers so far. So each side runs it from
-the start with the answers that it has, until it needs more: the questions that wait then are the next round. A
+The loop of a job is a function of public metadata, public randomness and the answers so far. So each side runs it from
+the start with the answers that it has, until it needs more: the queries that wait then are the next round. A
 party's side holds its rows, the server's holds none. No state is kept between rounds but the answers, which are
 released numbers; a party that lost its process goes on from them.
 """
@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ledgerwood.accounting import Gaussian
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.federated.distributed_noise import NoiseGrid
 from ledgerwood.learners.federated.task import FederatedTask
-from ledgerwood.learners.trees.planned_noise import GaussianSums
-from ledgerwood.mechanisms import GaussianMechanism
 
 __all__ = ["Step", "SumQuery", "server_step", "split_answers", "step"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,30 +35,30 @@ class SumQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Where the loop stands: the questions of the next round and the model so far, or the model if there are none.
+    """Where the loop stands: the queries of the next round and the model so far, or the model if there are none.
 
     ``history`` is a hash of the task and of the answers that led there.
     """
 
-    questions: tuple[SumQuery, ...]
+    queries: tuple[SumQuery, ...]
     model: Any
     history: bytes
 
     @property
     def done(self) -> bool:
         """Whether the training is complete."""
-        return not self.questions
+        return not self.queries
 
     @property
     def length(self) -> int:
         """Entries of the round's vector."""
-        return sum(q.value.size for q in self.questions)
+        return sum(q.value.size for q in self.queries)
 
     @property
     def digest(self) -> bytes:
         """A hash of what is asked and of all that led there: sides that would add different things differ in it."""
-        facts = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.questions]
-        return hashlib.sha256(self.history + repr(facts).encode()).digest()
+        asked = [(q.label, q.value.shape, q.grid.sensitivity.hex(), q.grid.shift) for q in self.queries]
+        return hashlib.sha256(self.history + repr(asked).encode()).digest()
 
 
 class _Waiting(Exception):
@@ -70,50 +67,58 @@ class _Waiting(Exception):
 
 @dataclass
 class _AnswerSession:
-    """Gives the answers so far, then collects questions: their answers stay unknown until the round is opened."""
+    """Gives the answers so far, then collects queries: their answers stay unknown until the round is opened.
+
+    An unknown answer is a placeholder of the right shape, so that the loop can go on to queries that do not depend on
+    it and one round of messages holds them all. Before a loop acts on answers it calls :meth:`require_answers`.
+    """
 
     task: FederatedTask
     answers: Sequence[Ints]
-    asked: int = 0
-    waiting: list[SumQuery] = field(default_factory=list)
+    released: int = 0
+    unanswered: list[SumQuery] = field(default_factory=list)
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
-        size = mechanism.sensitivity if isinstance(mechanism, GaussianSums | GaussianMechanism) else None
-        if not isinstance(size, float):
+        """Return the answer if it is known, else note the query and return a placeholder."""
+        if not isinstance(mechanism.cost, Gaussian) or not isinstance(mechanism.sensitivity, float):
             raise ParameterError("mechanism", "be Gaussian sums in a federated training", type(mechanism).__name__)
-        grid = self.task.grid(label, size)
+        grid = self.task.grid(label, mechanism.sensitivity)
         exact = np.asarray(value, dtype=np.int64)
-        self.asked += 1
-        if self.asked <= len(self.answers):
-            return grid.fine(self.answers[self.asked - 1].reshape(exact.shape))
-        self.waiting.append(SumQuery(label, grid, grid.coarse(exact)))
-        return np.zeros(exact.shape, dtype=np.int64)
+        place = self.released
+        self.released += 1
+        if place < len(self.answers):
+            return grid.fine(self.answers[place].reshape(exact.shape))
+        self.unanswered.append(SumQuery(label, grid, grid.coarse(exact)))
+        return np.zeros_like(exact)
 
-    def settled(self) -> None:
+    def sample_key(self) -> tuple[int, int]:
+        raise ParameterError("recipe", "use all rows: the server must not know which are sampled", "sampled rows")
+
+    def require_answers(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
-        if self.waiting:
+        if self.unanswered:
             raise _Waiting
 
 
 def step(task: FederatedTask, rows: Any, answers: Sequence[Ints]) -> Step:
-    """Run the loop with the answers so far; return the next round's questions, or the model.
+    """Run the loop with the answers so far; return the next round's queries, or the model.
 
     Parameters
     ----------
     task
-        The public facts.
+        The public metadata.
     rows
         This side's rows, as ``task.job`` reads them.
     answers
-        The opened totals of all earlier questions, in order and in coarse steps.
+        The opened totals of all earlier queries, in order and in coarse steps.
     """
-    door = _AnswerSession(task, answers)
+    session = _AnswerSession(task, answers)
     kept: list[Any] = [task.job.untrained()]
     try:
-        model = task.job.train(rows, door, task.ratios, kept.append)
-        door.settled()  # a loop may end with its last answers unread
+        model = task.job.train(rows, session, task.ratios, kept.append)
+        session.require_answers()  # a loop may end with its last answers unread
     except _Waiting:
-        return Step(tuple(door.waiting), kept[-1], _history(task, answers))
+        return Step(tuple(session.unanswered), kept[-1], _history(task, answers))
     return Step((), model, _history(task, answers))
 
 
@@ -129,7 +134,7 @@ def server_step(task: FederatedTask, answers: Sequence[Ints]) -> Step:
     return step(task, task.job.nobody(), answers)
 
 
-def split_answers(questions: Sequence[SumQuery], total: Ints) -> list[Ints]:
-    """Return a round's opened vector as one answer per question."""
-    ends = np.cumsum([q.value.size for q in questions])
+def split_answers(queries: Sequence[SumQuery], total: Ints) -> list[Ints]:
+    """Return a round's opened vector as one answer per query."""
+    ends = np.cumsum([q.value.size for q in queries])
     return list(np.split(total, ends[:-1]))

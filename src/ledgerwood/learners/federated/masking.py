@@ -4,12 +4,11 @@ Keys are X25519 secrets run through HKDF-SHA256 with the round's digest as salt 
 information, so a key belongs to one round, one use and one ordered pair of nodes. Masks are ChaCha20 keystreams under
 256-bit keys; nothing on the way is shorter than 128 bits of security.
 
-Shamir's secret sharing: any ``threshold`` shares give a secret back, fewer say nothing about it.
-
-The secret is the constant term of a polynomial of degree threshold − 1 over the integers modulo the prime :math:`p =
-2^{521} - 1`, with its other coefficients uniform; party *i* holds the value at *i* + 1. For fewer shares than the
-threshold every secret is consistent with exactly one polynomial for each choice of the missing values, so the shares
-are uniform and independent of the secret (Shamir 1979).
+Keys of parties that fall silent are recovered by Shamir's secret sharing: any ``threshold`` shares give a secret back,
+fewer say nothing about it. The secret is the constant term of a polynomial of degree threshold − 1 over the integers
+modulo the prime :math:`p = 2^{521} - 1`, with its other coefficients uniform; party *i* holds the value at *i* + 1. For
+fewer shares than the threshold every secret is consistent with exactly one polynomial for each choice of the missing
+values, so the shares are uniform and independent of the secret (Shamir 1979).
 """
 
 from __future__ import annotations

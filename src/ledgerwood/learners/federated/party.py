@@ -1,15 +1,13 @@
-"""Steps that may be taken once: a memory that does not depend on anyone else's.
+"""A holder of rows: it answers queries about them, each charged to its own ledger before its noise is drawn.
+
+A :class:`Party` has the rows, the ledger and the noise. A :class:`Node` puts it behind a transport: it answers five
+kinds of message, dictionaries of bytes, numbers and lists of them that any transport can carry. It has the task from
+its own configuration; a server with another task is refused before anything is read.
 
 Between two messages a client's state lives with its transport. If that loses a step (a process killed after its reply
 left, a store rolled back), the same masks would cover a second vector, and the difference of the two would be seen
-without them. So a party notes each step of a round in its own folder before it takes it, and never takes one twice.
-
-A holder of rows: it answers questions about them, each charged to its own ledger before its noise is drawn.
-
-A party behind a transport: it answers five kinds of message, with its state in between.
-
-Messages are dictionaries of bytes, numbers and lists of them: any transport can carry them. What a party was told to
-agree on (the task) it has from its own configuration; a server with another task is refused before anything is read.
+without them. So a party notes each step of a round in its own folder before it takes it (:class:`Once`), and never
+takes one twice.
 """
 
 from __future__ import annotations
@@ -26,10 +24,11 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, FormatError, ParameterError
+from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.data.labels import labels_of, usable_labels
 from ledgerwood.learners.data.table import read_columns
 from ledgerwood.learners.federated import masking
-from ledgerwood.learners.federated.distributed_noise import ForwardedNoise, SkellamShare
+from ledgerwood.learners.federated.distributed_noise import SkellamShare
 from ledgerwood.learners.federated.lockstep import Step, SumQuery, step
 from ledgerwood.learners.federated.protocol import Advertisement, Round
 from ledgerwood.learners.federated.secure_aggregation import ClientRound
@@ -72,16 +71,13 @@ class Once:
         return True
 
 
-Ints = NDArray[np.int64]
-
-
 class Party:
     """One holder of rows.
 
     Parameters
     ----------
     task
-        The public facts that all agreed on.
+        The public metadata that all agreed on.
     X, y
         This party's rows. Values never raise: they are clipped or binned by the schema, and a record whose label is no
         declared class, or no finite number, counts as absent.
@@ -115,23 +111,26 @@ class Party:
         self._rows = task.job.rows(table, labels)
 
     def step(self, answers: Sequence[Ints]) -> Step:
-        """Return the next round's questions with this party's exact sums. They must not leave the party as they are."""
+        """Return the next round's queries with this party's exact sums. They must not leave the party as they are."""
         return step(self.task, self._rows, answers)
 
-    def noisy(self, questions: Sequence[SumQuery], rng: Rng = None) -> Ints:
-        """Return the round's vector with this party's noise, each question charged before its noise is drawn."""
-        parts = [
-            self.ledger.release(self._mechanism(question), question.value.ravel(), label=question.label, rng=rng)
-            for question in questions
-        ]
+    def noisy(self, queries: Sequence[SumQuery], rng: Rng = None) -> Ints:
+        """Return the round's vector with this party's noise, each query charged before its noise is drawn."""
+        parts = [self._noisy(query, rng) for query in queries]
         return np.concatenate(parts)
 
-    def _mechanism(self, question: SumQuery) -> SkellamShare | ForwardedNoise:
+    def _noisy(self, query: SumQuery, rng: Any) -> Ints:
+        """Charge this party's ledger and return its sums with its share of the noise."""
+        value, label = query.value.ravel(), query.label
+        if self.task.noise == "central":  # the server, trusted with exact sums, draws the noise
+            self.ledger.charge(self.task.plan[label].priced(self.task.plan.neighbours), label)
+            return value
+        return self.ledger.release(self._mechanism(query), value, label=label, rng=rng)
+
+    def _mechanism(self, query: SumQuery) -> SkellamShare:
         task = self.task
-        cost = task.plan[question.label].priced(task.plan.neighbours)
-        if task.noise == "central":
-            return ForwardedNoise(cost)
-        variance = task.variance(question.label, question.grid)
+        cost = task.plan[query.label].priced(task.plan.neighbours)
+        variance = task.variance(query.label, query.grid)
         if task.noise == "local":  # every record adds the whole noise by itself; their number is public here
             return SkellamShare(cost, variance * max(self._count, 1), 1)
         return SkellamShare(cost, variance, task.honest)
@@ -150,7 +149,7 @@ VERSION = 3
 
 
 def round_of(task: FederatedTask, session: bytes, length: int, asked: bytes) -> Round:
-    """Return the public facts of one aggregation."""
+    """Return the public metadata of one aggregation."""
     identities = {node: bytes.fromhex(key) for node, key in task.identities.items()}
     return Round(session, identities, length, task.bits, task.threshold, task.colluding, asked)
 
@@ -244,12 +243,12 @@ class Node:
                 raise FormatError(f"a message of kind {kind!r}, version {message.get('version')!r}; expected {VERSION}")
             if message["task"] != self.task.to_json():
                 raise AggregationFailed(f"client {self.number}: the server has another task than this party agreed to")
-            facts = round_of(self.task, message["session"], int(message["length"]), message["asked"])
+            round_ = round_of(self.task, message["session"], int(message["length"]), message["asked"])
             if kind == "advertise":
-                client = ClientRound(facts, self.number, self.identity)
+                client = ClientRound(round_, self.number, self.identity)
                 reply = packed_ads([client.advertise()])
                 return reply, client.dump()
-            client = ClientRound.load(facts, self.number, self.identity, state)
+            client = ClientRound.load(round_, self.number, self.identity, state)
             if kind in _ONCE and not self.once.first(message["session"], kind):
                 raise AggregationFailed(
                     f"client {self.number}: {kind} of this round was answered before; nothing was sent"
@@ -271,7 +270,7 @@ class Node:
         now = party.step(answers)
         if now.length != client.round.length or now.digest != message["asked"]:
             raise AggregationFailed(f"client {self.number}: the server asks for another round than the answers lead to")
-        vector: NDArray[np.int64] = party.noisy(now.questions)
+        vector: NDArray[np.int64] = party.noisy(now.queries)
         return {"vector": client.mask(vector, unpacked_map(message))}
 
     def _confirm(self, client: ClientRound, message: Mapping[str, Any]) -> Payload:

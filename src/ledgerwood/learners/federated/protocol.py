@@ -20,16 +20,16 @@ recovered key; self masks are recomputed from the seeds. What is left is the sum
 
 **One set per round.** Every honest client signs one set, and a set needs ``threshold`` signatures. Two sets would need
 :math:`2t` of them, and there are at most :math:`(n - c) + 2c = n + c` (c colluders sign both). With
-:math:`t > (n + c)/2` at most one set S gathers enough, whatever the server tells whom, so every honest client that
+:math:`t > (n + c)/2` at most one set S gathers enough, whatever the server says to whom, so every honest client that
 answers gives seeds of S and mask keys of the rest. To see a sum over T the server must remove the masks between T and
 everyone else. A client j of S keeps its key, so its pairwise masks stay, and T contains all of S; a client outside S
 keeps its seed, so T contains none of it. Hence T = S, with at least ``threshold`` members and all their noise. Without
 step 4 this fails: with n = 5 and t = 3 a server that names different sets to different clients opens a sum of two
 (``tests/learners/federated/test_attacks.py``).
 
-**One question per round.** Every key, signature and envelope is bound to :attr:`Round.digest`, and that to a hash of
-what is asked (``subject``), which a client derives itself before it masks. Clients that were told different things
-cannot read each other's keys, so all vectors of a sum answer the same question, and their noise has the same size.
+**One query per round.** Every key, signature and envelope is bound to :attr:`Round.digest`, and that to a hash of
+what is asked (``subject``), which a client derives itself before it masks. Clients that were sent different things
+cannot read each other's keys, so all vectors of a sum answer the same query, and their noise has the same size.
 
 What a lying server can still do is refuse service or leave out chosen clients, down to the threshold.
 """
@@ -57,7 +57,7 @@ _PROBE = X25519PrivateKey.from_private_bytes(bytes(31) + b"\1")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The public facts of one aggregation; every key is bound to their digest.
+    """The public metadata of one aggregation; every key is bound to their digest.
 
     Parameters
     ----------

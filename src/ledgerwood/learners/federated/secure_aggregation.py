@@ -1,6 +1,6 @@
-"""One client of a round of secure aggregation: see :mod:`ledgerwood.learners.federated.protocol`.
+"""The two state machines of a round of secure aggregation: one client, and the server.
 
-The server of a round of secure aggregation: see :mod:`ledgerwood.learners.federated.protocol`.
+The messages and why they open one sum only are in :mod:`ledgerwood.learners.federated.protocol`.
 """
 
 from __future__ import annotations

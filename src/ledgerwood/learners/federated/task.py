@@ -1,6 +1,6 @@
-r"""The public facts of a federated training, and what it will cost every party.
+r"""The public metadata of a federated training, and what it will cost every party.
 
-Only recipes whose questions are sums can be asked of many parties: a selection by score needs exact sums in one place.
+Only recipes whose queries are sums can be trained by many parties: a selection by score needs exact sums in one place.
 
 **Who adds the noise** (``noise``):
 
@@ -14,7 +14,8 @@ Only recipes whose questions are sums can be asked of many parties: a selection 
     with them. Price: exact Gaussian accounting.
 ``local``
     Every record adds the whole noise by itself (a party adds what its rows together would): no one need be trusted
-    beyond the party. The baseline of P2, section 5.3.2; one record may be replaced, their number is public.
+    beyond the party. The baseline of Maddock et al. 2022, section 5.3.2; one record may be replaced, their number is
+    public.
 
 **Modulus.** The total is opened modulo :math:`2^{bits}`. That is a function of the noisy total, so it costs no
 privacy; it spoils an entry only if the total leaves :math:`\pm 2^{bits-1}`. A record moves a coordinate by less than
@@ -125,7 +126,7 @@ class FederatedTask:
             raise ParameterError("neighbours", rule, str(self.schema.neighbours))
         _ = self.plan
 
-    # ---- derived facts
+    # ---- derived
 
     @cached_property
     def job(self) -> Job:
@@ -142,7 +143,7 @@ class FederatedTask:
 
     @cached_property
     def plan(self) -> Plan:
-        """What every party's ledger will let out, the spare rounds included; scales are noise per sensitivity."""
+        """What every party will release, the spare rounds included; scales are noise per sensitivity."""
         items = []
         for p in self.job.outline():
             times = p.times + self.spare_rounds * p.per_round

@@ -1,7 +1,7 @@
-"""What is trained: a loop that asks for sums, and the public facts that price its questions.
+"""What is trained: a loop that asks for sums, and the public metadata that price its queries.
 
-A job knows its questions before any data is seen (:meth:`Job.outline`), opens a party's rows (:meth:`Job.rows`), and
-runs its loop against any door (:meth:`Job.train`). The loops are those of the local learners.
+A job knows its queries before any data is seen (:meth:`Job.outline`), opens a party's rows (:meth:`Job.rows`), and
+runs its loop against any session (:meth:`Job.train`). The loops are those of the local learners.
 """
 
 from __future__ import annotations
@@ -17,11 +17,21 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Column, Ints, Key
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
-from ledgerwood.learners.trees.aggregator import Aggregator, Channel, Edges, PartialTree, Sample, Structure, Task, Tree
-from ledgerwood.learners.trees.binning import FeatureDomain
+from ledgerwood.learners.trees.aggregator import (
+    Aggregator,
+    BinEdges,
+    Channel,
+    PartialTree,
+    Sample,
+    Structure,
+    Task,
+    Tree,
+)
+from ledgerwood.learners.trees.binning import FeatureDomain, domain_of, integer_labels
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import layout_of
@@ -30,9 +40,8 @@ from ledgerwood.learners.trees.plan import outline
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
 
-__all__ = ["FinalizingSession", "Job", "Planned", "TreeJob"]
+__all__ = ["FinalizingSession", "Job", "Planned", "TreeJob", "declared_columns"]
 
-Ints = NDArray[np.int64]
 SUMS = "tr, tr_cyc, tr_ada, tr_ada_cyc, dp_ebm, dp_ebm_newton, dp_rf, feverless, pr, tr_ih_ebm, boosted_adassp"
 
 
@@ -61,12 +70,15 @@ class Planned:
 
 
 class FinalizingSession(Protocol):
-    """A door whose answers may not be known yet."""
+    """A release session whose answers may not be known yet."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Return the answer, or zeros if it is not known yet."""
 
-    def settled(self) -> None:
+    def sample_key(self) -> tuple[int, int]:
+        """Never called: a job that samples rows is refused."""
+
+    def require_answers(self) -> None:
         """Stop where the loop would act on an answer that is not there."""
 
 
@@ -95,9 +107,9 @@ class Job(Protocol):
         """Return no rows, for the server."""
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Any:
-        """Run the loop with noise of ``ratios`` times the sensitivity; ``keep`` is told the model after each round."""
+        """Run the loop with noise of ``ratios`` times the sensitivity; call ``keep`` with the model each round."""
 
     def untrained(self) -> Any:
         """Return the model before the first round."""
@@ -106,9 +118,20 @@ class Job(Protocol):
         """Return class probabilities."""
 
 
+def declared_columns(schema: Schema, names: Sequence[Key]) -> tuple[Column, ...]:
+    """Return the columns of these names, all of which the schema declares."""
+    bounds, categories = dict(schema.bounds or {}), dict(schema.categories or {})
+    return tuple(
+        Column(name, "category", categories=tuple(categories[name]))
+        if name in categories
+        else Column(name, "number", bounds=bounds[name])
+        for name in names
+    )
+
+
 @dataclass(frozen=True)
 class TreeJob:
-    """Boosted trees and forests by recipes whose questions are sums."""
+    """Boosted trees and forests by recipes whose queries are sums."""
 
     schema: Schema
     columns: tuple[str | int, ...]
@@ -148,28 +171,24 @@ class TreeJob:
     @cached_property
     def domain(self) -> FeatureDomain:
         """What the features may be."""
-        bounds, categories = dict(self.schema.bounds or {}), dict(self.schema.categories or {})
-        pairs = tuple(
-            (float(low), float(high)) for low, high in (bounds.get(name, (0.0, 0.0)) for name in self.columns)
-        )
-        return FeatureDomain(pairs, tuple(len(categories.get(name, ())) for name in self.columns))
+        return domain_of(declared_columns(self.schema, self.columns))
 
     def outline(self) -> tuple[Planned, ...]:
         """Return what will be released: sensitivities grow with the scores, so they are least at scores of zero."""
         settings, loss = self.settings, self.settings.make_loss()
         loops = settings.loops(len(self.columns))
         layout = layout_of(settings, loss, 0, balanced=False)
-        cells = 2 * loss.n_outputs if layout.channel == "curvature" else loss.n_outputs + 1
-        pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one cell and enters another
+        numbers = 2 * loss.n_outputs if layout.channel == "hessian" else loss.n_outputs + 1
+        pairs = 2 if settings.neighbours == "replace_one" else 1  # a record leaves one bin and enters another
         per_round = {"sketch": 1, "leaf": loops.batch, "split": loops.splits // max(loops.rounds, 1)}
         found = []
         for release in outline(settings, len(self.columns)).releases():
             if release.label == "sketch":
-                size = 1.0 if settings.candidates == "quantiles" else float(loss.curvature_sum(0))
+                size = 1.0 if settings.candidates == "quantiles" else float(loss.hessian_sum(0))
                 least, touched = size * math.sqrt(pairs * loops.sketch_width), pairs * loops.sketch_width
             else:
                 width = loops.split_width if release.label == "split" else 1
-                least, touched = layout.sensitivity * math.sqrt(width), pairs * cells * width
+                least, touched = layout.sensitivity * math.sqrt(width), pairs * numbers * width
             share, label = float(release.share or 0.0), release.label
             found.append(Planned(label, release.times, share, per_round[label], touched, least))
         return tuple(found)
@@ -179,27 +198,27 @@ class TreeJob:
         """A bound on how many numbers the training opens."""
         loops, settings = self.settings.loops(len(self.columns)), self.settings
         outputs = settings.make_loss().n_outputs + 1
-        cells = 256 * len(self.columns) * 2 * outputs
-        return loops.trees * (1 << settings.max_depth) * 2 * outputs + (loops.sketches + loops.splits * 256) * cells
+        numbers = 256 * len(self.columns) * 2 * outputs
+        return loops.trees * (1 << settings.max_depth) * 2 * outputs + (loops.sketches + loops.splits * 256) * numbers
 
     def rows(self, table: Table, labels: Labels) -> LocalAggregator:
         """Return a party's rows."""
-        from ledgerwood.learners.trees.binning import integer_labels  # brings scikit-learn: only where rows are read
-
-        return LocalAggregator(table.cells, integer_labels(labels, self.settings))
+        return LocalAggregator(table.values, integer_labels(labels, self.settings))
 
     def nobody(self) -> LocalAggregator:
         """Return no rows."""
-        cells = tuple(np.empty(0, dtype=np.int32 if n else np.float32) for n in self.domain.categories)
-        return LocalAggregator(cells, np.empty(0, dtype=np.int32))
+        columns = tuple(np.empty(0, dtype=np.int32 if n else np.float32) for n in self.domain.categories)
+        return LocalAggregator(columns, np.empty(0, dtype=np.int32))
 
     def train(
-        self, rows: Any, door: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Forest:
         """Run :func:`~ledgerwood.learners.trees.boosting.boost`."""
         plan = self.plan(ratios)
         rng = np.random.default_rng(self.seed)
-        return boost(self.settings, self.domain, _QueryGate(rows, door), door, plan, rng=rng, keep=keep, balanced=False)
+        return boost(
+            self.settings, self.domain, _QueryGate(rows, session), session, plan, rng=rng, keep=keep, balanced=False
+        )
 
     def plan(self, ratios: Mapping[str, float]) -> Plan:
         """Return the plan of the loop: Gaussian sums whose noise is ``ratios`` times their sensitivity."""
@@ -214,7 +233,7 @@ class TreeJob:
 
     def probabilities(self, model: Forest, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""
-        return model.probabilities(read_table(X, self.schema).cells)
+        return model.probabilities(read_table(X, self.schema).values)
 
 
 def _not_sums(settings: TreeSettings) -> str | None:
@@ -230,10 +249,10 @@ def _not_sums(settings: TreeSettings) -> str | None:
 
 @dataclass
 class _QueryGate:
-    """The aggregator, closed to questions that depend on answers not yet known."""
+    """The aggregator, closed to queries that depend on answers not yet known."""
 
     inner: Aggregator
-    door: FinalizingSession
+    session: FinalizingSession
 
     @property
     def n_features(self) -> int:
@@ -242,8 +261,8 @@ class _QueryGate:
     def start(self, task: Task) -> None:
         self.inner.start(task)
 
-    def bin(self, edges: Edges) -> None:
-        self.door.settled()
+    def bin(self, edges: BinEdges) -> None:
+        self.session.require_answers()
         self.inner.bin(edges)
 
     def sample(self, sample: Sample | None) -> None:
@@ -251,13 +270,13 @@ class _QueryGate:
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
         if tree.depth:  # its splits came from answers
-            self.door.settled()
+            self.session.require_answers()
         return self.inner.histogram(tree, features, channel)
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        self.door.settled()
+        self.session.require_answers()
         return self.inner.leaf_sums(trees, channel)
 
     def add(self, trees: Sequence[Tree]) -> None:
-        self.door.settled()
+        self.session.require_answers()
         self.inner.add(trees)

@@ -1,4 +1,4 @@
-"""Private linear models: AdaSSP and its boosted forms (P4).
+"""Private linear models: AdaSSP and its boosted forms (Rho et al. 2022).
 
 Names are imported at first use, so that importing this package stays light.
 """

@@ -1,32 +1,28 @@
-"""The seam between linear learners and their data: what may be asked, and who can answer.
+"""The interface between linear learners and their data: what may be asked, and who can answer.
 
-A linear learner asks for two sums over records, ``gram`` once and ``pull`` once a round. Whoever holds the records can
-answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
+A linear learner asks for two sums over records, ``gram`` once and ``gradient_sum`` once a round. Whoever holds the
+records can answer: :class:`~.integer_rows.IntegerRows` in memory, a worker with one part of a table, a party of a
 federation. Answers are exact integers, so those of several parts are simply added, and only mechanisms may see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ledgerwood.learners.data.columns import Ints, Scalar
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.table import Table
+from ledgerwood.learners.engines.interface import Empty, Sums, read_part
 from ledgerwood.learners.engines.interface import GroupedRows as PartRows
-from ledgerwood.learners.engines.interface import Sums, read_part
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import IntegerRows
-from ledgerwood.learners.linear.loss import GRADIENT_ONE, Ints
+from ledgerwood.learners.linear.loss import GRADIENT_ONE, LinearLoss
 
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Scalar
-    from ledgerwood.learners.engines.interface import Empty
-    from ledgerwood.learners.linear.loss import LinearLoss
-
-__all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "SumOfParts", "encoded_rows"]
+__all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "encoded_rows"]
 
 
 class LinearSums(Protocol):
@@ -39,35 +35,11 @@ class LinearSums(Protocol):
     def gram(self) -> Ints:
         """Return the sum of row times row, a symmetric matrix."""
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
         """Return the sum of gradient times row for every output; ``clip`` bounds a record's gradients.
 
         ``weights`` are those released so far, in steps of ``2**-WEIGHT_BITS``; no state is kept between two calls.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class SumOfParts:
-    """The same questions to several parts of the data: integer sums are added, so the answer has the same bits."""
-
-    parts: Sequence[LinearSums]
-
-    @property
-    def columns(self) -> int:
-        """Number of columns, the intercept included."""
-        return self.parts[0].columns
-
-    def gram(self) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.gram() for part in self.parts])
-
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        """Add the parts' answers."""
-        return _added([part.pull(loss, weights, clip) for part in self.parts])
-
-
-def _added(answers: Sequence[Ints]) -> Ints:
-    return np.asarray(sum(answers[1:], start=answers[0]))
 
 
 def encoded_rows(encoder: RowEncoder, table: Table, labels: Labels) -> IntegerRows:
@@ -125,7 +97,7 @@ class LinearRecords:
 
 def _spilled(rows: IntegerRows, empty: Empty) -> IntegerRows:
     moved: dict[str, Any] = {}
-    for name in ("starts", "indices", "cells", "labels"):
+    for name in ("starts", "indices", "entries", "labels"):
         array = getattr(rows, name)
         moved[name] = empty(array.shape, dtype=array.dtype)
         moved[name][:] = array
@@ -133,38 +105,38 @@ def _spilled(rows: IntegerRows, empty: Empty) -> IntegerRows:
 
 
 class LinearParts:
-    """The seam of the linear models over an engine."""
+    """The sums of a linear model over an engine."""
 
     def __init__(self, sums: Sums, columns: int) -> None:
         self._sums, self.columns = sums, columns
 
     def gram(self) -> Ints:
-        return self._sums.ask("gram")
+        return self._sums.query("gram")
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        return self._sums.ask("pull", loss, weights, clip)
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+        return self._sums.query("gradient_sum", loss, weights, clip)
 
 
 class ReplayingLinearSums:
-    """The same for linear models, which are told nothing: answers zeros while ``resting()``.
+    """The sums of a linear model while a resumed training is replayed: answers zeros while ``replaying()``.
 
-    But X'X, and the pull of weights 0, may serve later rounds that need no pass: they are never zeros. A zero in their
-    place would be released under the noise that the true sum had, or has elsewhere.
+    But X'X, and the gradient sum of weights 0, may serve later rounds that need no pass: they are never zeros. A zero
+    in their place would be released under the noise that the true sum had, or has elsewhere.
     """
 
-    def __init__(self, make: Callable[[], LinearSums], columns: int, resting: Callable[[], bool]) -> None:
-        self._make, self.columns, self._resting = make, columns, resting
-        self._inner = None if resting() else make()
+    def __init__(self, make: Callable[[], LinearSums], columns: int, replaying: Callable[[], bool]) -> None:
+        self._make, self.columns, self._replaying = make, columns, replaying
+        self._inner = None if replaying() else make()
 
     def gram(self) -> Ints:
-        return self._awake().gram()
+        return self._opened().gram()
 
-    def pull(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        if self._resting() and weights.any():
+    def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
+        if self._replaying() and weights.any():
             return np.zeros(weights.shape, dtype=np.int64)
-        return self._awake().pull(loss, weights, clip)
+        return self._opened().gradient_sum(loss, weights, clip)
 
-    def _awake(self) -> LinearSums:
+    def _opened(self) -> LinearSums:
         if self._inner is None:
             self._inner = self._make()
         return self._inner

@@ -1,4 +1,4 @@
-r"""The one loop of AdaSSP and its boosted forms (P4, Algorithm 2), against exact sums and a door.
+r"""The one loop of AdaSSP and its boosted forms (Rho et al. 2022, Algorithm 2), against exact sums and a session.
 
 1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
 2. T times: release the sum of gradient times row at the current weights, and step by
@@ -13,14 +13,14 @@ noise changes with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import Plan, Release
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints, fixed_point
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
 from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings
 from ledgerwood.learners.linear.ridge import (
     noise_aware_inverse,
@@ -32,7 +32,6 @@ from ledgerwood.learners.linear.ridge import (
 )
 from ledgerwood.learners.linear.sensitivity import (
     DIAGONAL,
-    OFF_DIAGONAL,
     RowBound,
     packed,
     smallest_eigenvalue,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from ledgerwood.learners.linear.aggregator import LinearSums
 
-__all__ = ["GradientQuery", "boost", "questions"]
+__all__ = ["boost"]
 
 
 class SupportsRelease(Protocol):
@@ -55,67 +54,26 @@ class SupportsRelease(Protocol):
         """Release a value under a label of the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class GradientQuery:
-    """What one label of the plan asks of the data: for those who add noise of their own, or count modulo something.
-
-    ``length`` numbers are asked ``times`` times; a record moves them by at most ``sensitivity`` (L2) in any round, and
-    adds at most ``largest`` to the absolute value of each.
-    """
-
-    label: str
-    times: int
-    length: int
-    sensitivity: float
-    largest: int
-
-
-def questions(settings: LinearSettings, bound: RowBound, columns: int, outputs: int = 1) -> tuple[GradientQuery, ...]:
-    """Return the questions of a training in order, from public facts alone.
-
-    >>> from ledgerwood.learners.linear.loss import loss_named
-    >>> settings = LinearSettings(loss_named("squared"), 10)
-    >>> [(q.label, q.times, q.length) for q in questions(settings, RowBound(3 * 2**24), 3)]
-    [('cross products', 1, 6), ('gradients', 10, 3)]
-    """
-    weight = 1 if settings.paper else OFF_DIAGONAL
-    triangle = columns * (columns + 1) // 2
-    clip = _steps(settings.clip)
-    found = [
-        GradientQuery(CROSS_PRODUCTS, 1, triangle, bound.gram(plain=settings.paper), weight * CELL_ONE**2),
-        GradientQuery(
-            GRADIENTS,
-            settings.rounds,
-            outputs * columns,
-            bound.pull(clip, rounded=outputs * columns),
-            clip * CELL_ONE + 1,
-        ),
-    ]
-    if settings.shares[2] > 0:
-        found.insert(1, GradientQuery(EIGENVALUE, 1, 1, bound.eigenvalue(), math.ceil(bound.eigenvalue())))
-    return tuple(found)
-
-
 def boost(
     sums: LinearSums,
     bound: RowBound,
     settings: LinearSettings,
     plan: Plan,
-    door: SupportsRelease,
+    session: SupportsRelease,
     outputs: int = 1,
     after_round: Callable[[NDArray[np.float64]], None] | None = None,
 ) -> NDArray[np.float64]:
     """Return the released weights, one row for each output, the intercept first.
 
-    Weights speak of cells in units of ``CELL_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
-    ``after_round`` is told the weights so far.
+    Weights multiply entries in units of ``ENTRY_ONE`` and are multiples of ``2**-WEIGHT_BITS``.
+    ``after_round`` is called with the weights so far.
     """
     gram = sums.gram()
-    inverse = _release_inverse(gram, bound, settings, plan, door)
+    inverse = _release_inverse(gram, bound, settings, plan, session)
     weights: Ints = np.zeros((outputs, sums.columns), dtype=np.int64)
     released = weights / 2.0**WEIGHT_BITS
     moments: Ints | None = None
-    norm, loss = bound.norm / CELL_ONE, settings.loss
+    norm, loss = bound.norm / ENTRY_ONE, settings.loss
     mechanisms: dict[tuple[int, bool], GaussianMechanism] = {}
     for t in range(settings.rounds):
         limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
@@ -125,15 +83,15 @@ def boost(
             limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
         if unclipped:  # nothing is clipped, so the round needs no pass
             if moments is None:
-                moments = sums.pull(loss, np.zeros_like(weights), _steps(math.sqrt(outputs)))
-            pulled = unclipped_gradient_sum(moments, gram, weights)
+                moments = sums.gradient_sum(loss, np.zeros_like(weights), _steps(math.sqrt(outputs)))
+            gradient_sums = unclipped_gradient_sum(moments, gram, weights)
         else:
-            pulled = sums.pull(loss, weights, limit)
+            gradient_sums = sums.gradient_sum(loss, weights, limit)
         if (limit, unclipped) not in mechanisms:
-            sensitivity = bound.pull(limit, rounded=weights.size if unclipped else 0)
+            sensitivity = bound.gradient_sum(limit, rounded=weights.size if unclipped else 0)
             mechanisms[limit, unclipped] = _mechanism(plan[GRADIENTS], sensitivity, bound.neighbours)
-        noisy = door.release(mechanisms[limit, unclipped], pulled, GRADIENTS)
-        step = (noisy / (CELL_ONE * GRADIENT_ONE)) @ inverse
+        noisy = session.release(mechanisms[limit, unclipped], gradient_sums, GRADIENTS)
+        step = (noisy / (ENTRY_ONE * GRADIENT_ONE)) @ inverse
         weights = fixed_point(released + settings.step_size * step)
         released = weights / 2.0**WEIGHT_BITS
         if after_round is not None:
@@ -142,18 +100,18 @@ def boost(
 
 
 def _release_inverse(
-    gram: Ints, bound: RowBound, settings: LinearSettings, plan: Plan, door: SupportsRelease
+    gram: Ints, bound: RowBound, settings: LinearSettings, plan: Plan, session: SupportsRelease
 ) -> NDArray[np.float64]:
     mechanism = _mechanism(plan[CROSS_PRODUCTS], bound.gram(plain=settings.paper), bound.neighbours)
-    released = door.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
-    noisy = unpacked(released, len(gram), plain=settings.paper) / CELL_ONE**2
-    noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / CELL_ONE**2
+    released = session.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
+    noisy = unpacked(released, len(gram), plain=settings.paper) / ENTRY_ONE**2
+    noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / ENTRY_ONE**2
     if not settings.paper:
         return noise_aware_inverse(noisy, noise, settings.ridge)
     if any(release.label == EIGENVALUE for release in plan.releases()):
         mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
-        smallest = door.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / CELL_ONE**2
-        margin = scalar_margin(mechanism.sigma / CELL_ONE**2)
+        smallest = session.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / ENTRY_ONE**2
+        margin = scalar_margin(mechanism.sigma / ENTRY_ONE**2)
     else:  # read off the noisy matrix: it lies no further from the true one than the noise is large
         smallest, margin = float(np.linalg.eigvalsh(noisy)[0]), noise_norm(len(gram), noise)
     return paper_inverse(noisy, paper_ridge(len(gram), noise, smallest, margin), noise)

@@ -1,9 +1,9 @@
-r"""From a table to integer rows, by public facts alone.
+r"""From a table to integer rows, by public metadata alone.
 
 * A number with bounds lo .. hi becomes :math:`2 (v - lo) / (hi - lo) - 1`, in -1 .. 1: the bounds are the only
   standardisation that costs nothing. With ``bins`` it becomes the indicator of its bin instead.
 * A category becomes its indicator.
-* A missing cell and an unknown category contribute nothing: zero in all their columns.
+* A missing value and an unknown category contribute nothing: zero in all their columns.
 
 So every column of the table adds at most 1 to the squared norm of a row, and the intercept 1: the public bound is
 :math:`R^2 = 1 + m`, whatever the number of categories. Where it is known that rows are shorter (123 indicators of which
@@ -19,19 +19,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Column, Ints
+from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.integer_rows import MAX_COLUMNS, IntegerRows
-from ledgerwood.learners.linear.loss import CELL_ONE, Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE
 from ledgerwood.learners.training.codec import require, stored
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Column
-    from ledgerwood.learners.data.table import Table
 
 __all__ = ["MAX_BINS", "RowEncoder", "bin_edges"]
 
@@ -100,15 +98,15 @@ class RowEncoder:
 
     @property
     def square_bound(self) -> int:
-        """The largest squared norm of an encoded row, in squared cell steps: exact, an integer."""
-        square = len(self.columns) * CELL_ONE**2
+        """The largest squared norm of an encoded row, in squared steps of an entry: exact, an integer."""
+        square = len(self.columns) * ENTRY_ONE**2
         if self.row_norm is not None:
-            square = min(square, math.floor((self.row_norm * CELL_ONE) ** 2))
-        return square + self._intercept_cell**2
+            square = min(square, math.floor((self.row_norm * ENTRY_ONE) ** 2))
+        return square + self._intercept_entry**2
 
     @property
-    def _intercept_cell(self) -> int:
-        return CELL_ONE if self.intercept else 0
+    def _intercept_entry(self) -> int:
+        return ENTRY_ONE if self.intercept else 0
 
     @property
     def width(self) -> int:
@@ -132,7 +130,7 @@ class RowEncoder:
                 assert column.bounds is not None
                 found.append({"name": str(name), "column": name, "bounds": list(column.bounds)})
             else:
-                ends = [-math.inf, *self._edges(column).tolist(), math.inf]
+                ends = [-math.inf, *self._bin_edges(column).tolist(), math.inf]
                 for low, high in pairwise(ends):
                     limits = [None if math.isinf(end) else end for end in (low, high)]
                     text = f"{name} in {'(' if limits[0] is None else '['}{low:.6g}, {high:.6g})"
@@ -145,27 +143,27 @@ class RowEncoder:
 
         count, offset, listed = len(table), 1, []
         sizes = np.zeros(count, dtype=np.int64)
-        one = np.broadcast_to(np.int16(CELL_ONE), count)
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        one = np.broadcast_to(np.int16(ENTRY_ONE), count)
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             codes, own = self._codes(column, values), one
             if self._is_plain(column):
-                own = np.rint(_unit(values, column) * CELL_ONE).astype(np.int16)
+                own = np.rint(_unit(values, column) * ENTRY_ONE).astype(np.int16)
             _kernels.count(codes, width, own, sizes)
             listed.append((codes, width, own, offset))
             offset += width
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
-        indices, cells = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
+        indices, entries = np.empty(int(starts[-1]), dtype=np.uint16), np.empty(int(starts[-1]), dtype=np.int16)
         ends = starts[:-1].copy()
-        for column_cells in listed:
-            _kernels.append(*column_cells, ends, indices, cells)
-        rows = IntegerRows(starts, indices, cells, self.width, self._intercept_cell, labels, coded)
+        for column_entries in listed:
+            _kernels.append(*column_entries, ends, indices, entries)
+        rows = IntegerRows(starts, indices, entries, self.width, self._intercept_entry, labels, coded)
         return rows if self.row_norm is None else rows.shortened(self.square_bound)
 
     def scores(self, table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, one column for each row of ``weights``; nothing is rounded or shortened."""
         out = np.tile(weights[:, 0] * bool(self.intercept), (len(table), 1))
         offset = 1
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             own = weights[:, offset : offset + width].T
             if self._is_plain(column):
                 out += _unit(values, column)[:, None] * own
@@ -175,12 +173,12 @@ class RowEncoder:
         return out
 
     def design(self, table: Table) -> NDArray[np.float64]:
-        """Return the matrix that exported coefficients speak of: numbers in their own units, indicators as 0 and 1.
+        """Return the matrix that exported coefficients refer to: numbers in their own units, indicators as 0 and 1.
 
         A missing number stands at the middle of its bounds.
         """
         blocks = []
-        for column, width, values in zip(self.columns, self._widths(), table.cells, strict=True):
+        for column, width, values in zip(self.columns, self._widths(), table.values, strict=True):
             if self._is_plain(column):
                 assert column.bounds is not None
                 middle = (column.bounds[0] + column.bounds[1]) / 2
@@ -212,10 +210,10 @@ class RowEncoder:
         missing = np.isnan(values)
         if self.bins is None:
             return np.asarray(missing, dtype=np.int64)
-        edges = self._edges(column)
+        edges = self._bin_edges(column)
         return np.where(missing, len(edges) + 1, np.searchsorted(edges, values, side="right"))
 
-    def _edges(self, column: Column) -> NDArray[np.float32]:
+    def _bin_edges(self, column: Column) -> NDArray[np.float32]:
         assert column.bounds is not None and self.bins is not None
         return bin_edges(*column.bounds, self.bins)
 
@@ -223,7 +221,7 @@ class RowEncoder:
         return [
             len(column.categories or ()) if column.kind == "category"
             else 1 if self.bins is None
-            else len(self._edges(column)) + 1
+            else len(self._bin_edges(column)) + 1
             for column in self.columns
         ]  # fmt: skip
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.data.partitions import by_parts
+from ledgerwood.learners.data.schema import Schema
+from ledgerwood.learners.data.table import Table
+from ledgerwood.learners.linear.loss import loss_named
 from ledgerwood.learners.linear.model import LinearModel, Shares
 from ledgerwood.learners.training.codec import learner
 from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.schema import Schema
-    from ledgerwood.learners.data.table import Table
 
 __all__ = ["AdaSSPRegressor", "BoostedAdaSSPClassifier", "BoostedAdaSSPRegressor"]
 
@@ -131,7 +130,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
     n_rounds : int or "auto"
         How often the residuals are released.
     step_size : float or "auto"
-        Factor on every step (P4, section 4); "auto" is 1.
+        Factor on every step (Rho et al. 2022, section 4); "auto" is 1.
     gradient_clip : float or "auto"
         Residuals are clipped to ``gradient_clip * clip_decay**t`` in round t, in units of half the target's range.
     clip_decay : float
@@ -154,7 +153,7 @@ class BoostedAdaSSPRegressor(_Boosted, _Regressor):
 
 @learner
 class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
-    """Private linear classification by boosting (P4): X'X once, then gradients times rows in every round.
+    """Private linear classification by boosting (Rho et al. 2022): X'X once, then gradients times rows in every round.
 
     Parameters
     ----------
@@ -164,13 +163,13 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
         How often gradients are released. One logistic round is logistic regression by its quadratic approximation at
         zero: private sufficient statistics.
     step_size : float or "auto"
-        Factor on every step. "auto" is one over the bound on the loss's curvature (4 for the logistic loss), the
+        Factor on every step. "auto" is one over the bound on the loss's hessian (4 for the logistic loss), the
         longest step that never overshoots without noise; 1 for ``accounting="paper"``.
     gradient_clip : float or "auto"
         A record's gradients are scaled to norm at most ``gradient_clip * clip_decay**t`` in round t. "auto" is 1/2 for
         the logistic loss and two classes, which is where every gradient starts, and 1 otherwise.
     clip_decay : float
-        How the clip shrinks from round to round (P4, section 4).
+        How the clip shrinks from round to round (Rho et al. 2022, section 4).
     epsilon, delta, ridge, shares, bins, row_norm, fit_intercept, accounting, engine, schema, random_state, verbose
         As in :class:`AdaSSPRegressor`.
 
@@ -194,16 +193,7 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        scores = self.encoder_.scores(table, self.weights_)
-        # A squared or hinge score aims at -1 and 1: read as a probability it is ordered, not calibrated.
-        if self._loss_name == "logistic":
-            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
-        else:
-            each = np.clip((scores + 1) / 2, 0.0, 1.0)
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
+        return loss_named(self._loss_name).probabilities(self.encoder_.scores(table, self.weights_))
 
 
 def _keep(model: LinearModel, given: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 r"""Losses of a linear score, as integer gradients.
 
-With y the label and s the score, the negative derivatives (P4, Table 1) are
+With y the label and s the score, the negative derivatives (Rho et al. 2022, Table 1) are
 
 =========  =======================  ==============  =====================
 loss       gradient                 largest         labels
@@ -25,20 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.learners.data.columns import Floats, Ints
 
-__all__ = ["CELL_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "fixed_point", "loss_named"]
+__all__ = ["ENTRY_ONE", "GRADIENT_ONE", "LOSSES", "WEIGHT_BITS", "LinearLoss", "fixed_point", "loss_named"]
 
 
-CELL_ONE = 2**12
-"""The cell of a category that is present, and of a number at its upper bound."""
+ENTRY_ONE = 2**12
+"""The entry of a category that is present, and of a number at its upper bound."""
 
 GRADIENT_ONE = 2**16
 
 WEIGHT_BITS = 20
 
 _LARGEST_WEIGHT = 2**30
-
-Ints = NDArray[np.int64]
 
 
 def fixed_point(weights: NDArray[np.float64]) -> Ints:
@@ -55,7 +54,7 @@ _TABLE_STEP_BITS = 10
 
 _TABLE_REACH = 16
 
-_SCORE_SHIFT = WEIGHT_BITS + CELL_ONE.bit_length() - 1 - (GRADIENT_ONE.bit_length() - 1)
+_SCORE_SHIFT = WEIGHT_BITS + ENTRY_ONE.bit_length() - 1 - (GRADIENT_ONE.bit_length() - 1)
 
 
 @lru_cache(maxsize=1)
@@ -67,15 +66,16 @@ def _sigmoid_table() -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class LinearLoss:
-    """One loss: its kernel's code, and the curvature that makes a full step safe.
+    """One loss: its kernel's code, and the bound on its hessian that makes a full step safe.
 
-    ``curvature`` bounds the second derivative, so that X'X times it majorises the Hessian (1/4 for the logistic loss:
-    Böhning and Lindsay 1988); a step of 1 / curvature then never overshoots without noise. P4 steps by 1.
+    ``hessian_bound`` bounds the second derivative, so that X'X times it majorises the Hessian (1/4 for the logistic
+    loss: Böhning and Lindsay 1988); a step of 1 / hessian_bound then never overshoots without noise. Rho et al. 2022
+    steps by 1.
     """
 
     name: str
     code: int
-    curvature: float
+    hessian_bound: float
     table: NDArray[np.int32] = field(repr=False, compare=False)
     score_shift: int = _SCORE_SHIFT
     table_shift: int = (GRADIENT_ONE.bit_length() - 1) - _TABLE_STEP_BITS
@@ -94,6 +94,20 @@ class LinearLoss:
             each = 1 / (1 + math.exp(-min(reach + 2.0**-_TABLE_STEP_BITS, 700.0))) + 2 / GRADIENT_ONE
         return math.ceil(math.sqrt(outputs) * each * GRADIENT_ONE)
 
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return class probabilities ``[rows, classes]`` of scores ``[rows, outputs]``.
+
+        A squared or hinge score aims at -1 and 1: read as a probability it is ordered, not calibrated.
+        """
+        if self.name == "logistic":
+            each = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
+        else:
+            each = np.clip((scores + 1) / 2, 0.0, 1.0)
+        if each.shape[1] == 1:
+            return np.hstack([1 - each, each])
+        total = each.sum(axis=1, keepdims=True)
+        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1 / each.shape[1])
+
 
 LOSSES = ("squared", "logistic", "hinge")
 
@@ -101,7 +115,7 @@ LOSSES = ("squared", "logistic", "hinge")
 def loss_named(name: str) -> LinearLoss:
     """Return the loss of that name.
 
-    >>> loss_named("logistic").curvature
+    >>> loss_named("logistic").hessian_bound
     0.25
     """
     table = _sigmoid_table()

@@ -1,21 +1,21 @@
-"""What the linear estimators share: settings from parameters, plan from settings, training on exact sums, export.
-
-A fitted linear model as plain JSON, and scikit-learn's own models rebuilt from it.
-"""
+"""What the linear estimators share: settings, plan, training on exact sums, and export to JSON or scikit-learn."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood import _files
+from ledgerwood.accounting import Plan
 from ledgerwood.errors import FormatError, ParameterError
+from ledgerwood.learners.data.labels import Labels
+from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.partitioned import PartitionedEstimator, PartitionedTable
 from ledgerwood.learners.linear.aggregator import (
     LinearParts,
@@ -27,7 +27,7 @@ from ledgerwood.learners.linear.aggregator import (
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import MAX_BINS, RowEncoder
 from ledgerwood.learners.linear.integer_rows import MAX_CLIP, MAX_ROWS
-from ledgerwood.learners.linear.loss import CELL_ONE, loss_named
+from ledgerwood.learners.linear.loss import ENTRY_ONE, loss_named
 from ledgerwood.learners.linear.plan import (
     GRADIENTS,
     LinearSettings,
@@ -39,13 +39,8 @@ from ledgerwood.learners.linear.plan import (
 )
 from ledgerwood.learners.linear.sensitivity import RowBound
 from ledgerwood.learners.training.codec import require
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting import Plan
-    from ledgerwood.learners.data.labels import Labels
-    from ledgerwood.learners.data.table import Table
-    from ledgerwood.learners.training.public_metadata import PublicMetadata
-    from ledgerwood.learners.training.session import ReleaseSession
+from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.training.session import ReleaseSession
 
 __all__ = ["LinearModel", "Shares", "coefficients", "to_json", "to_sklearn"]
 
@@ -79,11 +74,11 @@ class LinearModel(PartitionedEstimator):
 
     # ---- what PrivateEstimator asks
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        rounds = automatic_rounds(facts) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
-        return plan_linear(self._settings(rounds, facts.n_outputs), facts.neighbours)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        rounds = automatic_rounds(metadata) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
+        return plan_linear(self._settings(rounds, metadata.n_outputs), metadata.neighbours)
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         encoder = RowEncoder(table.columns, self.bins, self.fit_intercept, self.row_norm)
         bound = RowBound(encoder.square_bound, str(plan.neighbours))
         classes = len(labels.classes or ())
@@ -95,10 +90,10 @@ class LinearModel(PartitionedEstimator):
         def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
             return {"weights_": weights, **known}
 
-        sums = ReplayingLinearSums(lambda: self._sums(encoder, table, labels), encoder.width, lambda: door.recalling)
+        sums = ReplayingLinearSums(lambda: self._sums(encoder, table, labels), encoder.width, lambda: session.recalling)
         weights = boost(
-            sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, door, outputs,
-            after_round=lambda so_far: door.keep(fitted(so_far)),
+            sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, session, outputs,
+            after_round=lambda so_far: session.keep(fitted(so_far)),
         )  # fmt: skip
         return fitted(weights)
 
@@ -128,7 +123,7 @@ class LinearModel(PartitionedEstimator):
         return self.encoder_.design(table)
 
     def to_json(self) -> str:
-        """Return the model as plain JSON: released numbers and public facts; see :func:`to_sklearn`."""
+        """Return the model as plain JSON: released numbers and public metadata; see :func:`to_sklearn`."""
         return to_json(self)
 
     # ---- parameters
@@ -148,7 +143,7 @@ class LinearModel(PartitionedEstimator):
         paper = self.accounting == "paper"
         step: Any = self.step_size
         if step == "auto":
-            step = 1.0 if paper else 1 / loss.curvature
+            step = 1.0 if paper else 1 / loss.hessian_bound
         clip: Any = self.gradient_clip
         if clip == "auto":
             coded = self._task == "classification"
@@ -157,7 +152,7 @@ class LinearModel(PartitionedEstimator):
             )
         if self.bins is not None and not 2 <= _whole("bins", self.bins) <= MAX_BINS:
             raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
-        if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / CELL_ONE:
+        if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / ENTRY_ONE:
             raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
         return LinearSettings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
@@ -212,7 +207,7 @@ def coefficients(model: LinearModel) -> tuple[NDArray[np.float64], Any]:
 
 
 def to_json(model: LinearModel) -> str:
-    """Return released numbers and public facts, nothing else."""
+    """Return released numbers and public metadata, nothing else."""
     check_is_fitted(model, "receipt_")
     slopes, constants = coefficients(model)
     bounds, classes = getattr(model, "target_bounds_", None), getattr(model, "classes_", None)

@@ -1,17 +1,14 @@
-"""Defaults from public facts: rounds, the split of the budget, the clip (``docs/benchmarks/linear.md``)."""
+"""Defaults from public metadata: rounds, the split of the budget, the clip (``docs/benchmarks/linear.md``)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ledgerwood.accounting import Gaussian, Plan, Release
+from ledgerwood.learners.data.columns import Task
 from ledgerwood.learners.linear.loss import LinearLoss
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.columns import Task
-    from ledgerwood.learners.training.public_metadata import PublicMetadata
+from ledgerwood.learners.training.public_metadata import PublicMetadata
 
 __all__ = [
     "CROSS_PRODUCTS",
@@ -29,15 +26,15 @@ __all__ = [
 _STEPS = ((60.0, 5), (300.0, 10), (3000.0, 20), (math.inf, 40))
 
 
-def automatic_rounds(facts: PublicMetadata) -> int:
+def automatic_rounds(metadata: PublicMetadata) -> int:
     """Return T from n rows, m columns and epsilon.
 
     A column of unit norm has a signal of about n beside noise of about (m + 1) / epsilon; where there is little of it
-    every round costs more than it brings. Regression converges sooner: its curvature is that of X'X itself.
+    every round costs more than it brings. Regression converges sooner: its hessian is that of X'X itself.
     """
-    strength = facts.rows * facts.epsilon / (1 + facts.n_features)
-    rounds = next(count for limit, count in _STEPS if strength < limit)
-    return rounds if facts.task == "classification" else min(rounds, 10)
+    snr = metadata.rows * metadata.epsilon / (1 + metadata.n_features)
+    rounds = next(count for limit, count in _STEPS if snr < limit)
+    return rounds if metadata.task == "classification" else min(rounds, 10)
 
 
 def automatic_loss(task: Task) -> str:
@@ -88,7 +85,7 @@ class LinearSettings:
     ridge
         The ridge in units of the noise's size; not used in the paper's form.
     paper
-        P4's form: AdaSSP's ridge, the plain triangle, the same sensitivity in every round.
+        Rho et al.'s form: AdaSSP's ridge, the plain triangle, the same sensitivity in every round.
     """
 
     loss: LinearLoss

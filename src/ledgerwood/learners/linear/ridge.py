@@ -3,10 +3,9 @@ r"""From noisy cross products to the matrix that turns gradients into steps. All
 The noise E on X'X is symmetric with variance :math:`s^2` on the diagonal and :math:`s^2 / 2` off it, so
 :math:`\lVert E \rVert \approx s \sqrt{2p}`: eigenvalues below that are noise.
 
-Rounds of the squared loss without a pass over the records.
-
-With residuals g = y - Xw that nobody clips, :math:`X'g = X'y - X'X w`: both sums are known after the first pass, and
-a round costs :math:`p^2` products whatever the number of records.
+**Rounds of the squared loss without a pass over the records.** With residuals g = y - Xw that nobody clips, :math:`X'g
+= X'y - X'X w`: both sums are known after the first pass, and a round costs :math:`p^2` products whatever the number of
+records.
 
 **When it is allowed.** Rows have norm at most R, labels lie in -1 .. 1 and w is released, so a record's residual is at
 most :math:`1 + R \lVert w \rVert` (times the square root of the number of outputs), a public number. If that is no
@@ -27,7 +26,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.linear.loss import CELL_ONE, GRADIENT_ONE, WEIGHT_BITS, Ints
+from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS
 
 __all__ = [
     "noise_aware_inverse",
@@ -76,7 +76,7 @@ def scalar_margin(noise: float, failure: float = 0.05) -> float:
 
 
 def paper_inverse(gram: Matrix, ridge: float, noise: float) -> Matrix:
-    """Return (X'X + ridge I)^-1 as P4 has it; directions that stay below the noise's last digit are left out."""
+    """Return (X'X + ridge I)^-1 as in Rho et al. 2022; directions below the last digit of the noise are left out."""
     values, vectors = np.linalg.eigh(gram)
     lifted = values + ridge
     with np.errstate(divide="ignore"):
@@ -87,7 +87,7 @@ def paper_inverse(gram: Matrix, ridge: float, noise: float) -> Matrix:
 _WEIGHT_SIZE = 31
 """Bits of a weight, its sign included."""
 
-_SHIFT = WEIGHT_BITS + (CELL_ONE.bit_length() - 1) - (GRADIENT_ONE.bit_length() - 1)
+_SHIFT = WEIGHT_BITS + (ENTRY_ONE.bit_length() - 1) - (GRADIENT_ONE.bit_length() - 1)
 
 
 def unclipped_gradient_sum(moments: Ints, gram: Ints, weights: Ints) -> Ints:
@@ -100,7 +100,7 @@ def unclipped_gradient_sum(moments: Ints, gram: Ints, weights: Ints) -> Ints:
     >>> (left / 2**28).tolist()
     [[-3.0, -1.0]]
     """
-    # Weights in digits of so many bits that no product of the matrix and a digit wraps around; the digits' products
+    # Weights in digits of this many bits that no product of the matrix and a digit wraps around; the digits' products
     # are then added from the lowest on, dropping bits below the last place only once all of them are known.
     size = max(int(gram.max(initial=0)), -int(gram.min(initial=0)))
     bits = min(_SHIFT, 61 - size.bit_length() - len(gram).bit_length())

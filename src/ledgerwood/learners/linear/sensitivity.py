@@ -53,11 +53,11 @@ _LARGEST_TRACE = 2**42
 
 @dataclass(frozen=True, slots=True)
 class RowBound:
-    """Sensitivities of sums over rows with a squared norm of at most ``square`` (an integer, in cell steps).
+    """Sensitivities of sums over rows with a squared norm of at most ``square`` (an integer, in steps of an entry).
 
     >>> RowBound(square=2, neighbours="add_remove").gram()
     338.0
-    >>> RowBound(square=4, neighbours="replace_one").pull(10)
+    >>> RowBound(square=4, neighbours="replace_one").gradient_sum(10)
     40.0
     """
 
@@ -74,7 +74,7 @@ class RowBound:
         squares = (self.square * (1 if plain else DIAGONAL)) ** 2
         return sqrt_up_from_float(Fraction(squares * (2 if self._replaces else 1)))
 
-    def pull(self, clip: int, *, rounded: int = 0) -> float:
+    def gradient_sum(self, clip: int, *, rounded: int = 0) -> float:
         """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``.
 
         ``rounded`` numbers are rounded after they were summed: each of them may move by one more.
@@ -100,7 +100,7 @@ def smallest_eigenvalue(gram: NDArray[np.int64], square: int) -> int:
     """
     columns = gram.shape[0]
     limit = _LARGEST_TRACE * square // int(columns) ** 2
-    trace = sum(int(cell) for cell in np.diagonal(gram))
+    trace = sum(map(int, np.diagonal(gram)))
     exact = math.floor(float(np.linalg.eigvalsh(gram.astype(np.float64))[0]))
     return max(0, min(exact, limit - trace))
 

@@ -12,7 +12,7 @@ A checkpoint is a folder that its owner alone can read:
 ``model.json``
     The finished model.
 
-The training itself is a function of data, public facts and the key, so resuming is running it again: releases whose
+The training itself is a function of data, public metadata and the key, so resuming is running it again: releases whose
 result is stored are answered from the store, the one that was under way is drawn again with the same words, and the
 ledgers know both by their names and charge nothing (``docs/theory/replay.md``).
 """
@@ -25,16 +25,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._files import owned, read_json, sync, write_durably, write_json
 from ledgerwood._version import __version__
-from ledgerwood.accounting import Cost, Ledger
+from ledgerwood.accounting import Ledger
 from ledgerwood.accounting.ledger.journal import Journal
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.privacy_unit import unit_names
@@ -108,45 +107,18 @@ class Checkpoint:
         _destroy(self._folder)
 
 
-@dataclass(frozen=True)
-class StoredMechanism:
-    """A mechanism whose result is stored before anyone sees it, and recalled if it is there already."""
-
-    passes_on: ClassVar[bool] = True
-    mechanism: Any
-    checkpoint: Checkpoint
-    number: int
-
-    @property
-    def cost(self) -> Cost:
-        """The mechanism's cost."""
-        cost: Cost = self.mechanism.cost
-        return cost
-
-    def check(self, value: Any) -> None:
-        """Let the mechanism look at the value before anything is spent."""
-        check = getattr(self.mechanism, "check", None)
-        if check is not None:
-            check(value)
-
-    def release(self, value: Any, rng: Any = None) -> Any:
-        """Recall, or release as the mechanism does and store."""
-        found = self.checkpoint.recall(self.number)
-        return found[0] if found else self.checkpoint.store(self.number, self.mechanism.release(value, rng), rng.seal)
-
-
 @contextlib.contextmanager
 def opened(
-    path: str | os.PathLike[str] | None, facts: Callable[[], Mapping[str, str]], digest: Callable[[bytes], str]
+    path: str | os.PathLike[str] | None, metadata: Callable[[], Mapping[str, str]], digest: Callable[[bytes], str]
 ) -> Iterator[Checkpoint | None]:
-    """Begin a checkpoint in a new folder, or continue one that was begun with the same facts and data.
+    """Begin a checkpoint in a new folder, or continue one that was begun with the same metadata and data.
 
     Parameters
     ----------
     path
         The folder; None for no checkpoint.
-    facts
-        Returns the fingerprints of public facts by name (:func:`fingerprint`).
+    metadata
+        Returns the fingerprints of public metadata by name (:func:`fingerprint`).
     digest
         Returns the digest of the data under a key (:func:`digest_of`).
     """
@@ -162,7 +134,7 @@ def opened(
             hint = f"Read its model with load({str(folder / 'model.json')!r}), or choose a new folder for a new fit"
             raise ParameterError("checkpoint", "be of a run that is not finished", str(path), hint)
         key = _key(folder) if begun else fresh_key()
-        found = {"facts": dict(facts()), "data": digest(derived(key, "ledgerwood data"))}
+        found = {"facts": dict(metadata()), "data": digest(derived(key, "ledgerwood data"))}
         if begun:
             _check(begun, found, str(path))
         else:
@@ -177,19 +149,23 @@ def opened(
             journal.close()
 
 
-def fingerprint(estimator: Any, facts: Any, plan: Any, ledger: Ledger | None) -> dict[str, str]:
-    """Return digests of all public facts that a model depends on, by name."""
+def fingerprint(estimator: Any, metadata: Any, plan: Any, ledger: Ledger | None) -> dict[str, str]:
+    """Return digests of all public metadata that a model depends on, by name."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _WHERE_ONLY}
     found = {
         "learner": name_of(estimator),
         "parameters": repr(sorted(parameters.items())),
-        # the class had another name when the first checkpoints were written, and the digest of its text is in them
-        "public facts": repr(facts).replace("PublicMetadata(", "PublicFacts(", 1),
+        "public facts": _as_before(repr(metadata)),
         "plan": plan.to_json(),
         "versions": f"ledgerwood {__version__}, numpy {np.__version__}, python {sys.version_info[:2]}",
         "ledger": "none" if ledger is None else "in memory" if ledger.path is None else ledger.id,
     }
     return {name: hashlib.blake2b(text.encode(), digest_size=16).hexdigest() for name, text in found.items()}
+
+
+def _as_before(text: str) -> str:
+    """Return the text of public metadata with the names that it had when the first checkpoints were written."""
+    return text.replace("PublicMetadata(", "PublicFacts(", 1).replace(" max_rows_per_unit=", " rows_per_unit=")
 
 
 def digest_of(arrays: Sequence[NDArray[Any] | None], key: bytes) -> str:
@@ -243,7 +219,7 @@ def _check(begun: Any, found: Mapping[str, Any], path: str) -> None:
     if different:
         raise ParameterError(
             "checkpoint", f"be of the same run: not the same {', '.join(different)}", path,
-            "The noise of the run may speak of one table and one plan only. Nothing was released; to train anew choose "
+            "The noise of the run may be about one table and one plan only. Nothing was released; to train anew choose "
             "a new folder",
         )  # fmt: skip
 

@@ -44,25 +44,43 @@ _DTYPES = {f"<{kind}" for kind in ("i4", "i8", "f4", "f8")} | {"|u1", "|b1"}
 
 _LEFT_OUT = {"callbacks", "random_state", "verbose"}
 
-_WHERE = {"engine"}  # where a model was trained is no part of it
+_WHERE = {"engine"}  # where a model was trained is not part of it
 
 
 Kind = TypeVar("Kind", bound=type[Any])
 Check: TypeAlias = Callable[[Any, Mapping[str, Any]], None]
 
-_STORED: dict[str, tuple[type[Any], Check | None]] = {"Column": (Column, None)}
+OMITTED_IF_DEFAULT = {"omitted if default": True}
+"""Metadata of a field that older files do not have: it is written only where it is not the default."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _StoredType:
+    """A dataclass that files may hold: its check, and the names in files of fields that have another name here."""
+
+    kind: type[Any]
+    check: Check | None = None
+    keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def fields(self) -> dict[str, dataclasses.Field[Any]]:
+        """Return the field of each name in files."""
+        return {self.keys.get(field.name, field.name): field for field in dataclasses.fields(self.kind) if field.init}
+
+
+_STORED = {"Column": _StoredType(Column)}
 _LEARNERS: dict[str, type[Any]] = {}
 
 
-def stored(name: str, check: Check | None = None) -> Callable[[Kind], Kind]:
+def stored(name: str, check: Check | None = None, keys: Mapping[str, str] | None = None) -> Callable[[Kind], Kind]:
     """Let files hold values of a dataclass, under this name.
 
     ``check`` gets a value that was read and all fitted attributes of its model, and raises :class:`FormatError` if
-    they do not fit. This is the outermost decorator of a class: ``dataclass(slots=True)`` makes a new one.
+    they do not fit. ``keys`` maps fields to their names in files, where these differ. This is the outermost decorator
+    of a class: ``dataclass(slots=True)`` makes a new one.
     """
 
     def register(kind: Kind) -> Kind:
-        _STORED[name] = (kind, check)
+        _STORED[name] = _StoredType(kind, check, keys or {})
         return kind
 
     return register
@@ -90,7 +108,7 @@ def require(holds: Any, what: str) -> None:
 
 def check_values(fitted: Mapping[str, Any]) -> None:
     """Check each fitted attribute whose type has a check."""
-    checks = dict(_STORED.values())
+    checks = {found.kind: found.check for found in _STORED.values()}
     for value in fitted.values():
         check = checks.get(type(value))
         if check is not None:
@@ -101,7 +119,7 @@ def check_values(fitted: Mapping[str, Any]) -> None:
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model; :func:`load` reads it. Released numbers and public facts only, as in the model."""
+    """Write a fitted model; :func:`load` reads it. Released numbers and public metadata only, as in the model."""
     text = json.dumps(_document(model), allow_nan=False, separators=(",", ":"))
     Path(path).write_text(text, encoding="utf-8")
 
@@ -155,11 +173,17 @@ def encode(value: Any) -> Any:
     kind = type(value)
     if kind in registered().values():
         return {"$model": _document(value)}
-    name = next((name for name, (known, _) in _STORED.items() if known is kind), None)
-    if name is not None:
-        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
-        return {"$value": [name, fields]}
+    for name, found in _STORED.items():
+        if found.kind is kind:
+            values = {key: (field, getattr(value, field.name)) for key, field in found.fields().items()}
+            return {
+                "$value": [name, {key: encode(v) for key, (field, v) in values.items() if not _is_omitted(field, v)}]
+            }
     raise ParameterError("model", "hold values that its file format knows", kind.__name__)
+
+
+def _is_omitted(field: dataclasses.Field[Any], value: Any) -> bool:
+    return field.metadata == OMITTED_IF_DEFAULT and bool(value == field.default)
 
 
 def _encode_array(array: Any) -> Any:
@@ -193,7 +217,7 @@ def model_of(document: Any) -> Any:
     model = kind(**{name: decode(value) for name, value in parameters.items()})
     for name, value in fitted.items():
         if not name.isidentifier() or name.startswith("_") or not name.endswith("_") or hasattr(kind, name):
-            raise FormatError(f"{name[:40]!r} is no fitted attribute")
+            raise FormatError(f"{name[:40]!r} is not a fitted attribute")
         setattr(model, name, decode(value))
     model._check_stored()
     return model
@@ -252,17 +276,19 @@ def _decode_array(data: str, dtype: str, shape: list[Any]) -> Any:
 
 
 def _decode_value(name: str, fields: dict[str, Any]) -> Any:
-    kind, _ = _STORED.get(name, (None, None))
-    if kind is None:
+    found = _STORED.get(name)
+    if found is None:
         raise FormatError(f"the file names the unknown type {name[:40]!r}")
-    if fields.keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
+    known = found.fields()
+    needed = {key for key, field in known.items() if field.metadata != OMITTED_IF_DEFAULT}
+    if not needed <= fields.keys() <= known.keys():
         raise FormatError(f"a {name} has other fields")
-    decoded = {key: decode(value) for key, value in fields.items()}
-    hints = typing.get_type_hints(kind, localns={"Column": Column})
+    decoded = {known[key].name: decode(value) for key, value in fields.items()}
+    hints = typing.get_type_hints(found.kind, localns={"Column": Column})
     for key, value in decoded.items():
         if not _fits(value, hints[key]):
             raise FormatError(f"the field {key!r} of a {name} has a wrong type")
-    return kind(**decoded)
+    return found.kind(**decoded)
 
 
 def _fits(value: Any, hint: Any) -> bool:

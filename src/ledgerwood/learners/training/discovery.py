@@ -24,28 +24,26 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import atoms
+from ledgerwood.learners.data.cells import scalars
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column, Scalar
-from ledgerwood.learners.training.public_metadata import PublicMetadata, UnitCost, complete_plan, total_share
+from ledgerwood.learners.data.table import Columns
+from ledgerwood.learners.training.public_metadata import PublicMetadata, complete_plan, total_share
+from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.mechanisms import GaussianMechanism
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.data.table import Columns
-    from ledgerwood.learners.training.session import ReleaseSession
-    from ledgerwood.mechanisms.randomness import Rng
+from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = ["whole_plan"]
 
 
 SLICE = 0.1
-"""The part of the concentrated budget that learning public-looking facts may take, if any is learned."""
+"""The part of the concentrated budget that learning bounds and categories may take, if any are learned."""
 
 DELTA_SLICE = 0.1
 """The part of delta kept for selecting categories."""
@@ -73,58 +71,58 @@ class Unknown:
     target: bool
 
     @classmethod
-    def of(cls, facts: PublicMetadata) -> Unknown:
-        """Return what the facts leave open."""
-        open_ = [(i, column.kind) for i, column in enumerate(facts.columns) if not column.is_known]
+    def of(cls, metadata: PublicMetadata) -> Unknown:
+        """Return what the metadata leave open."""
+        open_ = [(i, column.kind) for i, column in enumerate(metadata.columns) if not column.is_known]
         return cls(
             tuple(i for i, kind in open_ if kind == "number"),
             tuple(i for i, kind in open_ if kind == "category"),
-            facts.task == "regression" and facts.target_bounds is None,
+            metadata.task == "regression" and metadata.target_bounds is None,
         )
 
     def __bool__(self) -> bool:
         return bool(self.bounds or self.categories or self.target)
 
 
-def releases(facts: PublicMetadata, share: float) -> tuple[Release, ...]:
+def releases(metadata: PublicMetadata, share: float) -> tuple[Release, ...]:
     """Return what is released before training; ``share`` is the sum of the learner's own shares."""
-    unknown = Unknown.of(facts)
+    unknown = Unknown.of(metadata)
     histograms = len(unknown.bounds) + unknown.target
     parts = (histograms > 0) + bool(unknown.categories)
     each = share * SLICE / (1 - SLICE) / parts if parts else 0.0
     found = []
     if histograms:
-        size = histogram_sensitivity(histograms, facts.neighbours)
-        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size))
+        size = histogram_sensitivity(histograms, metadata.neighbours)
+        found.append(Release(BOUNDS, cost=Gaussian, share=each, sensitivity=size, group=metadata.max_rows_per_unit))
     if unknown.categories:
-        if facts.delta == 0:
+        if metadata.delta == 0:
             raise ParameterError("delta", "be positive to learn categories", 0, "Declare them: Schema(categories=...)")
-        found.append(Release(CATEGORIES, cost=SelectionCost.of(facts), share=each))
+        found.append(Release(CATEGORIES, cost=SelectionCost.of(metadata), share=each))
     return tuple(found)
 
 
 def learn(
-    given: Columns, target: NDArray[Any] | None, facts: PublicMetadata, plan: Any, door: ReleaseSession
+    given: Columns, target: NDArray[Any] | None, metadata: PublicMetadata, plan: Any, session: ReleaseSession
 ) -> tuple[tuple[Column, ...], tuple[float, float] | None]:
-    """Learn what is unknown through the door; return all columns, and the target's bounds."""
-    unknown = Unknown.of(facts)
-    columns, target_bounds = list(facts.columns), facts.target_bounds
+    """Learn what is unknown through the session; return all columns, and the target's bounds."""
+    unknown = Unknown.of(metadata)
+    columns, target_bounds = list(metadata.columns), metadata.target_bounds
     if unknown.bounds or unknown.target:
         series = [given.values[i] for i in unknown.bounds]
         if unknown.target:
             assert target is not None
             series.append(target)
-        size = histogram_sensitivity(len(series), facts.neighbours)
-        mechanism = GaussianMechanism(plan[BOUNDS].scale, size, neighbours=facts.neighbours)
-        counts = door.release(mechanism, np.concatenate([log_histogram(values) for values in series]), BOUNDS)
+        size = histogram_sensitivity(len(series), metadata.neighbours)
+        mechanism = GaussianMechanism(plan[BOUNDS].scale, size, neighbours=metadata.neighbours)
+        counts = session.release(mechanism, np.concatenate([log_histogram(values) for values in series]), BOUNDS)
         found = bounds_from(np.asarray(counts).reshape(len(series), BINS), mechanism.sigma)
         for i, bounds in zip(unknown.bounds, found, strict=False):
             columns[i] = replace(columns[i], bounds=bounds)
         if unknown.target:
             target_bounds = found[-1]
     if unknown.categories:
-        selection = SetSelection(plan[CATEGORIES].scale, SelectionCost.of(facts))
-        sets = door.release(selection, [value_counts(given.values[i]) for i in unknown.categories], CATEGORIES)
+        selection = SetSelection(plan[CATEGORIES].scale, SelectionCost.of(metadata))
+        sets = session.release(selection, [value_counts(given.values[i]) for i in unknown.categories], CATEGORIES)
         for i, values in zip(unknown.categories, sets, strict=True):
             columns[i] = replace(columns[i], categories=values)
     return tuple(columns), target_bounds
@@ -164,11 +162,11 @@ def bounds_from(counts: NDArray[Any], sigma: float) -> list[tuple[float, float]]
     found = []
     for row in counts:
         kept = np.flatnonzero(row > threshold)
-        found.append((_edges(int(kept[0]))[0], _edges(int(kept[-1]))[1]) if len(kept) else FALLBACK)
+        found.append((_bin_bounds(int(kept[0]))[0], _bin_bounds(int(kept[-1]))[1]) if len(kept) else FALLBACK)
     return found
 
 
-def _edges(index: int) -> tuple[float, float]:
+def _bin_bounds(index: int) -> tuple[float, float]:
     step = index - BINS // 2
     if step == 0:
         return -(2.0**LOWEST), 2.0**LOWEST
@@ -180,7 +178,7 @@ def _edges(index: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class SelectionCost(UnitCost):
+class SelectionCost:
     """The cost of selecting the categories of some columns, for the whole unit, as a function of the noise."""
 
     columns: int
@@ -189,10 +187,10 @@ class SelectionCost(UnitCost):
     neighbours: str
 
     @classmethod
-    def of(cls, facts: PublicMetadata) -> SelectionCost:
-        """Return the cost for what the facts leave open."""
-        count = len(Unknown.of(facts).categories)
-        return cls(count, facts.rows_per_unit, DELTA_SLICE * facts.delta, str(facts.neighbours))
+    def of(cls, metadata: PublicMetadata) -> SelectionCost:
+        """Return the cost for what the metadata leave open."""
+        count = len(Unknown.of(metadata).categories)
+        return cls(count, metadata.max_rows_per_unit, DELTA_SLICE * metadata.delta, str(metadata.neighbours))
 
     @property
     def sensitivity(self) -> float:
@@ -218,9 +216,9 @@ class SetSelection:
         return self.terms(self.sigma)
 
     @property
-    def rows_per_unit(self) -> int:
-        """The price is already that of a unit."""
-        return self.terms.rows
+    def sensitivity(self) -> float:
+        """L2, of the counts of common values, for a whole unit."""
+        return self.terms.sensitivity
 
     @property
     def threshold(self) -> int:
@@ -229,6 +227,11 @@ class SetSelection:
 
         chance = self.terms.delta / (self.terms.columns * self.terms.rows)
         return math.ceil(self.terms.rows + self.sigma * float(norm.isf(chance)) * (1 + 1e-9)) + 1
+
+    def check(self, value: Sequence[Counter[Scalar]]) -> None:
+        """Refuse what is not one count of values for each column."""
+        if len(value) != self.terms.columns or not all(isinstance(counts, Counter) for counts in value):
+            raise ParameterError("value", f"be the counts of {self.terms.columns} columns", type(value).__name__)
 
     def release(self, value: Sequence[Counter[Scalar]], rng: Rng = None) -> tuple[tuple[Scalar, ...], ...]:
         """Return the kept values of each column."""
@@ -250,14 +253,14 @@ def value_counts(values: NDArray[Any]) -> Counter[Scalar]:
     >>> value_counts(np.array([True, 1, 1.0, "a"], dtype=object))
     Counter({1: 3, 'a': 1})
     """
-    return Counter(value for value in atoms(values).tolist() if isinstance(value, str) or _is_small(value))
+    return Counter(value for value in scalars(values).tolist() if isinstance(value, str) or _is_small(value))
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a number can stand in a file of ours: integers that no JSON reader takes are no categories."""
+    """Whether a number can stand in a file of ours: integers that JSON readers refuse cannot be categories."""
     return value is not None and abs(value) < _LARGEST_CATEGORY
 
 
-def whole_plan(plan: Plan, facts: PublicMetadata, method: str | None = None) -> Plan:
-    """Return a learner's plan with what is learned before it, priced for the unit of privacy and calibrated."""
-    return complete_plan(plan, facts, releases(facts, total_share(plan) or 1.0), method)
+def whole_plan(plan: Plan, metadata: PublicMetadata, method: str | None = None) -> Plan:
+    """Return a learner's plan with what is learned before it, priced for the privacy unit and calibrated."""
+    return complete_plan(plan, metadata, releases(metadata, total_share(plan) or 1.0), method)

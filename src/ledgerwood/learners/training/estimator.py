@@ -1,8 +1,8 @@
-"""What every private estimator shares: facts -> plan (pure) -> ledger -> door -> train -> receipt and statement.
+"""What every private estimator shares: metadata -> plan (pure) -> ledger -> session -> train -> receipt and statement.
 
 A learner subclasses :class:`PrivateClassifierBase` or :class:`PrivateRegressorBase` and says two things: ``_plan``,
-what it will release (from public facts alone), and ``_train``, how it makes a model of what comes through the door.
-Everything around that is here: reading tables, learning undeclared facts, the unit of privacy, charging a ledger,
+what it will release (from public metadata alone), and ``_train``, how it makes a model of what the session releases.
+Everything around that is here: reading tables, learning undeclared metadata, the privacy unit, charging a ledger,
 interruption, the receipt and the statement.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,14 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ledgerwood.accounting import Ledger, Plan
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
-from ledgerwood.learners.data import labels, table
-from ledgerwood.learners.data.columns import Task
+from ledgerwood.learners.data.columns import Column, Task
 from ledgerwood.learners.data.frames import raw_columns, without_unit
-from ledgerwood.learners.data.labels import Labels, as_numbers, read_labels, trainable
+from ledgerwood.learners.data.labels import Labels, as_numbers, read_labels, read_target, trainable
 from ledgerwood.learners.data.partitions import by_parts
 from ledgerwood.learners.data.privacy_unit import identities, kept, record_numbers
 from ledgerwood.learners.data.schema import Schema
-from ledgerwood.learners.data.table import Columns, Table
+from ledgerwood.learners.data.table import Columns, Table, read_as, read_columns
 from ledgerwood.learners.training import discovery, sklearn_guard
 from ledgerwood.learners.training.checkpoint import Checkpoint, digest_of, fingerprint, opened
 from ledgerwood.learners.training.codec import save
@@ -60,18 +60,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- what a learner says
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        """Return what will be released, from public facts alone; calibrated or with shares."""
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        """Return what will be released, from public metadata alone; calibrated or with shares."""
         raise NotImplementedError
 
-    def _accounting(self, facts: PublicMetadata) -> str | None:
+    def _accounting(self, metadata: PublicMetadata) -> str | None:
         """Return the accounting method that calibrates the plan; None is the tightest certified one."""
         return None
 
-    def _train(self, table: Table, labels: Labels, plan: Plan, door: ReleaseSession) -> Mapping[str, Any]:
-        """Return the fitted attributes (names that end in ``_``), made of public facts and the door's answers.
+    def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
+        """Return the fitted attributes (names that end in ``_``), made of public metadata and released values.
 
-        ``door.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
+        ``session.keep(attributes)`` keeps a valid smaller model on the way: what an interrupted fit leaves.
         """
         raise NotImplementedError
 
@@ -114,14 +114,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public facts only. Spends nothing."""
-        return self._planned(self.public_facts(X, y))
+        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public metadata only. Spends nothing."""
+        return self._planned(self.public_metadata(X, y))
 
-    def public_facts(self, X: Any, y: Any = None) -> PublicMetadata:
-        """Return the public facts of ``X`` and ``y``: all that a plan may depend on."""
+    def public_metadata(self, X: Any, y: Any = None) -> PublicMetadata:
+        """Return the public metadata of ``X`` and ``y``: all that a plan may depend on."""
         fresh = clone(self)  # reading sets attributes, and a fitted model must keep its own
-        facts: PublicMetadata = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
-        return facts
+        metadata: PublicMetadata = fresh._read(X, y, fresh._resolved_schema(X, y)[0])[2]
+        return metadata
 
     def _fit(
         self,
@@ -133,71 +133,39 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         drops_unlabelled: bool = False,
     ) -> None:
-        """Fit on some ``rows`` by the public facts of the whole table: those that a search draws, or those of a file
+        """Fit on some ``rows`` by the public metadata of the whole table: those that a search draws, or those of a file
         that have a label (``drops_unlabelled``). There may be none: that must not decide whether there is a model.
         """
         schema, leaks = self._resolved_schema(X, y)
         leaks += sklearn_guard.leaks()
-        given, target, facts, shown = self._read(X, y, schema)
+        given, target, metadata, assumed = self._read(X, y, schema)
         if rows is not None:
             given, target = given.take(np.flatnonzero(rows)), target[rows]
-        plan = self._planned(facts)
+        plan = self._planned(metadata)
         if not sklearn_guard.in_private_search():
-            warn_if_weak(facts.epsilon, facts.delta, facts.rows)
+            warn_if_weak(metadata.epsilon, metadata.delta, metadata.rows)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
         with (
             opened(
                 checkpoint,
-                lambda: fingerprint(self, facts, plan, ledger),
+                lambda: fingerprint(self, metadata, plan, ledger),
                 lambda key: self._digest(given, target, key),
             ) as saved,
             with_progress_bar(self.verbose, self.callbacks) as callbacks,
         ):
+            plan = plan.frozen()  # as the ledger follows it, and as a file keeps it
             journal, charge = self._ledgers(plan, ledger, saved)
-            door = ReleaseSession(
-                journal, rng, charge=charge, rows_per_unit=facts.rows_per_unit, callbacks=callbacks,
-                name=type(self).__name__, facts=facts, checkpoint=saved,
+            session = ReleaseSession(
+                journal, rng, charge=charge, plan=plan, callbacks=callbacks,
+                name=type(self).__name__, metadata=metadata, checkpoint=saved,
             )  # fmt: skip
-            plan = journal.plan or plan
-            stopped = False
-            columns, target_bounds = facts.columns, facts.target_bounds
-
-            def settle(fitted: Mapping[str, Any]) -> None:
-                receipt = Receipt.of(journal)
-                statement = statement_for(
-                    self, schema, facts, columns, shown, plan, receipt, leaks,
-                    charged=ledger, stopped=stopped, keyed=saved is not None,
-                    drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
-                )  # fmt: skip
-                shared: dict[str, Any] = {"columns_": columns, "plan_": plan, "statement_": statement}
-                if self._task == "regression":
-                    shared["target_bounds_"] = target_bounds
-                for name, value in {**fitted, **shared}.items():
-                    setattr(self, name, value)
-                self.receipt_ = receipt
-
-            try:
-                given, target = self._within_units(given, target, schema, door)
-                columns, target_bounds = discovery.learn(given, target, facts, plan, door)
-                labels = self._labels(target, facts, target_bounds)
-                fitted = self._train(
-                    given.table(columns, n_threads=getattr(self, "n_threads", None)), labels, plan, door
-                )
-            except (Stopped, KeyboardInterrupt) as stop:
-                stopped = True
-                if door.fitted is not None:
-                    settle(door.fitted)
-                if isinstance(stop, KeyboardInterrupt):
-                    raise
-                if door.fitted is None:
-                    raise FitStopped(
-                        f"a callback stopped the fit after {door.done} of {door.total} releases, before there was a "
-                        "model; what was released is spent"
-                    ) from None
-            else:
-                settle(fitted)
+            fit = _Fit(
+                self, schema, metadata, assumed, leaks, journal, session, plan,
+                charged=ledger, keyed=saved is not None, drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
+            )  # fmt: skip
+            fit.run(given, target)
             if saved is not None:
                 saved.finish(self)
 
@@ -237,8 +205,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Schema.draft(X), ("bounds", "categories")
 
     def _read(self, X: Any, y: Any, schema: Schema) -> tuple[Columns, NDArray[Any], PublicMetadata, tuple[str, ...]]:
-        """Read X and y into columns, a checked target, the public facts, and which facts were assumed."""
-        given = table.read_columns(X, schema)
+        """Read X and y into columns, a checked target, the public metadata, and what of them was assumed."""
+        given = read_columns(X, schema)
         regression = self._task == "regression"
         vector = as_numbers(trainable(y)) if regression else trainable(y)
         if schema.classes is not None and vector is not None:  # each label by itself, before anything looks at them all
@@ -251,36 +219,38 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
                 "X and y must have one row for each record"
             )
-        facts, shown = self._facts(given, target, schema)
-        return given, target, facts, shown
+        metadata, shown = self._metadata(given, target, schema)
+        return given, target, metadata, shown
 
-    def _facts(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
-        """Return the public facts, and which of them were assumed; of the target only its values count."""
+    def _metadata(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
+        """Return the public metadata, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
         rows = given.rows if schema.rows is None else schema.rows
         check_rows(max(rows, given.rows), self._most_rows)
         epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
-        facts = PublicMetadata(
+        metadata = PublicMetadata(
             given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
-        return facts, shown
+        return metadata, shown
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
         return None, ()
 
-    def _labels(self, target: NDArray[Any], facts: PublicMetadata, target_bounds: tuple[float, float] | None) -> Labels:
-        if facts.classes is not None:
-            return labels.read_labels(target, facts.classes)
+    def _labels(
+        self, target: NDArray[Any], metadata: PublicMetadata, target_bounds: tuple[float, float] | None
+    ) -> Labels:
+        if metadata.classes is not None:
+            return read_labels(target, metadata.classes)
         assert target_bounds is not None
-        return labels.read_target(target, target_bounds)
+        return read_target(target, target_bounds)
 
     def _digest(self, given: Columns, target: NDArray[Any], key: bytes) -> str:
         """Return a keyed digest of the data, by which a checkpoint knows them again."""
         return digest_of([*given.values, given.units, target], key)
 
-    def _planned(self, facts: PublicMetadata) -> Plan:
-        return whole_plan(self._plan(facts), facts, self._accounting(facts))
+    def _planned(self, metadata: PublicMetadata) -> Plan:
+        return whole_plan(self._plan(metadata), metadata, self._accounting(metadata))
 
     def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
@@ -291,34 +261,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(ledger, Ledger):
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)
         if ledger.plan is not None:
-            fresh = Ledger(plan=plan)
-            if ledger.plan != fresh.plan or not all(saved and saved.owns(entry.id) for entry in ledger.journal()):
+            if not plan.same_charges(ledger.plan) or not all(saved and saved.owns(e.id) for e in ledger.journal()):
                 raise ParameterError(
                     "ledger", "follow this fit's plan from its beginning, or have a filter", "<another plan>",
                     "Open it with Ledger(plan=estimator.plan(X, y)), or with Ledger(epsilon=..., delta=...)",
                 )  # fmt: skip
             return ledger, None
         if ledger.neighbours != plan.neighbours:
-            raise ParameterError("ledger", f"speak of the schema's neighbours {plan.neighbours!r}", ledger.neighbours)
+            raise ParameterError(
+                "ledger", f"be stated for the schema's neighbours {plan.neighbours!r}", ledger.neighbours
+            )
         left = ledger.remaining()
         if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
             raise BudgetExceeded(
                 type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
                 limit=left.epsilon,
                 hint="The ledger cannot pay for the whole plan, so the fit was not begun. Lower epsilon on the "
-                "estimator, or open a larger ledger (outright=... if categories are learned).",
+                "estimator, or open a larger ledger (reserved_delta=... if categories are learned).",
             )  # fmt: skip
         return Ledger(plan=plan), ledger
 
     def _within_units(
-        self, given: Columns, target: NDArray[Any], schema: Schema, door: ReleaseSession
+        self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
         if given.units is None:
             return given, target
-        key, k = door.generator().bytes(32), schema.max_rows_per_unit
+        key, most = session.generator().bytes(32), schema.max_rows_per_unit
         units = identities(given.units, key)
-        rows = np.flatnonzero(kept(units, k, key))
-        return given.take(rows, record_numbers(units[rows]) if k == 1 else None), target[rows]
+        rows = np.flatnonzero(kept(units, most, key))
+        return given.take(rows, record_numbers(units[rows]) if most == 1 else None), target[rows]
 
     def _table(self, X: Any) -> Table:
         """Read X at predict."""
@@ -327,7 +298,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X = without_unit(X, schema.unit, self.n_features_in_)
         raw_columns(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return table.read_as(X, self.columns_)
+        return read_as(X, self.columns_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -335,6 +306,74 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = tags.input_tags.categorical = True  # data frames
         tags.non_deterministic = True  # fresh noise each time is what makes a fit private
         return tags
+
+
+@dataclass
+class _Fit:
+    """One fit once its plan and its ledgers are there: learn what is undeclared, train, set the fitted attributes.
+
+    Attributes
+    ----------
+    columns, target_bounds
+        Those of the metadata; what was undeclared is filled in when it is learned.
+    """
+
+    estimator: PrivateEstimator
+    schema: Schema
+    metadata: PublicMetadata
+    assumed: tuple[str, ...]
+    leaks: tuple[str, ...]
+    journal: Ledger
+    session: ReleaseSession
+    plan: Plan
+    charged: Ledger | None
+    keyed: bool
+    drops_unlabelled: bool
+    columns: tuple[Column, ...] = field(init=False)
+    target_bounds: tuple[float, float] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns, self.target_bounds = self.metadata.columns, self.metadata.target_bounds
+
+    def run(self, given: Columns, target: NDArray[Any]) -> None:
+        """Train and set the fitted attributes: those of the smaller model that was kept, if the training is stopped."""
+        session = self.session
+        try:
+            fitted = self.trained(given, target)
+        except (Stopped, KeyboardInterrupt) as stop:
+            if session.fitted is not None:
+                self.set_fitted_attributes(session.fitted, stopped=True)
+            if isinstance(stop, KeyboardInterrupt):
+                raise
+            if session.fitted is None:
+                raise FitStopped(
+                    f"a callback stopped the fit after {session.done} of {session.total} releases, before there was "
+                    "a model; what was released is spent"
+                ) from None
+        else:
+            self.set_fitted_attributes(fitted, stopped=False)
+
+    def trained(self, given: Columns, target: NDArray[Any]) -> Mapping[str, Any]:
+        """Return the fitted attributes of the learner; all releases happen here."""
+        model = self.estimator
+        given, target = model._within_units(given, target, self.schema, self.session)
+        self.columns, self.target_bounds = discovery.learn(given, target, self.metadata, self.plan, self.session)
+        labels = model._labels(target, self.metadata, self.target_bounds)
+        table = given.table(self.columns, n_threads=getattr(model, "n_threads", None))
+        return model._train(table, labels, self.plan, self.session)
+
+    def set_fitted_attributes(self, fitted: Mapping[str, Any], *, stopped: bool) -> None:
+        """Give the estimator what was fitted, the plan, the statement and, last of all, the receipt."""
+        receipt = Receipt.of(self.journal)
+        statement = statement_for(
+            self.estimator, self.schema, self.metadata, self.columns, self.assumed, self.plan, receipt, self.leaks,
+            charged=self.charged, stopped=stopped, keyed=self.keyed, drops_unlabelled=self.drops_unlabelled,
+        )  # fmt: skip
+        shared: dict[str, Any] = {"columns_": self.columns, "plan_": self.plan, "statement_": statement}
+        if self.estimator._task == "regression":
+            shared["target_bounds_"] = self.target_bounds
+        for name, value in {**fitted, **shared, "receipt_": receipt}.items():
+            setattr(self.estimator, name, value)
 
 
 class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -372,9 +411,7 @@ class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[
         return tags
 
     def _classes(self, target: NDArray[Any], schema: Schema) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
-        with (
-            warnings.catch_warnings()
-        ):  # scikit-learn's says that there are many distinct labels: an exact fact about y
+        with warnings.catch_warnings():  # scikit-learn's says how many distinct labels there are: exact, about y
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(target)
         self.classes_ = np.unique(target if schema.classes is None else np.array(schema.classes))

@@ -10,7 +10,7 @@ import numpy as np
 from ledgerwood.accounting import Plan
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column
-from ledgerwood.learners.data.schema import is_atom
+from ledgerwood.learners.data.schema import is_scalar
 from ledgerwood.learners.training.codec import check_values, require
 from ledgerwood.learners.training.statement import PrivacyStatement, Receipt, search_plan
 
@@ -42,13 +42,15 @@ def check_model(model: Any) -> None:
     _check_guarantee(fitted["statement_"], fitted["plan_"], fitted["receipt_"])
     if model._task == "classification":
         classes = fitted.get("classes_")
-        require(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) > 0, "classes_ is no vector")
+        require(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) > 0, "classes_ is not a vector")
     else:
         bounds = fitted.get("target_bounds_")
-        require(isinstance(bounds, tuple) and len(bounds) == 2, "target_bounds_ is no pair")
-        require(all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is no pair")
+        require(isinstance(bounds, tuple) and len(bounds) == 2, "target_bounds_ is not a pair")
+        require(
+            all(isinstance(end, float) and math.isfinite(end) for end in bounds or ()), "target_bounds_ is not a pair"
+        )
         assert isinstance(bounds, tuple)
-        require(bounds[0] < bounds[1], "target_bounds_ is no pair")
+        require(bounds[0] < bounds[1], "target_bounds_ is not a pair")
     check_values(fitted)
 
 
@@ -59,7 +61,7 @@ def _check_column(column: Column) -> None:
         require(column.categories is None, "a column of numbers has categories")
     else:
         require(column.categories is not None and len(column.categories) <= MOST_CATEGORIES, "too many categories")
-        require(all(map(is_atom, column.categories or ())), "a category is no string or number")
+        require(all(map(is_scalar, column.categories or ())), "a category is not a string or number")
         require(column.bounds is None, "a column of categories has bounds")
 
 

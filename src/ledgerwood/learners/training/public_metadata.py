@@ -1,16 +1,15 @@
-"""The public facts of one fit, and the plan that is complete for them."""
+"""The public metadata of one fit, and the plan that is complete for them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 from functools import lru_cache
 from numbers import Real
-from typing import Any, cast
+from typing import Any
 
-from ledgerwood.accounting import Cost, Plan
+from ledgerwood.accounting import Plan
 from ledgerwood.accounting.plan.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column, Scalar, Task
@@ -18,7 +17,7 @@ from ledgerwood.learners.data.columns import Column, Scalar, Task
 MAX_ROWS = 2**36
 """The rows up to which the integer sums and scores of trees are exact, whatever the values: a public limit.
 
-A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of curvatures: 2**49 in all. Selections score
+A record adds at most 2**12 to a sum of gradients and 5/4 of it to one of hessians: 2**49 in all. Selections score
 floor(S^2 / n) summed over outputs and sides, at most 2**25 for each record: 2**61, the most that a mechanism takes.
 """
 
@@ -40,7 +39,7 @@ class PublicMetadata:
     classes, target_bounds
         The label values, or the target's bounds if they are declared.
     rows_per_unit
-        The group size k that costs are priced for.
+        The most rows of a privacy unit: costs are priced for groups of this size.
     """
 
     columns: tuple[Column, ...]
@@ -51,7 +50,7 @@ class PublicMetadata:
     neighbours: str = "add_remove"
     classes: tuple[Scalar, ...] | None = None
     target_bounds: tuple[float, float] | None = None
-    rows_per_unit: int = 1
+    max_rows_per_unit: int = 1
 
     @property
     def n_features(self) -> int:
@@ -88,21 +87,9 @@ def delta_of(rows: int) -> float:
     return float(Context(prec=1, rounding=ROUND_DOWN).create_decimal(repr(min(1e-6, 0.1 / max(rows, 1)))))
 
 
-@dataclass(frozen=True)
-class GroupedCost:
-    """A cost template for a unit with k rows: same noise parameter, the price of k changed records."""
-
-    template: Callable[[float], Cost]
-    k: int
-
-    def __call__(self, scale: float) -> Cost:
-        """Return the cost of one release at that noise parameter."""
-        return self.template(scale).group(self.k)
-
-
 @lru_cache(maxsize=64)
 def complete_plan(
-    plan: Plan, facts: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
+    plan: Plan, metadata: PublicMetadata, extra: tuple[Release, ...] = (), method: str | None = None
 ) -> Plan:
     """Return a learner's plan, with the releases that come before it, priced for the unit and calibrated.
 
@@ -111,20 +98,23 @@ def complete_plan(
     plan
         What the learner releases, calibrated or not. Its releases keep their noise parameters' meaning: that of
         *one record's* mechanism, whatever the unit.
-    facts
-        The public facts.
+    metadata
+        The public metadata.
     extra
-        Releases made before training (bounds, categories), with shares on the scale of ``plan``'s shares.
+        Releases made before training (bounds, categories), already priced for the unit, with shares on the scale of
+        ``plan``'s shares.
     method
         The accounting method for calibrating; by default the tightest certified one.
     """
-    if plan.neighbours != facts.neighbours:
-        raise ParameterError("plan", f"speak of the schema's neighbours, {facts.neighbours!r}", str(plan.neighbours))
-    if facts.rows_per_unit == 1 and not extra:
-        return plan if plan.is_calibrated else plan.calibrate(facts.epsilon, facts.delta, method=method)
-    items = tuple(_grouped_item(item, facts) for item in (*extra, *plan.items))
+    if plan.neighbours != metadata.neighbours:
+        raise ParameterError(
+            "plan", f"be stated for the schema's neighbours, {metadata.neighbours!r}", str(plan.neighbours)
+        )
+    if metadata.max_rows_per_unit == 1 and not extra:
+        return plan if plan.is_calibrated else plan.calibrate(metadata.epsilon, metadata.delta, method=method)
+    items = (*extra, *(_for_unit(item, metadata.max_rows_per_unit) for item in plan.items))
     return replace(plan, items=items, epsilon=None, delta=None, reserve_mu=None).calibrate(
-        facts.epsilon, facts.delta, method=method
+        metadata.epsilon, metadata.delta, method=method
     )
 
 
@@ -133,49 +123,21 @@ def total_share(plan: Plan) -> float:
     return plan._shares()
 
 
-def _grouped_item(item: Item, facts: PublicMetadata) -> Item:
-    if facts.rows_per_unit == 1:
+def _for_unit(item: Item, rows: int) -> Item:
+    """Return an item of a plan for one record, charged for a unit of that many rows."""
+    if rows == 1:
         return item
     match item:
         case Release():
-            return _grouped(item, facts)
+            return item.with_group(rows)
         case InSequence():
-            return replace(item, releases=tuple(_grouped(release, facts) for release in item.members))
+            return replace(item, releases=tuple(release.with_group(rows) for release in item.members))
         case InParallel():
             raise ParameterError(
                 "plan",
                 "have no parallel groups when a unit has several rows: they may lie in several parts",
                 item.label,
             )
-
-
-def _grouped(release: Release, facts: PublicMetadata) -> Release:
-    k = facts.rows_per_unit
-    if isinstance(release.cost, UnitCost):
-        return release
-    if isinstance(release.cost, Cost):
-        return Release(release.label, release.cost.group(k), release.times, None, release.scale)
-    template: Callable[[float], Cost] = cast("Callable[[float], Cost]", release.cost)
-    if release.kind is not None:
-        template = _OfKind(release, facts.neighbours)
-    return Release(release.label, GroupedCost(template, k), release.times, release.share)
-
-
-@dataclass(frozen=True)
-class _OfKind:
-    release: Release
-    neighbours: str
-
-    def __call__(self, scale: float) -> Cost:
-        return self.release.with_scale(scale).priced(self.neighbours)
-
-
-class UnitCost:
-    """Base of cost templates that are already priced for the whole unit."""
-
-    def __call__(self, scale: float) -> Cost:
-        """Return the cost of one release at that noise parameter."""
-        raise NotImplementedError
 
 
 def checked_budget(epsilon: Any, delta: Any, rows: int) -> tuple[float, float]:

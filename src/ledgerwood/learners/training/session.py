@@ -3,7 +3,7 @@
 A learner never sees a ledger. It hands exact sums and scores to :meth:`ReleaseSession.release` and gets back what the
 mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
 
-Showing how far a fit is: public facts only.
+Showing how far a fit is: public metadata only.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import Cost, Ledger
-from ledgerwood.learners.training.checkpoint import Checkpoint, StoredMechanism
+from ledgerwood.accounting import Cost, Ledger, Plan
+from ledgerwood.accounting.ledger.ledger import bound_source, check_value
+from ledgerwood.learners.training.checkpoint import Checkpoint
 from ledgerwood.learners.training.public_metadata import PublicMetadata
-from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
+from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_of
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each release: public facts only.
+    """What a callback is called with after each release: public metadata only.
 
     Attributes
     ----------
@@ -59,52 +60,6 @@ class Stopped(BaseException):
     """A callback asked to stop: training ends with what is released so far."""
 
 
-@dataclass(frozen=True)
-class GroupedMechanism:
-    """A mechanism priced for a unit with k rows. The noise is the mechanism's own."""
-
-    passes_on: ClassVar[bool] = True
-    mechanism: Any
-    k: int
-
-    @property
-    def cost(self) -> Cost:
-        """The price of k changed records."""
-        cost: Cost = self.mechanism.cost
-        return cost.group(self.k)
-
-    def check(self, value: Any) -> None:
-        """Let the mechanism look at the value before anything is spent."""
-        check = getattr(self.mechanism, "check", None)
-        if check is not None:
-            check(value)
-
-    def release(self, value: Any, rng: Any = None) -> Any:
-        """Release as the mechanism does."""
-        return self.mechanism.release(value, rng)
-
-
-@dataclass(frozen=True)
-class _ChargedMechanism:
-    """A mechanism that asks a second ledger before it draws: the plan's ledger keeps the order, the user's pays."""
-
-    passes_on: ClassVar[bool] = True
-    mechanism: Any
-    ledger: Ledger
-    label: str
-
-    @property
-    def cost(self) -> Cost:
-        cost: Cost = self.mechanism.cost
-        return cost
-
-    def check(self, value: Any) -> None:
-        GroupedMechanism(self.mechanism, 1).check(value)
-
-    def release(self, value: Any, rng: Any = None) -> Any:
-        return self.ledger.release(self.mechanism, value, label=self.label, rng=rng)
-
-
 class ReleaseSession:
     """The way out of the data for one fit.
 
@@ -116,12 +71,12 @@ class ReleaseSession:
         None for the operating system's source; a seeded source makes the fit reproducible and not private.
     charge
         A second ledger that pays for every release too: the one a user gave to ``fit``.
-    rows_per_unit
-        Costs are priced for this many changed records.
+    plan
+        The plan whose groups and sampling rates say what is charged; the ledger's by default.
     callbacks
         Called with :class:`Progress` after each release; one that returns True stops the training.
-    facts
-        The public facts that the plan was made from.
+    metadata
+        The public metadata that the plan was made from.
     checkpoint
         Where results are kept, and where they are recalled from in a run that is resumed; its key makes the noise.
 
@@ -130,9 +85,9 @@ class ReleaseSession:
     >>> from ledgerwood.accounting import Gaussian, Plan, Release
     >>> from ledgerwood.mechanisms import GaussianMechanism
     >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
-    >>> door = ReleaseSession(Ledger(plan=plan))
-    >>> noisy = door.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
-    >>> door.private, door.done
+    >>> session = ReleaseSession(Ledger(plan=plan))
+    >>> noisy = session.release(GaussianMechanism(plan["rows"].scale), 1000, "rows")
+    >>> session.private, session.done
     (True, 1)
     """
 
@@ -142,19 +97,19 @@ class ReleaseSession:
         rng: RandomSource | None = None,
         *,
         charge: Ledger | None = None,
-        rows_per_unit: int = 1,
+        plan: Plan | None = None,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
-        facts: PublicMetadata | None = None,
+        metadata: PublicMetadata | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self._ledger, self._charge, self._name = ledger, charge, name
         self.rng = rng
-        self.rows_per_unit = rows_per_unit
-        self.facts = facts
+        self.metadata = metadata
         self._checkpoint, self._choices = checkpoint, 0
         self._callbacks = tuple(callbacks)
-        plan = ledger.plan
+        plan = ledger.plan if plan is None else plan
+        self._releases = {} if plan is None else {release.label: release for release in plan.releases()}
         self.total = 0 if plan is None else sum(run.times for run in plan.runs())
         self.done = 0
         self.fitted: Mapping[str, Any] | None = None
@@ -170,6 +125,11 @@ class ReleaseSession:
         return self.rng is None or self.rng.private
 
     @property
+    def max_rows_per_unit(self) -> int:
+        """How many rows a privacy unit has at most: what the plan is priced for."""
+        return 1 if self.metadata is None else self.metadata.max_rows_per_unit
+
+    @property
     def recalling(self) -> bool:
         """Whether this round's releases are all on record: the training may offer any sums of the right shape."""
         return self._checkpoint is not None and self._checkpoint.recalling
@@ -177,25 +137,36 @@ class ReleaseSession:
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Release an exact value by a mechanism, under a label of the plan.
 
-        The value of a mechanism that samples rows (it has ``ask``) is a question: the sample is drawn and its sums are
-        taken first, so that ledgers and noise can be bound to them.
+        The mechanism states the cost for one record. What is charged, to the plan's ledger and then to the user's, is
+        the cost for the plan's group and sampling rate; then the result is recalled from the checkpoint, or drawn.
         """
-        k = self.rows_per_unit
-        source: Any = self.rng
-        if hasattr(mechanism, "ask"):
-            saved = self._checkpoint
-            value = mechanism.ask(value, source if saved is None else saved.choices(f"sample {self.done}"))
-        if k > 1 and getattr(mechanism, "rows_per_unit", 1) != k:
-            mechanism = GroupedMechanism(mechanism, k)
-        if self._checkpoint is not None:
-            mechanism = StoredMechanism(mechanism, self._checkpoint, self.done)
-            source = self._checkpoint.source(self.done)
+        check_value(mechanism, value)
+        saved, number = self._checkpoint, self.done
+        source = bound_source(mechanism, value, self.rng if saved is None else saved.source(number))
+        cost = self._cost(mechanism.cost, label)
+        self._ledger.charge_release(cost, label, source)
         if self._charge is not None:
-            mechanism = _ChargedMechanism(mechanism, self._charge, f"{self._name}: {label}")
-        result = self._ledger.release(mechanism, value, label=label, rng=source)
+            self._charge.charge_release(cost, f"{self._name}: {label}", source)
+        if saved is None:
+            result = mechanism.release(value, source)
+        else:
+            found = saved.recall(number)
+            result = found[0] if found else saved.store(number, mechanism.release(value, source), source.seal)
         self.done += 1
-        self._tell(label)
+        self._report(label)
         return result
+
+    def sample_key(self) -> tuple[int, int]:
+        """Return the secret key of a fresh sample of rows, for the next release; a run that is resumed repeats it."""
+        saved = self._checkpoint
+        source = source_of(self.rng) if saved is None else saved.choices(f"sample {self.done}")
+        first, second = source.words(2)
+        return int(first), int(second)
+
+    def _cost(self, cost: Cost, label: str) -> Cost:
+        """The cost of one record's release, for the group and the sampling rate that the plan states."""
+        release = self._releases.get(label)
+        return cost if release is None else release.for_unit(cost)
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves. A round ends here."""
@@ -212,11 +183,11 @@ class ReleaseSession:
             self._choices += 1
         return np.random.default_rng([int(word) for word in source.words(4)])
 
-    def _tell(self, label: str) -> None:
+    def _report(self, label: str) -> None:
         if not self._callbacks:
             return
         seconds = time.monotonic() - self._began
-        speed = 0.0 if self.facts is None or seconds <= 0 else self.facts.rows * self.done / seconds
+        speed = 0.0 if self.metadata is None or seconds <= 0 else self.metadata.rows * self.done / seconds
         self._spent += self._shares.get(label, 0.0)
         event = Progress(label, self.done, self.total, seconds, self._trees, speed, min(1.0, self._spent))
         stop = [callback(event) is True for callback in self._callbacks]

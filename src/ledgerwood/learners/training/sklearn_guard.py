@@ -1,19 +1,19 @@
-"""Who asked for a fit: scikit-learn fits many times on the same rows, and hands on rows that it has changed.
+"""What scikit-learn does around a fit: it fits many times on the same rows, and passes on rows that it has changed.
 
-Each fit states its own price; nobody adds them up unless a ledger does, so without one the total is warned about. And
-a guarantee speaks of rows that depend on their own records: what scikit-learn learned from all rows on the way to a fit
-(settings by exact scores, the mean of a column, which columns to keep) is not covered, and the statement says so.
+Each fit states its own price. Nobody adds them up unless a ledger does, so without one the total is warned about. And
+a guarantee is about rows that depend on their own records: what scikit-learn learned from all rows on the way to a fit
+(settings by exact scores, the mean of a column, which columns to keep) is not covered, and the statement says so. After
+such a step a row is no longer a function of its own record: one record moves a mean, a bound or a list of categories,
+and with it every other row, while the noise of a mechanism is made for one row that moves.
 
-A fit is not told by whom it was called, so this module looks at the callers' frames: the one place that does. What is
-called in another process or thread is not seen; the assumption that every statement carries speaks of it.
+**The probe.** scikit-learn does not say for what it calls a fit, so :func:`_callers` looks at the frames of the
+interpreter's stack: the one place that does. Calls in another process or thread are not seen; the assumption that every
+statement carries covers them.
 
-Which steps of scikit-learn learn from the rows that they transform?
-
-Behind such a step a row is no longer a function of its own record: one record moves a mean, a bound or a list of
-categories, and with it every other row, while a mechanism's noise is made for one row that moves. scikit-learn's tag
-``requires_fit`` does not tell: an encoder with given categories has it and learns nothing. So the classes known to
-depend on their parameters alone are listed here, each with its condition; any other class that has the tag counts as
-learning. A step without the tag, or in a ``FrozenEstimator``, is the caller's promise.
+**Which steps learn.** scikit-learn's tag ``requires_fit`` does not say: an encoder with given categories has it and
+learns nothing. So the classes known to depend on their parameters alone are listed here, each with its condition; any
+other class that has the tag counts as learning. A step without the tag, or in a ``FrozenEstimator``, is the caller's
+responsibility.
 """
 
 from __future__ import annotations
@@ -21,40 +21,53 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import UntrackedFits
 
-__all__ = ["learning_steps", "sklearn_kinds"]
+__all__ = ["in_private_search", "leaks", "learning_steps", "private_search", "sklearn_kinds", "warn_if_untracked"]
 
 
 # Modules of scikit-learn that fit an estimator once.
 _ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils", "sklearn.callback")
 
-_untracked = {"fits": 0, "epsilon": 0.0}
+_PRICES = "_ledgerwood_prices"
+"""The local variable of a call of scikit-learn that lists what its untracked fits cost; it ends with the call."""
+
+_searching: ContextVar[bool] = ContextVar("private search", default=False)
 
 
-def _frames() -> Iterator[Any]:
-    """The callers of this fit; none inside a private search, whose runs are secret and priced as a whole."""
-    frame: Any = sys._getframe(1)
-    found = []
-    while frame is not None:
-        if frame.f_code.co_name == "_runs" and frame.f_globals.get("__name__") == "ledgerwood.learners.search":
-            return
-        found.append(frame)
-        frame = frame.f_back
-    yield from found
+@contextmanager
+def private_search() -> Iterator[None]:
+    """Mark the runs of a private search: their number is secret and they are priced as a whole, so none may warn."""
+    before = _searching.set(True)
+    try:
+        yield
+    finally:
+        _searching.reset(before)
 
 
 def in_private_search() -> bool:
-    """Whether this fit is a run of a private search: their number is secret, so none may be heard of."""
-    return next(_frames(), None) is None
+    """Whether this fit is a run of a private search."""
+    return _searching.get()
+
+
+def _callers() -> list[Any]:
+    """Return the frames of the callers of this fit, innermost first; none inside a private search."""
+    frame: Any = None if in_private_search() else sys._getframe(1)
+    found = []
+    while frame is not None:
+        found.append(frame)
+        frame = frame.f_back
+    return found
 
 
 def _choosing_frame() -> Any:
     """The ``fit`` of a search of scikit-learn that fits its choice now. Candidates are fitted by other functions."""
-    for frame in _frames():
+    for frame in _callers():
         if frame.f_code.co_name == "_fit_and_score":
             return None
         search = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
@@ -69,7 +82,7 @@ def leaks() -> tuple[str, ...]:
     choosing = _choosing_frame()
     if choosing is not None:
         found.append(f"settings chosen by {type(choosing.f_locals['self']).__name__} on exact scores")
-    for frame in _frames():
+    for frame in _callers():
         caller = frame.f_locals.get("self")
         if caller is not None and id(caller) not in seen:  # of several frames of one caller the innermost counts
             seen.add(id(caller))
@@ -87,6 +100,10 @@ def _taken(caller: Any, local: Mapping[str, Any]) -> Iterator[str]:
         yield from map(_learned, learning_steps(caller.transformer))
     elif kinds & {"RFE", "SequentialFeatureSelector"}:
         yield f"columns chosen by {name}"
+    elif "IterativeImputer" in kinds:
+        yield f"cells that {name} filled in from other rows"
+    elif "RANSACRegressor" in kinds:
+        yield f"rows chosen by {name}"
     elif "SelfTrainingClassifier" in kinds:
         yield f"labels made by {name} from earlier fits"
     elif ("_BaseStacking" in kinds and "X_meta" in local and caller.cv != "prefit") or (
@@ -100,18 +117,17 @@ def _learned(step: str) -> str:
 
 
 def warn_if_untracked(name: str, plan: Plan) -> None:
-    """Warn when scikit-learn fits models that no ledger adds up: at each doubling, and when a search ends."""
-    callers = [str(frame.f_globals.get("__name__")) for frame in _frames()]
-    if not any(caller.startswith("sklearn.") and not caller.startswith(_ONCE) for caller in callers):
+    """Warn when one call of scikit-learn fits models that no ledger adds up: at each doubling, and when it chooses."""
+    several = [frame for frame in _callers() if _fits_several(str(frame.f_globals.get("__name__")))]
+    if not several:
         return
-    epsilon = plan.epsilon or 0.0
-    _untracked["fits"] += 1
-    _untracked["epsilon"] += epsilon
-    fits, total = int(_untracked["fits"]), _untracked["epsilon"]
+    prices: list[float] = several[-1].f_locals.setdefault(_PRICES, [])
+    prices.append(plan.epsilon or 0.0)
+    fits, total = len(prices), sum(prices)
     last = _choosing_frame()
     if last is not None:  # its candidates may have been fitted in other processes
-        prices = _prices(last, epsilon)
-        fits, total = max(fits, len(prices)), max(total, sum(prices))
+        expected = _prices(last, prices[-1])
+        fits, total = max(fits, len(expected)), max(total, sum(expected))
     if fits >= 2 and (last is not None or fits & (fits - 1) == 0):
         warnings.warn(
             f"scikit-learn asked for {fits} fits of {name} and others without a ledger: each alone is private as it "
@@ -120,6 +136,11 @@ def warn_if_untracked(name: str, plan: Plan) -> None:
             UntrackedFits,
             stacklevel=2,
         )
+
+
+def _fits_several(module: str) -> bool:
+    """Whether functions of a module fit an estimator several times."""
+    return module.startswith("sklearn.") and not module.startswith(_ONCE)
 
 
 def _prices(frame: Any, epsilon: float) -> list[float]:
@@ -144,7 +165,7 @@ _BY_PARAMETERS: dict[str, Callable[[Any], bool]] = {
     "GaussianRandomProjection": lambda step: True,
     "MissingIndicator": lambda step: step.features == "all",
     "OneHotEncoder": _given_categories,
-    "OrderPreservingTransformer": lambda step: True,  # our own: each row is randomised by itself
+    "OrderPreservingTransformer": lambda step: True,  # our own: each row is randomized by itself
     "OrdinalEncoder": _given_categories,
     "PolynomialFeatures": lambda step: True,
     # from scikit-learn 1.8 on a column without a value is dropped unless it is asked for

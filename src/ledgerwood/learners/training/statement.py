@@ -1,8 +1,9 @@
 """What a fitted model says about itself: a full sentence, and every release in machine-readable form.
 
-From a fit to its statement.
-
-A guarantee that is true and says little: what to tell whoever relies on it. Public facts only.
+A statement names the guarantee and the privacy unit, the public metadata that it rests on with their sources, what was
+learned privately and at what price, and what was taken from the private data. Where a guarantee is true and says
+little, because epsilon or delta is very large, it says so (:func:`cautions`). It holds released numbers and public
+metadata only.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from ledgerwood.errors import WeakGuarantee
 from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.training import discovery
-from ledgerwood.learners.training.codec import stored
+from ledgerwood.learners.training.codec import OMITTED_IF_DEFAULT, stored
 from ledgerwood.learners.training.public_metadata import PublicMetadata, delta_of
 
 __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
 
 
 ROWS_ASSUMED = (
-    "each row given, its label and whether it is given depend on its own record and public facts only, and no "
+    "each row given, its label and whether it is given depend on its own record and public metadata only, and no "
     "record gives more than one row"
 )
 
@@ -39,11 +40,12 @@ ROWS_ASSUMED = (
 @stored("Line")
 @dataclass(frozen=True)
 class Line:
-    """One release: its label, what it cost (as plain values), and whether its noise was private."""
+    """One release: its label, what it cost (as plain values), whether its noise was private, or not drawn here."""
 
     label: str
     cost: dict[str, Any]
     private: bool
+    drawn_elsewhere: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
 
 
 @stored("Receipt")
@@ -63,10 +65,11 @@ class Receipt:
         written: dict[int, dict[str, Any]] = {}  # by identity: equal costs may state different sensitivities
         lines = []
         for entry in ledger.journal():
-            if entry.kind == "release" and entry.cost is not None:
+            if entry.kind in ("release", "charge") and entry.cost is not None:
                 if id(entry.cost) not in written:
                     written[id(entry.cost)] = serialization.to_dict(entry.cost)
-                lines.append(Line(entry.label, dict(written[id(entry.cost)]), entry.private))
+                cost = dict(written[id(entry.cost)])
+                lines.append(Line(entry.label, cost, entry.private, drawn_elsewhere=entry.kind == "charge"))
         return cls(tuple(lines))
 
     def __len__(self) -> int:
@@ -86,13 +89,14 @@ class Receipt:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Every release, oldest first."""
-        return [asdict(line) for line in self.lines]
+        written = [asdict(line) for line in self.lines]
+        return [{k: v for k, v in line.items() if v or k != "drawn_elsewhere"} for line in written]
 
 
 @stored("Fact")
 @dataclass(frozen=True)
 class MetadataItem:
-    """A fact the guarantee rests on, and where it comes from."""
+    """A piece of metadata that the guarantee rests on, and where it comes from."""
 
     name: str
     value: str
@@ -111,7 +115,7 @@ class PrivacyStatement:
     unit
         What is protected: a row, or the rows with one value of a column.
     public, learned
-        The facts assumed public with their sources, and those learned privately with what was spent on them.
+        What is assumed public, with its sources, and what was learned privately, with what was spent on it.
     leaks
         What was taken from the private data, by this fit or by what scikit-learn did to the rows before it.
 
@@ -143,12 +147,12 @@ class PrivacyStatement:
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee holds: private noise, and no fact taken from the data."""
+        """Whether the guarantee holds: private noise, and nothing taken from the data."""
         return self.receipt.private and not self.leaks
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the caller promises and no fit can see; a promise that is seen to be broken is among the leaks."""
+        """What the caller vouches for and no fit can see; a violation that is seen is among the leaks."""
         return (ROWS_ASSUMED,)
 
     @property
@@ -180,20 +184,23 @@ class PrivacyStatement:
             yield self.search
         yield (
             f"Released: {counts}, each by an exactly sampled mechanism; the model is a function of these numbers, of "
-            f"the public facts and of coin tosses that ignore the data."
+            f"the public metadata and of coin tosses that ignore the data."
         )
         if self.stopped_early:
             yield (
                 f"Training stopped after {len(self.receipt)} of {self.planned} releases; the price is that of the "
                 f"whole plan."
             )
-        for title, facts in (("Assumed public", self.public), ("Learned privately", self.learned)):
-            if facts:
-                yield f"{title}: " + "; ".join(f"{fact.name} = {fact.value} ({fact.source})" for fact in facts) + "."
+        for title, metadata in (("Assumed public", self.public), ("Learned privately", self.learned)):
+            if metadata:
+                yield f"{title}: " + "; ".join(f"{item.name} = {item.value} ({item.source})" for item in metadata) + "."
         yield f"Assumed of the caller: {'; '.join(self.assumptions)}."
         yield from self.conventions
         if self.charged_to:
             yield f"Every release was also charged to {self.charged_to}."
+        elsewhere = sum(line.drawn_elsewhere for line in self.receipt)
+        if elsewhere:
+            yield f"The noise of {elsewhere} of them was drawn elsewhere; that it has the cost charged is assumed."
         source = "the operating system's generator" if self.receipt.private else "a seeded generator"
         yield (
             f"Randomness: {source}. Not covered: scores computed on private rows (see private_score), and what is "
@@ -216,8 +223,8 @@ class PrivacyStatement:
             "cautions": list(self.cautions),
             "assumptions": list(self.assumptions),
             "conventions": list(self.conventions),
-            "public": [asdict(fact) for fact in self.public],
-            "learned": [asdict(fact) for fact in self.learned],
+            "public": [asdict(item) for item in self.public],
+            "learned": [asdict(item) for item in self.learned],
             "details": self.details,
             "text": str(self),
             "releases": self.receipt.to_dict(),
@@ -245,7 +252,7 @@ _STILL_KEYED = (
 def statement_for(
     estimator: Any,
     schema: Schema,
-    facts: PublicMetadata,
+    metadata: PublicMetadata,
     columns: tuple[Column, ...],
     shown: tuple[str, ...],
     plan: Plan,
@@ -263,46 +270,45 @@ def statement_for(
         learner=type(estimator).__name__,
         epsilon=plan.epsilon,
         delta=plan.delta,
-        neighbours=str(facts.neighbours),
+        neighbours=str(metadata.neighbours),
         unit=_unit(schema),
-        accounting=_accounting(estimator, facts),
+        accounting=_accounting(estimator, metadata),
         receipt=receipt,
         planned=sum(run.times for run in plan.runs()),
-        public=tuple(_public(schema, facts, shown, leaks, drops_unlabelled)),
-        learned=tuple(_learned(facts, columns, plan)),
+        public=tuple(_public(schema, metadata, shown, leaks, drops_unlabelled)),
+        learned=tuple(_learned(metadata, columns, plan)),
         conventions=(
-            *_conventions(schema, facts, estimator),
+            *_conventions(schema, metadata, estimator),
             *((_STILL_KEYED if stopped else _KEYED,) if keyed else ()),
         ),
         leaks=leaks,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
-        details={"rows_per_unit": facts.rows_per_unit, "rows": facts.rows},
+        details={"rows_per_unit": metadata.max_rows_per_unit, "rows": metadata.rows},
     )
 
 
-def _accounting(estimator: Any, facts: PublicMetadata) -> str:
-    method = estimator._accounting(facts)
+def _accounting(estimator: Any, metadata: PublicMetadata) -> str:
+    method = estimator._accounting(metadata)
     way = "the tightest certified method" if method is None else f"the method {method!r}"
-    groups = f", priced for groups of {facts.rows_per_unit} rows" if facts.rows_per_unit > 1 else ""
+    groups = f", priced for groups of {metadata.max_rows_per_unit} rows" if metadata.max_rows_per_unit > 1 else ""
     return f"adaptive composition of the plan's releases in its order by {way}, an upper bound{groups}"
 
 
 def _unit(schema: Schema) -> str:
     if schema.unit is None:
         return "one record"
-    k = schema.max_rows_per_unit
-    return (
-        f"one unit (all rows with one value of {schema.unit!r}, of which at most {k} {'is' if k == 1 else 'are'} used)"
-    )
+    most = schema.max_rows_per_unit
+    used = f"at most {most} {'is' if most == 1 else 'are'} used"
+    return f"one unit (all rows with one value of {schema.unit!r}, of which {used})"
 
 
 def _public(
-    schema: Schema, facts: PublicMetadata, shown: tuple[str, ...], leaks: tuple[str, ...], drops_unlabelled: bool
+    schema: Schema, metadata: PublicMetadata, shown: tuple[str, ...], leaks: tuple[str, ...], drops_unlabelled: bool
 ) -> list[MetadataItem]:
     assert schema.bounds is not None and schema.categories is not None and schema.kinds is not None
-    found = [MetadataItem("columns", f"{len(facts.columns)} names and types", _ASSUMED)]
-    for column in facts.columns:
+    found = [MetadataItem("columns", f"{len(metadata.columns)} names and types", _ASSUMED)]
+    for column in metadata.columns:
         if column.name in schema.kinds:
             found.append(MetadataItem(f"kind of {column.name}", column.kind, schema.source(column.name)))
         if not column.is_known:
@@ -312,27 +318,29 @@ def _public(
         source = schema.source(column.name) if declared else "its type"
         text = _interval(column.bounds) if column.bounds is not None else f"{len(column.categories or ())} values"
         found.append(MetadataItem(f"{kind} of {column.name}", text, "TAKEN FROM THE DATA" if kind in leaks else source))
-    if facts.classes is not None:
+    if metadata.classes is not None:
         source = "taken from y and ASSUMED PUBLIC" if "classes" in shown else schema.source("classes")
-        found.append(MetadataItem("label values", ", ".join(map(repr, facts.classes)), source))
-        found.append(_label_fact("labels", "label values", drops_unlabelled))
+        found.append(MetadataItem("label values", ", ".join(map(repr, metadata.classes)), source))
+        found.append(_label_item("labels", "label values", drops_unlabelled))
     else:
-        if facts.target_bounds is not None:
-            found.append(MetadataItem("target bounds", _interval(facts.target_bounds), schema.source("target_bounds")))
-        found.append(_label_fact("targets", "finite numbers", drops_unlabelled))
+        if metadata.target_bounds is not None:
+            found.append(
+                MetadataItem("target bounds", _interval(metadata.target_bounds), schema.source("target_bounds"))
+            )
+        found.append(_label_item("targets", "finite numbers", drops_unlabelled))
     if schema.rows is not None:
         found.append(MetadataItem("rows", str(schema.rows), schema.source("rows")))
     return found
 
 
-def _label_fact(name: str, what: str, drops_unlabelled: bool) -> MetadataItem:
+def _label_item(name: str, what: str, drops_unlabelled: bool) -> MetadataItem:
     if drops_unlabelled:
         return MetadataItem(name, f"{what} or not", "a record whose label is none of them counts as absent")
     return MetadataItem(name, f"all {what}", "ASSUMED: one that is not raises an error, which whoever sees it learns")
 
 
-def _learned(facts: PublicMetadata, columns: tuple[Column, ...], plan: Plan) -> list[MetadataItem]:
-    unknown = discovery.Unknown.of(facts)
+def _learned(metadata: PublicMetadata, columns: tuple[Column, ...], plan: Plan) -> list[MetadataItem]:
+    unknown = discovery.Unknown.of(metadata)
     if not unknown:
         return []
     spends = {str(row["label"]): float(row["spend"]) for row in plan.table()}
@@ -343,20 +351,22 @@ def _learned(facts: PublicMetadata, columns: tuple[Column, ...], plan: Plan) -> 
         what = f"{len(unknown.bounds)} column(s)" + (" and the target" if unknown.target else "")
         found.append(MetadataItem("bounds", f"of {what}, by a log-scale histogram", share))
     if unknown.categories:
-        delta = discovery.DELTA_SLICE * facts.delta
+        delta = discovery.DELTA_SLICE * metadata.delta
         found.append(
             MetadataItem("categories", f"of {len(unknown.categories)} column(s)", f"{share}, and delta {delta:.3g}")
         )
     return found
 
 
-def _conventions(schema: Schema, facts: PublicMetadata, estimator: Any) -> list[str]:
+def _conventions(schema: Schema, metadata: PublicMetadata, estimator: Any) -> list[str]:
     found = []
-    if schema.rows is None and (facts.neighbours == "add_remove" or schema.unit is not None):
-        change = "adding or removing a record" if facts.neighbours == "add_remove" else "a unit with more or fewer rows"
+    if schema.rows is None and (metadata.neighbours == "add_remove" or schema.unit is not None):
+        change = (
+            "adding or removing a record" if metadata.neighbours == "add_remove" else "a unit with more or fewer rows"
+        )
         use = "delta and the plan were" if estimator.delta is None else "the plan was"
         found.append(
-            f"By convention the number of rows ({facts.rows}) is treated as public: {use} made from it, although "
+            f"By convention the number of rows ({metadata.rows}) is treated as public: {use} made from it, although "
             f"{change} changes it."
         )
     if schema.unit is not None:
@@ -373,7 +383,7 @@ LARGE_EPSILON = 20.0
 """More than this hardly constrains what an attacker learns; the 2020 census of the United States spent 19.61."""
 
 _FEW_ROWS = 100
-"""A probability of one in so many is not small for anybody, however few the rows are."""
+"""A probability of one in this many is not small for anybody, however few the rows are."""
 
 
 def cautions(epsilon: float, delta: float, rows: int | None = None) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The training loop: public choices, questions to the data through the door, post-processing.
+"""The training loop: public choices, queries released through the session, post-processing.
 
-``boost`` is the whole algorithm of P2's dissection; every method of the papers is a value of its settings. Nothing that
-it keeps, returns or branches on is an exact sum: those go from the aggregator to a mechanism and nowhere else.
+``boost`` is the whole algorithm that Maddock et al. 2022 take apart; every method of the papers is a value of its
+settings. Nothing that it keeps, returns or branches on is an exact sum: those go from the aggregator to a mechanism and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def boost(
     settings: TreeSettings,
     domain: FeatureDomain,
     aggregator: Aggregator,
-    door: SupportsTreeRelease,
+    session: SupportsTreeRelease,
     plan: Plan,
     *,
     rng: np.random.Generator | None = None,
     keep: Callable[[Forest], None] | None = None,
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
     start_bound: int = 0,
     balanced: bool = True,
 ) -> Forest:
@@ -41,10 +42,10 @@ def boost(
     Parameters
     ----------
     settings, domain, plan
-        Public facts: the components, what features may be, and the calibrated plan of exactly this training.
+        Public metadata: the components, what features may be, and the calibrated plan of exactly this training.
     aggregator
         Holds the records.
-    door
+    session
         Releases through a ledger.
     rng
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
@@ -53,15 +54,15 @@ def boost(
     rows_per_unit
         The group size that the plan is priced for.
     start_bound
-        The largest score that the aggregator may start from, in steps of 2**-16: a public fact.
+        The largest score that the aggregator may start from, in steps of 2**-16; public.
     balanced
-        Whether the curvature counts less in what is released while scores are small. False where noise is added
+        Whether the hessian counts less in what is released while scores are small. False where noise is added
         before the release, by parties who know one scale for all rounds.
     """
-    check_plan(plan, settings, domain.n_features, rows_per_unit)
+    releases = check_plan(plan, settings, domain.n_features, max_rows_per_unit)
     loops = settings.loops(domain.n_features)
     rng = np.random.default_rng() if rng is None else rng
-    public = settings, domain, aggregator, door, plan, rng, settings.make_loss(), loops
+    public = settings, domain, aggregator, session, releases, rng, settings.make_loss(), loops
     training = BoostingState(*public, bound=start_bound, balanced=balanced)
     training.start()
     refinements = loops.sketches if settings.candidates == "hessian" else 0
@@ -100,10 +101,10 @@ def _round(training: BoostingState, first: int, size: int) -> None:
             trees.append(Tree(grown.structure, training._quantised(grown.weights, factor)))
         else:
             structures.append(grown.structure)
-        if grown.curvature is not None:
-            refined = grown.curvature, features
+        if grown.hessian is not None:
+            refined = grown.hessian, features
     if structures:
         trees += training.weigh(structures, factor)
     training.add(trees)
     if refined is not None and settings.candidates == "hessian":
-        training.use(training._merged(training.edges[-1], *refined))
+        training.use(training._merged(training.bin_edges[-1], *refined))

@@ -1,7 +1,4 @@
-"""What a model of trees can do besides predict: explain itself, and travel.
-
-Private boosted trees as scikit-learn estimators.
-"""
+"""Private boosted trees as scikit-learn estimators, which can also explain and export themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +27,8 @@ from ledgerwood.learners.trees.aggregator import Aggregator
 from ledgerwood.learners.trees.binning import domain_of, integer_labels
 from ledgerwood.learners.trees.boosting import boost
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.partitioned import ReplayingAggregator
+from ledgerwood.learners.trees.local_aggregator import LocalAggregator
+from ledgerwood.learners.trees.partitioned import ReplayingAggregator, TreeParts, TreeRecords
 from ledgerwood.learners.trees.plan import accounting_method, plan_of_trees, tree_settings
 from ledgerwood.learners.trees.recipes import AutoChoice, choice_for
 from ledgerwood.learners.trees.settings import TreeSettings
@@ -41,7 +39,7 @@ __all__ = ["PrivateBoostingClassifier", "PrivateBoostingRegressor"]
 class TreeModelMixin:
     """Parameters that all estimators with a ``forest_`` share, and what they can do with it.
 
-    Everything is made of released numbers and public facts.
+    Everything is made of released numbers and public metadata.
     """
 
     makes_trees = True
@@ -187,15 +185,15 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
 
     # ---- plan
 
-    def _settings_for(self, facts: PublicMetadata) -> TreeSettings:
+    def _settings_for(self, metadata: PublicMetadata) -> TreeSettings:
         """Return the settings of a training: the recipe's, those given, and what the task implies."""
         given = {name: getattr(self, name) for name in _COMPONENTS if getattr(self, name) is not None}
         if isinstance(given.get("shares"), list):
             given["shares"] = tuple(given["shares"])
-        return tree_settings(self.recipe, facts, **given)
+        return tree_settings(self.recipe, metadata, **given)
 
     def explain_choice(self, X: Any = None, y: Any = None) -> AutoChoice:
-        """Return what ``recipe="auto"`` chose and why: of the fitted model, or for the public facts of ``X`` and ``y``.
+        """Return what ``recipe="auto"`` chose and why, for the fitted model or for the metadata of ``X`` and ``y``.
 
         It prints as a text. Nothing is spent: the rule sees how many rows and features there are, the task, the
         budget. Settings given by hand replace the chosen ones.
@@ -206,17 +204,17 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
             check_is_fitted(self, "choice_")
             found: AutoChoice = self.choice_
             return found
-        return choice_for(self.public_facts(X, y))
+        return choice_for(self.public_metadata(X, y))
 
-    def _accounting(self, facts: PublicMetadata) -> str | None:
-        method = accounting_method(self._settings_for(facts))
-        if method == "pure" and Unknown.of(facts):
+    def _accounting(self, metadata: PublicMetadata) -> str | None:
+        method = accounting_method(self._settings_for(metadata))
+        if method == "pure" and Unknown.of(metadata):
             rule = "be 'tight' where bounds or categories are learned: the paper adds pure epsilons, they have none"
             raise ParameterError("accounting", rule, "paper", "Declare them in the schema")
         return method
 
-    def _plan(self, facts: PublicMetadata) -> Plan:
-        return plan_of_trees(self._settings_for(facts), facts)
+    def _plan(self, metadata: PublicMetadata) -> Plan:
+        return plan_of_trees(self._settings_for(metadata), metadata)
 
     # ---- train
 
@@ -224,17 +222,13 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         self, table: Table, labels: Labels, settings: TreeSettings, start_scores: NDArray[np.int32] | None
     ) -> Aggregator:
         if isinstance(table, PartitionedTable):
-            from ledgerwood.learners.trees.partitioned import TreeParts, TreeRecords
-
             about = settings, labels.classes, labels.bounds
             records = [
                 TreeRecords(p, first, table.columns, table.target, *about, rows) for p, first, rows in table.parts()
             ]
             return TreeParts(self._engine.sums(records), len(table.columns))
-        from ledgerwood.learners.trees.local_aggregator import LocalAggregator
-
         return LocalAggregator(
-            table.cells, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
+            table.values, integer_labels(labels, settings), n_threads=self.n_threads, numbers=table.numbers,
             start_scores=start_scores,
         )  # fmt: skip
 
@@ -243,33 +237,35 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         table: Table,
         labels: Labels,
         plan: Plan,
-        door: ReleaseSession,
+        session: ReleaseSession,
         start_scores: NDArray[np.int32] | None = None,
         start_bound: int = 0,
     ) -> Mapping[str, Any]:
-        assert door.facts is not None
-        settings = self._settings_for(door.facts)
+        assert session.metadata is not None
+        settings = self._settings_for(session.metadata)
         fixed: dict[str, Any] = {"settings_": settings}
         if self.recipe == "auto":
-            fixed["choice_"] = choice_for(door.facts)
+            fixed["choice_"] = choice_for(session.metadata)
         if labels.bounds is not None:
             fixed["target_bounds_"] = labels.bounds
 
         def keep(forest: Forest) -> None:
-            door.keep({**fixed, "forest_": forest})
+            session.keep({**fixed, "forest_": forest})
 
         aggregator = ReplayingAggregator(
-            lambda: self._aggregator(table, labels, settings, start_scores), len(table.columns), lambda: door.recalling
+            lambda: self._aggregator(table, labels, settings, start_scores),
+            len(table.columns),
+            lambda: session.recalling,
         )
         forest = boost(
             settings,
-            domain_of(table),
+            domain_of(table.columns),
             aggregator,
-            door,
+            session,
             plan,
-            rng=door.generator(),
+            rng=session.generator(),
             keep=keep,
-            rows_per_unit=door.rows_per_unit,
+            max_rows_per_unit=session.max_rows_per_unit,
             start_bound=start_bound,
         )
         return {**fixed, "forest_": forest}
@@ -282,7 +278,7 @@ class PrivateBoostingClassifier(_PrivateBoosting, PrivateClassifierBase):
     Parameters
     ----------
     recipe
-        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public facts, see
+        A named method (:func:`ledgerwood.learners.recipes`), or ``auto``: settings chosen from public metadata, see
         :meth:`explain_choice`.
     n_trees, max_depth, candidates, n_bins, split, structure, leaf, features, features_per_tree, batch, rows, loss, \
 missing, learning_rate, leaf_clip, l2, ridge, gradient_clip, min_child_weight, sketch_rounds, sketch_features, shares, \
@@ -291,8 +287,8 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     epsilon, delta
         The budget; ``delta=None`` is 1e-6, or a tenth of 1/n if that is less.
     schema
-        Public facts: bounds, categories, classes, the neighbouring relation, the unit of privacy. What is not declared
-        is learned privately out of the budget.
+        Public metadata: bounds, categories, classes, the neighbouring relation, the privacy unit. What is not declared
+        is learned privately and charged to the budget.
     n_threads
         Threads for the sums; all processors by default. The result does not depend on it.
     engine
@@ -328,13 +324,13 @@ accounting, shrink, interactions, interaction_order, interaction_depth
     forest_: Forest
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
-        return self.forest_.probabilities(table.cells)
+        return self.forest_.probabilities(table.values)
 
     @by_parts
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return raw scores: one for two classes, else one for each class."""
         table = self._table(X)  # says so if the model is not fitted
-        raw = self.forest_.scores(table.cells)
+        raw = self.forest_.scores(table.values)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
@@ -361,5 +357,5 @@ class PrivateBoostingRegressor(_PrivateBoosting, PrivateRegressorBase):
 
     def _values(self, table: Table) -> NDArray[np.float64]:
         low, high = self.target_bounds_
-        raw = self.forest_.scores(table.cells)[:, 0]
+        raw = self.forest_.scores(table.values)[:, 0]
         return np.asarray(np.clip((low + high) / 2 + raw * ((high - low) / 2), low, high))

@@ -1,7 +1,7 @@
 r"""What a model of trees says, from released numbers only: rules, drawings, shapes with noise bands, importances.
 
 **Importances.** The variance that a feature's splits give to the score, minus what noise alone would give, divided by
-the sum over features. Rows are spread as the released masses of the leaves say (evenly where a recipe releases none).
+the sum over features. Rows are spread as the released covers of the leaves say (evenly where a recipe releases none).
 Of the trees that use one feature it is the variance of the feature's shape; in the others a split at a node that a part
 p of the rows reaches counts :math:`p\,p_L p_R(\bar w_L-\bar w_R)^2`, :math:`\bar w` the mean weight of leaves below.
 
@@ -20,16 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import MissingDependency, ParameterError
-from ledgerwood.learners.data.columns import Column
-from ledgerwood.learners.trees.aggregator import SCORE_BITS, Edges, Tree
+from ledgerwood.learners.data.columns import Column, Floats
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.forest import Forest, forest_of
 
 __all__ = ["Shape", "importances", "plot_shapes", "plot_tree", "rules", "shapes"]
 
 _ONE = float(1 << SCORE_BITS)
 _LEAST = 1.0
-"""A released mass counts at least this much: it is noisy."""
-Floats = NDArray[np.float64]
+"""A released cover counts at least this much: it is noisy."""
 
 
 def importances(model: Any) -> Floats:
@@ -46,7 +45,7 @@ def importances(model: Any) -> Floats:
 
 def _variance(shape: Shape) -> float:
     """The variance of a shape over the rows, less the noise's part."""
-    part = shape.mass / shape.mass.sum()
+    part = shape.cover / shape.cover.sum()
     around = shape.scores - (shape.scores * part).sum(axis=1, keepdims=True)
     noise = np.nan_to_num(shape.noise)
     return float((part * (around**2 - noise**2 * (1 - part))).sum())
@@ -57,7 +56,7 @@ def _parts(tree: Tree) -> Floats:
     depth, shape = tree.structure.depth, tree.weights.shape
     means = tree.weights.astype(np.float64) / _ONE
     noise = np.zeros(shape) if tree.noise is None else tree.noise.astype(np.float64) ** 2
-    part = np.ones(shape) if tree.mass is None else np.maximum(tree.mass.astype(np.float64), _LEAST)
+    part = np.ones(shape) if tree.cover is None else np.maximum(tree.cover.astype(np.float64), _LEAST)
     part = part / part.sum(axis=1, keepdims=True)
     found = np.zeros((1 << depth) - 1)
     for level in reversed(range(depth)):
@@ -84,7 +83,7 @@ def rules(model: Any, *, trees: int = 3, digits: int = 3) -> str:
     for number, (tree, phase) in enumerate(zip(forest.trees[:trees], forest.phase, strict=False)):
         lines.append(f"tree {number}")
         for leaf in range(1 << tree.structure.depth):
-            tests = leaf_tests(tree, forest.edges[phase], model.columns_, leaf, digits=digits)
+            tests = leaf_tests(tree, forest.bin_edges[phase], model.columns_, leaf, digits=digits)
             if tests is not None:
                 weights = ", ".join(f"{w / _ONE:+.{digits}f}" for w in tree.weights[:, leaf].tolist())
                 lines.append(f"  {'if ' + ' and '.join(tests) if tests else 'always'}: {weights}")
@@ -93,32 +92,32 @@ def rules(model: Any, *, trees: int = 3, digits: int = 3) -> str:
 
 
 def leaf_tests(
-    tree: Tree, edges: Edges, columns: tuple[Column, ...], leaf: int, *, digits: int = 3
+    tree: Tree, bin_edges: BinEdges, columns: tuple[Column, ...], leaf: int, *, digits: int = 3
 ) -> list[str] | None:
     """Return what holds of the rows of a leaf, one test for each feature; None if no row can reach it."""
     allowed: dict[int, NDArray[np.bool_]] = {}
     node = 0
     for level in reversed(range(tree.structure.depth)):
         right = leaf >> level & 1
-        feature, side = _side(tree, node, edges, right=bool(right))
+        feature, side = _side(tree, node, bin_edges, right=bool(right))
         allowed[feature] = allowed.get(feature, True) & side
         node = 2 * node + 1 + right
     if not all(codes.any() for codes in allowed.values()):
         return None
     return [
-        _text(columns[feature], codes, edges.cuts[feature], digits)
+        _text(columns[feature], codes, bin_edges.thresholds[feature], digits)
         for feature, codes in allowed.items()
         if not codes.all()
     ]
 
 
-def _side(tree: Tree, node: int, edges: Edges, *, right: bool) -> tuple[int, NDArray[np.bool_]]:
-    """The feature of a node, and which of its codes go to that side; the last code is that of missing cells."""
+def _side(tree: Tree, node: int, bin_edges: BinEdges, *, right: bool) -> tuple[int, NDArray[np.bool_]]:
+    """The feature of a node, and which of its codes go to that side; the last code is that of missing values."""
     feature = int(tree.structure.feature[node])
-    return feature, tree.structure.left[node, : edges.codes(feature)] == (0 if right else 1)
+    return feature, tree.structure.left[node, : bin_edges.n_codes(feature)] == (0 if right else 1)
 
 
-def _text(column: Column, codes: NDArray[np.bool_], cuts: NDArray[np.float32], digits: int = 3) -> str:
+def _text(column: Column, codes: NDArray[np.bool_], thresholds: NDArray[np.float32], digits: int = 3) -> str:
     """A test of a column that the given codes pass; codes of numbers are without a gap, as splits are by threshold."""
     unknown = " or missing" if codes[-1] else ""
     known = np.flatnonzero(codes[:-1])
@@ -128,8 +127,8 @@ def _text(column: Column, codes: NDArray[np.bool_], cuts: NDArray[np.float32], d
         kept = [str(column.categories[code]) for code in known]
         shown = ", ".join(kept[:6]) + (f", … ({len(kept)})" if len(kept) > 6 else "")
         return f"{column.name} in {{{shown}}}{unknown}"
-    low = None if known[0] == 0 else f"{float(cuts[known[0] - 1]):.{digits}g}"
-    high = None if known[-1] == len(cuts) else f"{float(cuts[known[-1]]):.{digits}g}"
+    low = None if known[0] == 0 else f"{float(thresholds[known[0] - 1]):.{digits}g}"
+    high = None if known[-1] == len(thresholds) else f"{float(thresholds[known[-1]]):.{digits}g}"
     if low is None and high is None:
         return f"{column.name} is any number{unknown}"
     if low is None:
@@ -148,26 +147,26 @@ class Shape:
     ----------
     name, kind
         The column.
-    edges
+    bin_edges
         For numbers: score ``i`` holds from edge ``i`` to edge ``i + 1``; bounds at both ends.
     categories
         For categories, one for each score.
     scores, noise
-        ``[outputs, cells]``: the sum of weights, and the standard deviation of the noise in it (nan where unknown).
+        ``[outputs, bins]``: the sum of weights, and the standard deviation of the noise in it (nan where unknown).
     missing
         The score of a missing or unknown value, for each output.
-    mass
-        How the rows are spread over the cells, by the released masses of the leaves.
+    cover
+        How the rows are spread over the bins, by the released covers of the leaves.
     """
 
     name: Any
     kind: str
-    edges: Floats | None
+    bin_edges: Floats | None
     categories: tuple[Any, ...] | None
     scores: Floats
     noise: Floats
     missing: Floats
-    mass: Floats
+    cover: Floats
 
 
 def shapes(model: Any, *, interactions: str = "refuse") -> list[Shape]:
@@ -193,31 +192,35 @@ def _shape(forest: Forest, columns: tuple[Column, ...], feature: int) -> Shape:
     grid = None
     if column.kind == "number":
         low, high = column.bounds or (0.0, 1.0)
-        inner = np.concatenate([np.empty(0), *(edges.cuts[feature].astype(np.float64) for edges in forest.edges)])
+        inner = np.concatenate(
+            [np.empty(0), *(bin_edges.thresholds[feature].astype(np.float64) for bin_edges in forest.bin_edges)]
+        )
         grid = np.unique(np.r_[low, inner[(inner > low) & (inner < high)], high])
-        cells = max(1, len(grid) - 1)
+        bins = max(1, len(grid) - 1)
     else:
-        cells = max(1, len(column.categories or ()))
-    scores, squares = np.zeros((forest.n_outputs, cells + 1)), np.zeros((forest.n_outputs, cells + 1))
-    mass = np.full((forest.n_outputs, cells), 1e-9)
+        bins = max(1, len(column.categories or ()))
+    scores, squares = np.zeros((forest.n_outputs, bins + 1)), np.zeros((forest.n_outputs, bins + 1))
+    cover = np.full((forest.n_outputs, bins), 1e-9)
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
         if tree.structure.feature[0] != feature or not _is_single(tree):
             continue
-        edges = forest.edges[phase]
-        missing = edges.codes(feature) - 1
+        bin_edges = forest.bin_edges[phase]
+        missing = bin_edges.n_codes(feature) - 1
         if grid is None:
-            codes = np.minimum(np.arange(cells + 1), missing)
+            codes = np.minimum(np.arange(bins + 1), missing)
         else:
-            codes = np.r_[np.searchsorted(edges.cuts[feature], grid[:cells].astype(np.float32), side="right"), missing]
+            codes = np.r_[
+                np.searchsorted(bin_edges.thresholds[feature], grid[:bins].astype(np.float32), side="right"), missing
+            ]
         codes[-1] = missing
         leaf = _leaves(tree, codes)
         scores += tree.weights[:, leaf] / _ONE
         squares += np.nan if tree.noise is None else tree.noise[:, leaf].astype(np.float64) ** 2
-        own = np.bincount(leaf[:-1], minlength=1 << tree.structure.depth)  # cells of each leaf
-        held = np.ones(tree.weights.shape) if tree.mass is None else np.maximum(tree.mass, _LEAST)
-        mass += (held / np.maximum(own, 1))[:, leaf[:-1]]
+        own = np.bincount(leaf[:-1], minlength=1 << tree.structure.depth)  # bins of each leaf
+        held = np.ones(tree.weights.shape) if tree.cover is None else np.maximum(tree.cover, _LEAST)
+        cover += (held / np.maximum(own, 1))[:, leaf[:-1]]
     noise = np.sqrt(squares[:, :-1])
-    return Shape(column.name, column.kind, grid, column.categories, scores[:, :-1], noise, scores[:, -1], mass)
+    return Shape(column.name, column.kind, grid, column.categories, scores[:, :-1], noise, scores[:, -1], cover)
 
 
 def _leaves(tree: Tree, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -240,8 +243,8 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
     for place, shape in enumerate(chosen):
         axes = figure.add_subplot(-(-len(chosen) // columns), columns, place + 1)
         middle, band = shape.scores[output], 2 * np.nan_to_num(shape.noise[output])
-        if shape.edges is not None:
-            x = shape.edges
+        if shape.bin_edges is not None:
+            x = shape.bin_edges
             y, low, high = (np.r_[v, v[-1]] for v in (middle, middle - band, middle + band))
             axes.step(x, y, where="post", color="tab:blue")
             axes.fill_between(x, low, high, step="post", alpha=0.25, color="tab:blue", linewidth=0)
@@ -249,7 +252,7 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
             x = np.arange(len(middle))
             axes.errorbar(x, middle, yerr=band, fmt="o", color="tab:blue", ecolor="tab:blue", alpha=0.8)
             labels = [str(value) for value in (shape.categories or ("unknown",))]
-            axes.set_xticks(x, labels, rotation=60, ha="right", parse_math=False)  # dollars in names are no formula
+            axes.set_xticks(x, labels, rotation=60, ha="right", parse_math=False)  # dollars in names are not formulas
         axes.axhline(0, color="grey", linewidth=0.6)
         axes.set_title(str(shape.name), fontsize=10, parse_math=False)
         axes.tick_params(labelsize=8)
@@ -261,7 +264,7 @@ def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
     forest = forest_of(model)
     if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < len(forest.trees):
         raise ParameterError("tree", f"be a number from 0 to {len(forest.trees) - 1}", tree)
-    found, edges = forest.trees[tree], forest.edges[forest.phase[tree]]
+    found, bin_edges = forest.trees[tree], forest.bin_edges[forest.phase[tree]]
     depth = found.structure.depth
     leaves = 1 << depth
     figure = _figure(1.2 + 1.9 * depth, max(2.0, 0.4 * leaves))
@@ -277,8 +280,8 @@ def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
                 node = (1 << level) - 1 + place
                 for way in (-0.25, 0.25):
                     axes.plot([level, level + 1], [y, y + way * height], color="grey", linewidth=0.8, zorder=0)
-                feature, side = _side(found, node, edges, right=False)
-                text = textwrap.fill(_text(model.columns_[feature], side, edges.cuts[feature]), 26)
+                feature, side = _side(found, node, bin_edges, right=False)
+                text = textwrap.fill(_text(model.columns_[feature], side, bin_edges.thresholds[feature]), 26)
             else:
                 text = f"{found.weights[output, place] / _ONE:+.3f}"
             axes.text(level, y, text, ha="center", va="center", fontsize=8, bbox=box, parse_math=False)

@@ -1,21 +1,19 @@
-"""Growing one tree: level by level, by random splits, by selection, or from noisy histograms.
+"""Growing one tree: level by level, by random splits, by selection, from noisy histograms, or as a random grid.
 
-Random grids: trees that cut each of their features at random places, whatever lies between.
-
-A random tree draws the threshold of a node from the whole range of a feature, so many of its leaves are empty. A grid
-draws all cuts of a feature at once and searches among them: ``2**l`` intervals of one feature, or cells of a product of
-several. It looks at public edges and a random generator only.
+A random tree draws the threshold of a node from the whole range of a feature, this many of its leaves are empty. A grid
+draws all thresholds of a feature at once and searches among them: ``2**l`` intervals of one feature, or products of
+intervals of several. It looks at public bin edges and a random generator only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.trees.aggregator import ONE, Edges, Structure
+from ledgerwood.learners.trees.aggregator import ONE, BinEdges, Structure
 from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
 from ledgerwood.learners.trees.planned_noise import GaussianSums, Selections
 from ledgerwood.learners.trees.splitting import (
@@ -27,26 +25,24 @@ from ledgerwood.learners.trees.splitting import (
     random_sides,
     with_level,
 )
-
-if TYPE_CHECKING:
-    from ledgerwood.learners.trees.training_state import BoostingState
+from ledgerwood.learners.trees.training_state import BoostingState
 
 __all__ = ["Grown", "grid_tree", "grow"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """A structure; its leaf weights if released sums give them; released curvature by bin if there is some."""
+    """A structure; its leaf weights if released sums give them; released hessian by bin if there is some."""
 
     structure: Structure
     weights: NDArray[np.float64] | None = None
-    curvature: NDArray[np.float64] | None = None
+    hessian: NDArray[np.float64] | None = None
 
 
 def grow(training: BoostingState, features: NDArray[np.int32], *, interaction: bool = False) -> Grown:
     """Grow a tree on some features."""
     if interaction:
-        return Grown(grid_tree(training.edges[-1], features, training.settings.interaction_depth, training.rng))
+        return Grown(grid_tree(training.bin_edges[-1], features, training.settings.interaction_depth, training.rng))
     match training.settings.split:
         case "random":
             return Grown(_random(training, features))
@@ -69,10 +65,10 @@ def _parts(training: BoostingState, level: int) -> int:
 
 def _random(training: BoostingState, features: NDArray[np.int32]) -> Structure:
     if training.settings.structure == "grid":
-        return grid_tree(training.edges[-1], features, training.settings.max_depth, training.rng)
+        return grid_tree(training.bin_edges[-1], features, training.settings.max_depth, training.rng)
     depth, symmetric = training.settings.max_depth, training.settings.structure == "symmetric"
     splits = depth if symmetric else (1 << depth) - 1
-    feature, left = random_candidates(training.edges[-1], features, splits, training.rng)
+    feature, left = random_candidates(training.bin_edges[-1], features, splits, training.rng)
     if symmetric:
         of_node = np.repeat(np.arange(depth), 1 << np.arange(depth))
         feature, left = feature[of_node], left[of_node]
@@ -88,14 +84,14 @@ def _greedy(training: BoostingState, features: NDArray[np.int32]) -> Structure:
         size = 6.0 * ONE * ONE * (2 if settings.loss == "softmax" else 1)
     tree = open_tree(settings.max_depth)
     for level in range(settings.max_depth):
-        options = candidates_of(training.edges[-1], features, settings.missing, training.rng)
+        options = candidates_of(training.bin_edges[-1], features, settings.missing, training.rng)
 
         def query(tree: Structure = tree, options: Candidates = options) -> NDArray[np.int64]:
             sums = training.aggregator.histogram(tree, features, "count")
             scores = level_scores(sums, *options.arrays(), settings.l2, getattr(training.aggregator, "threads", None))
             return scores.sum(axis=0, keepdims=True) if settings.structure == "symmetric" else scores
 
-        chosen = training.ask("split", lambda cost: Selections(cost, size), query)
+        chosen = training.release("split", lambda cost: Selections(cost, size), query)
         feature = features[options.place[chosen]]
         left = options.left_tables(chosen)
         tree = with_level(tree, _spread(training, level, feature), _spread(training, level, left))
@@ -106,14 +102,14 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
     """Take the best split of noisy sums at every level (the histogram, or one random split per feature)."""
     settings, outputs = training.settings, training.loss.n_outputs
     layout = training.layout()
-    edges = training.edges[-1]
-    tree, weights, curvature = open_tree(settings.max_depth), np.empty((outputs, 0)), None
+    bin_edges = training.bin_edges[-1]
+    tree, weights, hessian = open_tree(settings.max_depth), np.empty((outputs, 0)), None
     for level in range(settings.max_depth):
         nodes = 1 << level
         if settings.split == "partial":
             sides = _partial_sides(training, features, level)
         else:
-            options = candidates_of(edges, features, settings.missing, training.rng)
+            options = candidates_of(bin_edges, features, settings.missing, training.rng)
             sides = options.left_tables(np.arange(len(options)))[None]
         place = np.arange(len(features)) if settings.split == "partial" else options.place
 
@@ -121,7 +117,7 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
             sums = training.aggregator.histogram(tree, features, layout.channel)
             return layout.pack(_two_sides(sums, sides) if settings.split == "partial" else sums)
 
-        noisy, sigma = _ask(training, layout, query, len(features))
+        noisy, sigma = _release_sums(training, layout, query, len(features))
         g, h = layout.unpack(noisy, outputs)  # [outputs, nodes, features, bins or sides]
         if settings.split == "partial":
             left_g, left_h = g[..., 0], h[..., 0]
@@ -129,8 +125,8 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
             bins = np.ones((1, len(place)))
         else:
             if level == 0:
-                curvature = _by_feature(edges.n_features, features, h.sum(axis=0)[0])
-            real = np.arange(g.shape[-1]) < np.array([edges.codes(f) for f in features.tolist()])[:, None]
+                hessian = _by_feature(bin_edges.n_features, features, h.sum(axis=0)[0])
+            real = np.arange(g.shape[-1]) < np.array([bin_edges.n_codes(f) for f in features.tolist()])[:, None]
             g, h = g * real, h * real  # places beyond the last code hold noise only
             table = sides[0, :, : g.shape[-1]].astype(np.float64)
             left_g, left_h = (np.einsum("oncb,cb->onc", x[:, :, place], table) for x in (g, h))
@@ -148,31 +144,31 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
             noise = sigma * np.sqrt(np.broadcast_to(bins, (nodes, bins.shape[1]))[node, best])
             leaf_g, leaf_h = np.stack(pair[:2], axis=-1), np.stack(pair[2:], axis=-1)
             weights = weights_of(settings, leaf_g, leaf_h, noise[None, :, None]).reshape(outputs, -1)
-    return Grown(tree, weights, curvature)
+    return Grown(tree, weights, hessian)
 
 
 def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
-    """One noisy histogram of a single feature serves all levels and the leaves: nodes are sets of its codes."""
+    """One noisy histogram of a single feature serves all levels and the leaves: nodes are sets of its bin codes."""
     settings, outputs = training.settings, training.loss.n_outputs
     layout = training.layout()
-    edges = training.edges[-1]
+    bin_edges = training.bin_edges[-1]
 
     def query() -> NDArray[np.int64]:
         return layout.pack(training.aggregator.histogram(open_tree(0), features, layout.channel))
 
-    noisy, sigma = _ask(training, layout, query, 1)
-    codes = edges.codes(int(features[0]))
-    g, h = (x[:, 0, 0, :codes] for x in layout.unpack(noisy, outputs))
-    curvature = _by_feature(edges.n_features, features, h.sum(axis=0)[None])
-    inside = np.ones((1, codes))
+    noisy, sigma = _release_sums(training, layout, query, 1)
+    n_codes = bin_edges.n_codes(int(features[0]))
+    g, h = (x[:, 0, 0, :n_codes] for x in layout.unpack(noisy, outputs))
+    hessian = _by_feature(bin_edges.n_features, features, h.sum(axis=0)[None])
+    inside = np.ones((1, n_codes))
     tree = open_tree(settings.max_depth)
     for level in range(settings.max_depth):
         if settings.split == "partial":
             tables = _partial_sides(training, features, level)[:, 0]
         else:
-            options = candidates_of(edges, features, settings.missing, training.rng)
+            options = candidates_of(bin_edges, features, settings.missing, training.rng)
             every = options.left_tables(np.arange(len(options)))
-            sides = every[:, :codes].astype(np.float64)
+            sides = every[:, :n_codes].astype(np.float64)
             scores = np.zeros((1 << level, len(options)))
             for part in (sides, 1 - sides):
                 sums = [np.einsum("ob,nb,cb->onc", x, inside, part) for x in (g, h)]
@@ -181,14 +177,16 @@ def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
                 scores = scores.sum(axis=0, keepdims=True)
             tables = every[_spread(training, level, np.argmax(scores, axis=1))]
         tree = with_level(tree, np.repeat(features, 1 << level), tables)
-        left = tables[:, :codes]
-        inside = np.stack((inside * left, inside * (1 - left)), axis=1).reshape(-1, codes)
+        left = tables[:, :n_codes]
+        inside = np.stack((inside * left, inside * (1 - left)), axis=1).reshape(-1, n_codes)
     leaf_g, leaf_h = g @ inside.T, h @ inside.T
     noise = sigma * np.sqrt(np.maximum(inside.sum(axis=1), 1.0))
-    return Grown(tree, weights_of(settings, leaf_g, leaf_h, noise[None]), curvature)
+    return Grown(tree, weights_of(settings, leaf_g, leaf_h, noise[None]), hessian)
 
 
-def _ask(training: BoostingState, layout: SumsLayout, query: Any, width: int) -> tuple[NDArray[np.int64], float]:
+def _release_sums(
+    training: BoostingState, layout: SumsLayout, query: Any, width: int
+) -> tuple[NDArray[np.int64], float]:
     """Release sums of ``width`` features; return them and the noise of one gradient sum."""
     size = layout.sensitivity * float(np.sqrt(width)) * (1 + 2.0**-50)
     sigma: list[float] = []
@@ -198,13 +196,13 @@ def _ask(training: BoostingState, layout: SumsLayout, query: Any, width: int) ->
         sigma.append(layout.noise(made.sigma))
         return made
 
-    return training.ask("split", mechanism, query), sigma[0]
+    return training.release("split", mechanism, query), sigma[0]
 
 
 def _partial_sides(training: BoostingState, features: NDArray[np.int32], level: int) -> NDArray[np.uint8]:
     """Return a random split ``[nodes, features, 256]`` of each feature for each node."""
     parts = _parts(training, level)
-    tables = random_sides(training.edges[-1], np.tile(features, parts), training.rng)
+    tables = random_sides(training.bin_edges[-1], np.tile(features, parts), training.rng)
     spread: NDArray[np.uint8] = _spread(training, level, tables.reshape(parts, len(features), 256))
     return spread
 
@@ -226,17 +224,17 @@ def _by_feature(n_features: int, features: NDArray[np.int32], values: NDArray[np
     return found
 
 
-def grid_tree(edges: Edges, features: NDArray[np.int32], depth: int, rng: np.random.Generator) -> Structure:
-    """Return a tree whose leaves are the cells of a random grid.
+def grid_tree(bin_edges: BinEdges, features: NDArray[np.int32], depth: int, rng: np.random.Generator) -> Structure:
+    """Return a tree whose leaves are the boxes of a random grid.
 
     The levels are shared out among the features, the first ones getting one more if they do not come out even. Numbers
-    are cut at random edges (with repetition); categories are dealt at random into groups of nearly equal size, one each
-    if there are enough groups. Missing cells of a number go to a random interval.
+    are split at random bin edges (with repetition); categories are dealt at random into groups of nearly equal size,
+    one each if there are enough groups. Missing values of a number go to a random interval.
 
     Examples
     --------
-    >>> edges = Edges((np.arange(1, 8, dtype=np.float32), np.empty(0, dtype=np.float32)), (0, 3))
-    >>> tree = grid_tree(edges, np.array([0, 1], dtype=np.int32), 4, np.random.default_rng(0))
+    >>> bin_edges = BinEdges((np.arange(1, 8, dtype=np.float32), np.empty(0, dtype=np.float32)), (0, 3))
+    >>> tree = grid_tree(bin_edges, np.array([0, 1], dtype=np.int32), 4, np.random.default_rng(0))
     >>> tree.feature.tolist()
     [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     """
@@ -246,9 +244,9 @@ def grid_tree(edges: Edges, features: NDArray[np.int32], depth: int, rng: np.ran
     level = 0
     for place, name in enumerate(features.tolist()):
         levels = depth // len(features) + (place < depth % len(features))
-        deal = _groups if edges.categories[name] else _intervals
+        deal = _groups if bin_edges.categories[name] else _intervals
         above = 1 << level  # every open node repeats the search of this feature
-        for step, tables in enumerate(deal(edges.codes(name), levels, rng)):
+        for step, tables in enumerate(deal(bin_edges.n_codes(name), levels, rng)):
             first = (1 << level + step) - 1
             here = slice(first, 2 * first + 1)
             feature[here] = name
@@ -257,27 +255,27 @@ def grid_tree(edges: Edges, features: NDArray[np.int32], depth: int, rng: np.ran
     return Structure(depth, feature, left)
 
 
-def _intervals(codes: int, levels: int, rng: np.random.Generator) -> list[NDArray[np.uint8]]:
-    """Tables ``[2**step, 256]`` of a binary search among random cuts, by level."""
-    cuts = np.sort(rng.integers(1, max(codes - 1, 2), size=(1 << levels) - 1))
+def _intervals(n_codes: int, levels: int, rng: np.random.Generator) -> list[NDArray[np.uint8]]:
+    """Tables ``[2**step, 256]`` of a binary search among random thresholds, by level."""
+    thresholds = np.sort(rng.integers(1, max(n_codes - 1, 2), size=(1 << levels) - 1))
     found = []
     for step in range(levels):
         width = 1 << levels - step
-        cut = cuts[width // 2 - 1 :: width]
-        left = np.arange(256) < cut[:, None]
-        left[:, codes - 1 :] = False
-        left[:, codes - 1] = rng.integers(0, 2)
+        threshold = thresholds[width // 2 - 1 :: width]
+        left = np.arange(256) < threshold[:, None]
+        left[:, n_codes - 1 :] = False
+        left[:, n_codes - 1] = rng.integers(0, 2)
         found.append(left.astype(np.uint8))
     return found
 
 
-def _groups(codes: int, levels: int, rng: np.random.Generator) -> list[NDArray[np.uint8]]:
+def _groups(n_codes: int, levels: int, rng: np.random.Generator) -> list[NDArray[np.uint8]]:
     """Tables that read the binary digits of a category's random group, by level; the unknown one is a category too."""
     group = np.zeros(256, dtype=np.int64)
-    group[rng.permutation(codes)] = np.arange(codes) % (1 << levels)
+    group[rng.permutation(n_codes)] = np.arange(n_codes) % (1 << levels)
     found = []
     for step in range(levels):
         left = (group >> (levels - 1 - step) & 1) == 0
-        left[codes:] = False
+        left[n_codes:] = False
         found.append(np.repeat(left[None].astype(np.uint8), 1 << step, axis=0))
     return found

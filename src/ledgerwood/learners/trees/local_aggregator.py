@@ -1,7 +1,7 @@
-"""The records of one process in memory: codes packed once, kernels on a pool of threads over ranges of rows.
+"""The records of one process in memory: bin codes packed once, kernels on a pool of threads over ranges of rows.
 
 Answers are exact integer sums, so the number of threads and the size of the ranges never change a bit. The time of a
-question does depend on the data (of two siblings the one with fewer records is summed): like the samplers' run time,
+query does depend on the data (of two siblings the one with fewer records is summed): like the samplers' run time,
 that is outside the guarantee.
 """
 
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.threads import RowThreads
 from ledgerwood.learners.trees.aggregator import (
-    MAX_CODES,
+    MAX_BIN_CODES,
     TABLE_SIZE,
+    BinEdges,
     Channel,
-    Edges,
     PartialTree,
     Sample,
     Structure,
@@ -31,14 +31,14 @@ from ledgerwood.learners.trees.aggregator import (
 from ledgerwood.learners.trees.histograms import Due, LeafSums, Level, LevelSums
 from ledgerwood.learners.trees.routing import ColumnTrees, Routes, column_trees, routes
 
-__all__ = ["LocalAggregator", "code_columns", "plain_column", "route_arrays"]
+__all__ = ["LocalAggregator", "bin_columns", "plain_column", "route_arrays"]
 
 Column: TypeAlias = NDArray[Any]
 
 _KINDS = {"table": 0, "squared": 1, "softmax": 2}
-_CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "curvature": (0, 0x7FFF)}
+_CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "hessian": (0, 0x7FFF)}
 _LIGHT = 1 << 18  # rows times columns of a pass that is over before another thread has begun
-_KEPT_TREES = 8  # leaf numbers of so many trees are kept for `add`; those of a larger batch are computed again
+_KEPT_TREES = 8  # leaf numbers of this many trees are kept for `add`; those of a larger batch are computed again
 _NO_TREES = Routes(
     0,
     np.empty(0, dtype=np.uint8),
@@ -48,19 +48,19 @@ _NO_TREES = Routes(
 )
 
 
-def code_columns(columns: Sequence[Column], edges: Edges, lo: int, hi: int, cells: NDArray[np.uint8]) -> None:
-    """Write the codes of rows lo .. hi in cells[:, 0 .. hi - lo]: numbers by their edges, categories as they are."""
+def bin_columns(columns: Sequence[Column], bin_edges: BinEdges, lo: int, hi: int, bin_codes: NDArray[np.uint8]) -> None:
+    """Write the bin codes of rows lo .. hi: numbers by their bin edges, categories as they are."""
     from ledgerwood.learners.trees._kernels.candidates import bin_numbers
 
     for feature, column in enumerate(columns):
-        part, missing = column[lo:hi], edges.codes(feature) - 1
-        if edges.categories[feature]:
-            cells[feature, : hi - lo] = np.where((part >= 0) & (part < missing), part, missing)
+        part, missing = column[lo:hi], bin_edges.n_codes(feature) - 1
+        if bin_edges.categories[feature]:
+            bin_codes[feature, : hi - lo] = np.where((part >= 0) & (part < missing), part, missing)
         else:
-            cuts = edges.cuts[feature]
-            padded = np.full((1 << len(cuts).bit_length()) - 1, np.nan, dtype=np.float32)
-            padded[: len(cuts)] = cuts
-            bin_numbers(part, padded, missing, cells[feature, : hi - lo])
+            thresholds = bin_edges.thresholds[feature]
+            padded = np.full((1 << len(thresholds).bit_length()) - 1, np.nan, dtype=np.float32)
+            padded[: len(thresholds)] = thresholds
+            bin_numbers(part, padded, missing, bin_codes[feature, : hi - lo])
 
 
 def plain_column(column: Column) -> Column:
@@ -108,7 +108,7 @@ class LocalAggregator:
     >>> columns = [np.array([0.5, 1.5, 2.5, np.nan], dtype=np.float32)]
     >>> records = LocalAggregator(columns, np.array([0, 65536, 0, 65536]))
     >>> records.start(Task("squared"))
-    >>> records.bin(Edges((np.array([1, 2], dtype=np.float32),), (0,)))
+    >>> records.bin(BinEdges((np.array([1, 2], dtype=np.float32),), (0,)))
     >>> root = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
     >>> records.histogram(root, np.array([0], dtype=np.int32), "count")[0, 0, 0].tolist()
     [[0, 1], [-4096, 1], [0, 1], [-4096, 1]]
@@ -136,14 +136,14 @@ class LocalAggregator:
         self._key = empty(3 + (0 if numbers is None else len(numbers)), dtype=np.uint64)
         self._key[3:] = np.empty(0, dtype=np.uint64) if numbers is None else numbers
         self.threads = RowThreads(n_threads, range_rows)
-        self._cells = empty((self.n_features, self._n), dtype=np.uint8)
+        self._bin_codes = empty((self.n_features, self._n), dtype=np.uint8)
         self._pair_room = np.empty((0, 0), dtype=np.int32)  # made once, when first needed
         self._row_room = np.empty((0, self.n_features), dtype=np.uint8)
-        self._edges: Edges | None = None
+        self._bin_edges: BinEdges | None = None
         self._due = Due.nothing(1)
 
     def use_columns(self, columns: Sequence[Column]) -> None:
-        """Take the columns that :meth:`bin` codes."""
+        """Take the columns that :meth:`bin` reads."""
         self._columns = [plain_column(column) for column in columns]
         if any(c.shape != (self._n,) for c in self._columns):
             raise ParameterError("columns", f"have {self._n} rows each", [c.shape for c in self._columns])
@@ -164,29 +164,31 @@ class LocalAggregator:
             self._targets = self._empty(self._labels.shape, dtype=np.int32)
             np.multiply(self._labels != 0, np.int32(TABLE_SIZE), out=self._targets)
         clip = task.norm if task.kind == "softmax" else task.clip
-        self._rule = np.array([_KINDS[task.kind], clip, task.unit, 1 << 32, self._first_record], dtype=np.int64)
+        self._rule = np.array(
+            [_KINDS[task.kind], clip, task.constant_hessian, 1 << 32, self._first_record], dtype=np.int64
+        )
         self._key[:3] = 0
         pairs = task.pairs.astype(np.int64)
         packed = (pairs[..., 0] << 16) | 0x8000 | pairs[..., 1]
-        self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.curvature.astype(np.int32)
+        self._loss = packed.astype(np.int32).ravel(), exp_table().copy(), task.hessian.astype(np.int32)
         self._ids = np.empty((0, self._n), dtype=np.uint8)
         self._routed: tuple[Structure, ...] = ()  # whose leaf numbers are at hand
-        self._columns_routed: ColumnTrees | None = None  # if by their cells, how
+        self._columns_routed: ColumnTrees | None = None  # if by their bin codes, how
         self._due = Due.nothing(task.n_outputs)
         self._pairs: NDArray[np.int32] | None = None
         self._level: Level | None = None
 
-    def bin(self, edges: Edges) -> None:
-        if edges.n_features != self.n_features:
-            raise ParameterError("edges", f"be of {self.n_features} features", edges.n_features)
-        if edges.width > MAX_CODES:
-            raise ParameterError("edges", f"give at most {MAX_CODES} codes", edges.width)
-        if self._due.numbers is self._cells:
-            self._settle()  # what is due goes by the cells as they are
-        self._edges, self._codes = edges, edges.counts
+    def bin(self, bin_edges: BinEdges) -> None:
+        if bin_edges.n_features != self.n_features:
+            raise ParameterError("bin_edges", f"be of {self.n_features} features", bin_edges.n_features)
+        if bin_edges.width > MAX_BIN_CODES:
+            raise ParameterError("bin_edges", f"give at most {MAX_BIN_CODES} bin codes", bin_edges.width)
+        if self._due.numbers is self._bin_codes:
+            self._flush()  # it is due by the present bin codes
+        self._bin_edges, self._n_codes = bin_edges, bin_edges.counts
 
         def code(_: None, lo: int, hi: int) -> None:
-            code_columns(self._columns, edges, lo, hi, self._cells[:, lo:hi])
+            bin_columns(self._columns, bin_edges, lo, hi, self._bin_codes[:, lo:hi])
 
         self.threads.run(self._n, lambda: None, code)
         self._rows: NDArray[np.uint8] | None = None
@@ -200,8 +202,8 @@ class LocalAggregator:
         self._pairs = self._level = None
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> NDArray[np.int64]:
-        assert self._edges is not None, "bin comes before leaf_sums"
-        columns = column_trees(trees, self._codes, self._edges.width)
+        assert self._bin_edges is not None, "bin comes before leaf_sums"
+        columns = column_trees(trees, self._n_codes, self._bin_edges.width)
         if columns is not None:
             sums = self._column_pass(columns, channel)
             self._routed, self._columns_routed = tuple(trees), columns
@@ -211,16 +213,28 @@ class LocalAggregator:
             old, self._ids = self._ids, self._empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
             self._due = self._due.renumbered(old, self._ids)
-        sums = self._leaf_pass(routes(trees, self._codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32))
+        sums = self._leaf_pass(
+            routes(trees, self._n_codes), channel, keep, np.empty((self._outputs, 0), dtype=np.int32)
+        )
         self._routed, self._columns_routed = tuple(trees[:keep]), None
         return sums
 
     def _scored(self, lo: int, hi: int) -> tuple[Any, ...]:
-        """Return the first arguments of a pass that settles the scores."""
-        return self._cells, self._scores, self._targets, lo, hi, self._rule, *self._loss, self._key, *self._due.arrays()
+        """Return the first arguments of a pass that flushes what is due to the scores."""
+        return (
+            self._bin_codes,
+            self._scores,
+            self._targets,
+            lo,
+            hi,
+            self._rule,
+            *self._loss,
+            self._key,
+            *self._due.arrays(),
+        )
 
     def _leaf_pass(self, batch: Routes, channel: Channel, keep: int, kept: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Settle the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
+        """Flush what is due to the scores and sum the leaves of a batch; keep leaf numbers and pairs."""
         from ledgerwood.learners.trees._kernels.passes import leaf_pass
 
         def sum_leaves(sums: LeafSums, lo: int, hi: int) -> None:
@@ -233,15 +247,15 @@ class LocalAggregator:
         return self._summed(place, leaves, sum_leaves)
 
     def _column_pass(self, columns: ColumnTrees, channel: Channel) -> NDArray[np.int64]:
-        """Settle the scores and sum the leaves of trees of one feature each."""
+        """Flush what is due to the scores and sum the leaves of trees of one feature each."""
         from ledgerwood.learners.trees._kernels.passes import column_pass
 
-        def sum_codes(sums: LeafSums, lo: int, hi: int) -> None:
+        def sum_bins(sums: LeafSums, lo: int, hi: int) -> None:
             arguments: Any = (*self._scored(lo, hi), columns.feature, *_CHANNELS[channel], sums.room(hi - lo))
             column_pass(*arguments)
 
         light = self._n * (1 + len(columns.feature)) <= _LIGHT
-        return self._summed(columns.leaf, 1 << columns.depth, sum_codes, max(self._n, 1) if light else None)
+        return self._summed(columns.leaf, 1 << columns.depth, sum_bins, max(self._n, 1) if light else None)
 
     def _summed(
         self,
@@ -256,7 +270,7 @@ class LocalAggregator:
             part.unpack()
         return sum((part.total for part in parts[1:]), start=parts[0].total)
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Add what is due to the scores."""
         self._leaf_pass(_NO_TREES, "count", 0, np.empty((self._outputs, 0), dtype=np.int32))
 
@@ -271,31 +285,31 @@ class LocalAggregator:
             columns = self._columns_routed
             if columns is not None:
                 weights = np.stack([one[:, leaf] for one, leaf in zip(weights, columns.leaf)])
-                self._due = self._due.plus(Due(self._cells, columns.feature, weights))
+                self._due = self._due.plus(Due(self._bin_codes, columns.feature, weights))
             else:
                 which = np.arange(len(trees), dtype=np.int32)
                 self._due = self._due.plus(Due(self._ids, which, weights))
             return
         for depth in {tree.structure.depth for tree in trees}:
             group = [tree for tree in trees if tree.structure.depth == depth]
-            batch = routes([tree.structure for tree in group], self._codes)
+            batch = routes([tree.structure for tree in group], self._n_codes)
             weights = np.array([tree.weights for tree in group], dtype=np.int32)
 
             def add_range(
                 _: None, lo: int, hi: int, batch: Routes = batch, weights: NDArray[np.int32] = weights
             ) -> None:
-                add_pass(self._cells, self._scores, lo, hi, *route_arrays(batch), weights)
+                add_pass(self._bin_codes, self._scores, lo, hi, *route_arrays(batch), weights)
 
             self.threads.run(self._n, lambda: None, add_range)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> NDArray[np.int64]:
         from ledgerwood.learners.trees._kernels.passes import level_pass, subtract
 
-        assert self._edges is not None, "bin comes before histogram"
+        assert self._bin_edges is not None, "bin comes before histogram"
         features = np.ascontiguousarray(features, dtype=np.int32)
         pairs, rows = self._gradients(), self._rows_of(features)
-        batch = routes([tree], self._codes)
-        opened, width = 1 << tree.depth, self._edges.width
+        batch = routes([tree], self._n_codes)
+        opened, width = 1 << tree.depth, self._bin_edges.width
         parent = self._level if self._level and self._level.is_parent_of(tree, features, channel) else None
         nodes = parent.smaller_children(tree) if parent else np.arange(opened)
         slots = np.full(opened, -1, dtype=np.int32)
@@ -304,7 +318,7 @@ class LocalAggregator:
         lock = Lock()
 
         def sum_level(sums: LevelSums, lo: int, hi: int) -> None:
-            where = self._cells, rows, features, pairs, lo, hi
+            where = self._bin_codes, rows, features, pairs, lo, hi
             level_pass(*where, *route_arrays(batch), slots, width, *_CHANNELS[channel], sums.room(hi - lo))
 
         for part in self.threads.run(self._n, lambda: LevelSums(nodes, out, lock), sum_level):
@@ -325,7 +339,7 @@ class LocalAggregator:
         return self._pairs
 
     def _rows_of(self, features: NDArray[np.int32]) -> NDArray[np.uint8]:
-        """Return the cells row by row if all features are asked for; no rows if the columns are to be read."""
+        """Return the bin codes row by row if all features are asked for; no rows if the columns are to be read."""
         from ledgerwood.learners.trees._kernels.candidates import columns_to_rows
 
         if not np.array_equal(features, np.arange(self.n_features)):
@@ -334,5 +348,5 @@ class LocalAggregator:
             if self._row_room.shape[0] != self._n:
                 self._row_room = self._empty((self._n, self.n_features), dtype=np.uint8)
             rows = self._rows = self._row_room
-            self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._cells, lo, hi, rows))
+            self.threads.run(self._n, lambda: None, lambda _, lo, hi: columns_to_rows(self._bin_codes, lo, hi, rows))
         return self._rows

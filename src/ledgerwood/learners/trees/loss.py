@@ -5,7 +5,7 @@ finite, so the sensitivities below are not estimates: they are maxima over the e
 bound :math:`|F| \le B` can reach (``docs/theory/tree-sensitivities.md`` has the proofs for the continuous losses).
 
 A record contributes the pair :math:`(g, \kappa h)`. For the logistic loss :math:`\|(g, \kappa h)\| \le 1` for every
-:math:`\kappa \le \varphi^{5/2}`, so that the curvature rides along for nothing; for softmax
+:math:`\kappa \le \varphi^{5/2}`, so that the hessian is released at no extra cost; for softmax
 :math:`\sqrt 2` for :math:`\kappa \le 2`.
 """
 
@@ -43,9 +43,9 @@ KAPPA_LOGISTIC_REPLACE = Fraction(5209235, 2**20)
 """Largest kappa with replace-one sensitivity 2, sqrt((2 + s) / ((2 - s)(s - 1)^2)) at s = sqrt(7) - 1: 4.9677..."""
 KAPPA_SOFTMAX = Fraction(2)
 TYPICAL_WEIGHT = 0.5
-"""The leaf weight for which the noise of gradients and curvatures is balanced."""
+"""The leaf weight for which the noise of gradients and hessians is balanced."""
 _PARTS = 8
-"""The curvature counts a multiple of 1/8 of what it would where scores are not bounded."""
+"""The hessian counts a multiple of 1/8 of what it would where scores are not bounded."""
 KAPPA_COUNT = Fraction(1, 4)
 """Weight of a count beside gradients of size 1: it makes the noise of the gradients 3 % larger."""
 
@@ -61,7 +61,7 @@ class TreeLoss:
     n_outputs
         1, or the number of classes.
     kappa
-        The factor of the curvature in what is released.
+        The factor of the hessian in what is released.
     task
         The integer definition of the pairs.
     """
@@ -83,36 +83,36 @@ class TreeLoss:
                 return self._residual(bound) ** 2
         return int(self._reach[0][self._place(bound)])
 
-    def curvature_sum(self, bound: int) -> int:
-        """Return the largest sum of a record's curvatures over the outputs."""
+    def hessian_sum(self, bound: int) -> int:
+        """Return the largest sum of a record's hessians over the outputs."""
         match self.name:
             case "softmax":
                 most = math.floor(self.kappa * ONE)  # the sum of p (1 - p) is at most 1
                 norm = self.task.norm * (math.isqrt(self.n_outputs - 1) + 1)  # L1 is at most sqrt(K) times L2
                 return max(1, min(most, norm or most))
             case "squared":
-                return self.task.unit
+                return self.task.constant_hessian
         return max(1, int(self._reach[1][self._place(bound)]))
 
     def pair_square(
         self,
         bound: int,
         neighbours: str,
-        channel: Channel = "curvature",
-        count_unit: int = 0,
+        channel: Channel = "hessian",
+        count_factor: int = 0,
         factors: tuple[int, int] = (1, 1),
     ) -> int:
-        """Return the largest squared change of the sums of (gradient, second channel) over disjoint cells.
+        """Return the largest squared change of the sums of (gradient, second channel) over disjoint bins.
 
-        Add/remove: one record's pair appears in one cell. Replace-one: one pair leaves, one comes, in the same cell
-        (their difference) or in two (their norms add as squares). Gradients and curvatures are multiplied by their
+        Add/remove: one record's pair appears in one bin. Replace-one: one pair leaves, one comes, in the same bin
+        (their difference) or in two (their norms add as squares). Gradients and hessians are multiplied by their
         ``factors``, of which the second is not the larger one.
         """
         replace = neighbours == "replace_one"
         a, b = factors
         g2 = self.gradient_square(bound)
         if channel == "count" or self.name == "squared":
-            unit = count_unit if channel == "count" else b * self.task.unit
+            unit = count_factor if channel == "count" else b * self.task.constant_hessian
             g2 *= 1 if channel == "count" else a * a
             one = g2 + unit * unit  # the count of a vector loss is kept once
             return max(4 * g2, 2 * one) if replace else one
@@ -126,21 +126,21 @@ class TreeLoss:
         one = int(_pair_reach(self, a, b)[place])
         return max(2 * one, _diameter_square(self, -(-place // 32) * 32, a, b)) if replace else one
 
-    def curvature_factor(self, bound: int) -> tuple[int, int]:
-        """Return the factors of (gradient, curvature) in what is released at scores within ``bound``.
+    def hessian_factor(self, bound: int) -> tuple[int, int]:
+        """Return the factors of (gradient, hessian) in what is released at scores within ``bound``.
 
-        While scores are small so are gradients, and the curvature would set the sensitivity. The noise of the weight
+        While scores are small so are gradients, and the hessian would set the sensitivity. The noise of the weight
         -G/H is about that of G - (weight) H, over H: the factors minimise it for a weight of ``TYPICAL_WEIGHT``.
         """
         return _hessian_factor(self, self._place(bound))
 
-    def pair_l1(self, bound: int, neighbours: str, count_unit: int) -> int:
+    def pair_l1(self, bound: int, neighbours: str, count_factor: int) -> int:
         """Return the largest L1 change of the sums of (gradients of all outputs, count): for Laplace noise."""
         if self.name == "softmax":  # |p_y - 1| and the other probabilities, which sum to at most 1 - p_y
             gradient = 2 * (ONE - self._least_probability(bound))
         else:
             gradient = math.isqrt(self.gradient_square(bound))
-        one = gradient + count_unit
+        one = gradient + count_factor
         return 2 * one if neighbours == "replace_one" else one
 
     # ---- inside
@@ -223,7 +223,7 @@ def make_loss(
     gradient_clip: float | None = None,
     kappa: Fraction | None = None,
 ) -> TreeLoss:
-    """Return a loss with the largest curvature factor that costs nothing under the relation.
+    """Return a loss with the largest hessian factor that costs nothing under the relation.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def make_loss(
         Pairs longer than this are shortened to it (logistic, hinge, softmax: all classes together); gradients are
         clipped to it (squared).
     kappa
-        Another factor of the curvature: smaller, or the sensitivity grows.
+        Another factor of the hessian: smaller, or the sensitivity grows.
 
     Examples
     --------
@@ -256,8 +256,8 @@ def make_loss(
             return _hinge(kappa or (Fraction(1) if replace else KAPPA_COUNT), clip)
         case "squared":
             factor = kappa or (Fraction(clip, ONE) if replace else KAPPA_COUNT * Fraction(clip, ONE))
-            task = Task("squared", clip=clip, unit=math.floor(factor * ONE))
-            return TreeLoss(name, 1, Fraction(task.unit, ONE), task)
+            task = Task("squared", clip=clip, constant_hessian=math.floor(factor * ONE))
+            return TreeLoss(name, 1, Fraction(task.constant_hessian, ONE), task)
         case "softmax":
             if n_classes < 3:
                 raise ParameterError("n_classes", "be at least 3 for the softmax loss", n_classes)
@@ -301,7 +301,7 @@ def _hinge(kappa: Fraction, clip: int) -> TreeLoss:
 def _softmax(n_classes: int, kappa: Fraction, norm: int) -> TreeLoss:
     p = np.arange(ONE + 1, dtype=np.int64)
     h = (kappa.numerator * p * (ONE - p)) // (kappa.denominator * ONE)
-    task = Task("softmax", n_outputs=n_classes, curvature=h.astype(np.int32), norm=norm)
+    task = Task("softmax", n_outputs=n_classes, hessian=h.astype(np.int32), norm=norm)
     return TreeLoss("softmax", n_classes, kappa, task)
 
 

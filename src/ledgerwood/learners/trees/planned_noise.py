@@ -7,17 +7,14 @@ while the planned cost stays. Each of these takes the planned cost and today's s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._rounding import UP
-from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip, PoissonSubsampled
+from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.trees.aggregator import Aggregator, Sample
 from ledgerwood.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
@@ -26,7 +23,7 @@ from ledgerwood.mechanisms import (
 )
 from ledgerwood.mechanisms.randomness import Rng, source_of
 
-__all__ = ["GaussianSums", "LaplaceSums", "SampledMechanism", "Selections"]
+__all__ = ["GaussianSums", "LaplaceSums", "Selections"]
 
 
 def _check_sums(value: NDArray[np.int64]) -> None:
@@ -51,7 +48,7 @@ class GaussianSums:
         return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -80,7 +77,7 @@ class LaplaceSums:
         return LaplaceMechanism(scale=self.scale, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no array of integers."""
+        """Refuse what is not an array of integers."""
         _check_sums(value)
 
     def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
@@ -100,6 +97,11 @@ class Selections:
     range_sensitivity: float
 
     @property
+    def sensitivity(self) -> float:
+        """The range sensitivity."""
+        return self.range_sensitivity
+
+    @property
     def epsilon(self) -> float:
         """The planned epsilon."""
         return self.cost.pure_epsilon()
@@ -112,7 +114,7 @@ class Selections:
         return PermuteAndFlipMechanism(self.epsilon, parts * self.range_sensitivity, neighbours)
 
     def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is no matrix of integer scores."""
+        """Refuse what is not a matrix of integer scores."""
         _check_sums(value)
         if value.ndim != 2 or value.size == 0:
             raise ParameterError("value", "have a row for each part and at least one candidate", value.shape)
@@ -124,35 +126,3 @@ class Selections:
             return mechanism.release(value, rng)
         source = source_of(rng)
         return np.array([mechanism.release(row, source) for row in value], dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class SampledMechanism:
-    """A release about a fresh, secret Poisson sample, and its price.
-
-    Whoever releases it asks first: a door is given a function that asks the data, and calls :meth:`ask` with it.
-    """
-
-    passes_on: ClassVar[bool] = True
-    cost: PoissonSubsampled
-    mechanism: Any
-    aggregator: Aggregator
-    numerator: int
-    round: int
-
-    def ask(self, query: Callable[[], Any], rng: Rng = None) -> Any:
-        """Draw a key, ask, forget the sample; return the exact answer."""
-        words = source_of(rng).words(2)
-        self.aggregator.sample(Sample(self.numerator, (int(words[0]), int(words[1])), self.round))
-        try:
-            return query()
-        finally:
-            self.aggregator.sample(None)
-
-    def check(self, value: Any) -> None:
-        """Let the mechanism look at the answer."""
-        self.mechanism.check(value)
-
-    def release(self, value: Any, rng: Rng = None) -> Any:
-        """Release the answer as the mechanism does."""
-        return self.mechanism.release(value, rng)

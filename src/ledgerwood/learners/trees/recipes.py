@@ -1,7 +1,12 @@
-"""The methods of the papers, as data: each is a few components of one algorithm.
+"""The methods of the papers, as data: each is a few components of one algorithm; and the rule behind ``recipe="auto"``.
 
-P0 is DP-XGB (greedy boosting with adaptive Hessian candidates), P2 the federated framework of private boosted trees,
-P3 DP-XGBoost ("Sarus"). A recipe carries its paper's budget split and hyper-parameters; any of them can be overridden.
+The papers are "Revisiting Differentially Private XGBoost" (DP-XGB: greedy boosting with adaptive Hessian candidates),
+Maddock et al. 2022 (a federated framework of private boosted trees) and Grislain & Gonzalez 2021 (DP-XGBoost, by
+Sarus). A recipe carries its paper's budget split and hyper-parameters; any of them can be overridden.
+
+The rule looks at how many rows and features there are, the task, and the budget. Its one derived number is the
+signal-to-noise ratio n mu: rows times the Gaussian parameter of (epsilon, delta), the signal that one release of the
+whole budget would have over its noise. What each line is worth is measured in ``docs/explanation/auto.md``.
 """
 
 from __future__ import annotations
@@ -49,32 +54,34 @@ _ADAPTIVE = {"candidates": "hessian"}
 
 _CYCLIC = {"features": "cyclic", "features_per_tree": 1}
 
-_P2_HISTOGRAM = {"n_trees": 25, "learning_rate": 0.3}
+_HISTOGRAM = {"n_trees": 25, "learning_rate": 0.3}
+
+_DP_XGB, _MADDOCK, _SARUS = "DP-XGB", "Maddock et al. 2022", "Grislain & Gonzalez 2021"
 
 _ALL = (
-    Recipe("xgb", "P0", "greedy trees by the exponential mechanism", {**_GREEDY}),
-    Recipe("xgb_cyc", "P0", "greedy, one feature per tree in turn", {**_GREEDY, **_CYCLIC}),
-    Recipe("xgb_ada", "P0", "greedy, candidates refined by curvature", {
+    Recipe("xgb", _DP_XGB, "greedy trees by the exponential mechanism", {**_GREEDY}),
+    Recipe("xgb_cyc", _DP_XGB, "greedy, one feature per tree, cyclically", {**_GREEDY, **_CYCLIC}),
+    Recipe("xgb_ada", _DP_XGB, "greedy, candidates refined by hessian sums", {
         **_GREEDY, **_ADAPTIVE, "shares": (0.1, 0.6, 0.3),
     }),
-    Recipe("tr", "P0, P2", "totally random trees, Newton leaves", {}),
-    Recipe("tr_cyc", "P0, P2", "totally random, one feature per tree in turn", {**_CYCLIC}),
-    Recipe("tr_ada", "P0, P2", "totally random, candidates refined by curvature", {**_ADAPTIVE}),
-    Recipe("tr_ada_cyc", "P0, P2", "both", {**_ADAPTIVE, **_CYCLIC}),
-    Recipe("dp_ebm", "P2", "additive model: random trees of one feature, gradient leaves, n_trees per feature", {
+    Recipe("tr", f"{_DP_XGB}, {_MADDOCK}", "totally random trees, Newton leaves", {}),
+    Recipe("tr_cyc", f"{_DP_XGB}, {_MADDOCK}", "totally random, one feature per tree, cyclically", {**_CYCLIC}),
+    Recipe("tr_ada", f"{_DP_XGB}, {_MADDOCK}", "totally random, candidates refined by hessian sums", {**_ADAPTIVE}),
+    Recipe("tr_ada_cyc", f"{_DP_XGB}, {_MADDOCK}", "both", {**_ADAPTIVE, **_CYCLIC}),
+    Recipe("dp_ebm", _MADDOCK, "additive model: random trees of one feature, gradient leaves, n_trees per feature", {
         **_CYCLIC, "leaf": "gradient", "n_trees": 10, "trees_per_feature": True,
     }),
-    Recipe("dp_ebm_newton", "P2", "additive model, Newton leaves, n_trees in all", {**_CYCLIC}),
-    Recipe("dp_rf", "P2", "random forest: random trees, averaged class shares", {"leaf": "average", "batch": 1.0}),
-    Recipe("feverless", "P2", "the best split of noisy histograms, leaves from them", {
-        **_P2_HISTOGRAM, "split": "histogram",
+    Recipe("dp_ebm_newton", _MADDOCK, "additive model, Newton leaves, n_trees in all", {**_CYCLIC}),
+    Recipe("dp_rf", _MADDOCK, "random forest: random trees, averaged class shares", {"leaf": "average", "batch": 1.0}),
+    Recipe("feverless", _MADDOCK, "the best split of noisy histograms, leaves from them", {
+        **_HISTOGRAM, "split": "histogram",
     }),
-    Recipe("pr", "P2", "the best of one random candidate per feature, by noisy sums", {
-        **_P2_HISTOGRAM, "split": "partial",
+    Recipe("pr", _MADDOCK, "the best of one random candidate per feature, by noisy sums", {
+        **_HISTOGRAM, "split": "partial",
     }),
-    Recipe("tr_ih_ebm", "P2", "tr_cyc with iterative Hessian candidates", {**_ADAPTIVE, **_CYCLIC}),
-    Recipe("tr_ih_ebm_batched", "P2", "the same in four batches", {**_ADAPTIVE, **_CYCLIC, "batch": 0.25}),
-    Recipe("sarus", "P3", "greedy on Laplace sketches, squared loss, row samples; repaired", {
+    Recipe("tr_ih_ebm", _MADDOCK, "tr_cyc with iterative Hessian candidates", {**_ADAPTIVE, **_CYCLIC}),
+    Recipe("tr_ih_ebm_batched", _MADDOCK, "the same in four batches", {**_ADAPTIVE, **_CYCLIC, "batch": 0.25}),
+    Recipe("sarus", _SARUS, "greedy on Laplace sketches, squared loss, row samples; repaired", {
         "candidates": "laplace_sketch", "split": "exponential", "leaf": "noisy_average", "loss": "squared",
         "n_trees": 20, "max_depth": 6, "l2": 0.1, "rows": 0.1, "min_child_weight": 5.0, "n_bins": 50,
         "shares": (1.0, 1.0, 1.0), "paper_method": "pure",
@@ -116,8 +123,8 @@ def recipes() -> RecipeTable:
     """Return the table of recipes.
 
     >>> print(recipes())
-    recipe             paper   candidates      split        ...
-    xgb                P0      uniform         exponential  ...
+    recipe             paper                        candidates      split             ...
+    xgb                DP-XGB                       uniform         exponential       ...
     """
     rows = []
     for recipe in RECIPES.values():
@@ -133,7 +140,7 @@ def recipes() -> RecipeTable:
 
 
 FEW_FEATURES = 4
-"""Up to so many features every tree is a grid of several: it sees what no linear model can."""
+"""Up to this many features every tree is a grid of several: it sees what no linear model can."""
 
 
 @stored("Reason")
@@ -146,7 +153,7 @@ class Reason:
     why: str
 
 
-@stored("Choice")
+@stored("Choice", keys={"metadata": "facts"})
 @dataclass(frozen=True, slots=True)
 class AutoChoice:
     """Settings and the reasons for them; prints as a text.
@@ -157,8 +164,8 @@ class AutoChoice:
         What is trained, in a few words.
     settings
         The settings of the trees; None if the model is linear.
-    facts
-        The public facts that the rule looked at.
+    metadata
+        The public metadata that the rule looked at.
     reasons
         One for each setting that the rule decides.
     linear
@@ -169,7 +176,7 @@ class AutoChoice:
 
     model: str
     settings: TreeSettings | None
-    facts: tuple[tuple[str, Any], ...]
+    metadata: tuple[tuple[str, Any], ...]
     reasons: tuple[Reason, ...]
     linear: tuple[tuple[str, Any], ...] | None = None
     linear_share: float = 0.0
@@ -180,11 +187,11 @@ class AutoChoice:
         return tuple((reason.name, reason.value) for reason in self.reasons)
 
     def __str__(self) -> str:
-        known = ", ".join(f"{name} = {_short(value)}" for name, value in self.facts)
+        known = ", ".join(f"{name} = {_short(value)}" for name, value in self.metadata)
         names = [f"{reason.name} = {_short(reason.value)}" for reason in self.reasons]
         width = max(map(len, names))
         lines = [f"  {name.ljust(width)}  {reason.why}" for name, reason in zip(names, self.reasons)]
-        return "\n".join([f"{self.model}, chosen from public facts: {known}", *lines])
+        return "\n".join([f"{self.model}, chosen from public metadata: {known}", *lines])
 
 
 def _short(value: Any) -> str:
@@ -192,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 @lru_cache(maxsize=256)
-def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: int = 1) -> float:
+def signal_to_noise(n_rows: int, epsilon: float, delta: float, max_rows_per_unit: int = 1) -> float:
     """Return n mu / k: rows times the mu at which Gaussian noise is (epsilon, delta)-private, for units of k rows.
 
     >>> round(signal_to_noise(34189, 1.0, 1 / 34189))
@@ -203,22 +210,22 @@ def signal_to_noise(n_rows: int, epsilon: float, delta: float, rows_per_unit: in
     target = math.log(delta)
     low, high = 1e-12, 2 * math.sqrt(2 * epsilon) + 2 * epsilon + 16.0
     if gaussian.log_delta(low, epsilon) >= target:
-        return n_rows * low / rows_per_unit
+        return n_rows * low / max_rows_per_unit
     gap = lambda log_mu: gaussian.log_delta(math.exp(log_mu), epsilon) - target  # noqa: E731
     log_mu = boundary(gap, good=math.log(low), bad=math.log(high), tolerance=1e-12)
-    return n_rows * math.exp(log_mu) / rows_per_unit
+    return n_rows * math.exp(log_mu) / max_rows_per_unit
 
 
-def choice_for(facts: PublicMetadata) -> AutoChoice:
-    """Return the choice of ``recipe="auto"`` for the public facts of a fit."""
+def choice_for(metadata: PublicMetadata) -> AutoChoice:
+    """Return the choice of ``recipe="auto"`` for the public metadata of a fit."""
     return choose_trees(
-        n_rows=facts.rows,
-        n_features=facts.n_features,
-        epsilon=facts.epsilon,
-        delta=facts.delta,
-        n_classes=None if facts.task == "regression" else len(facts.classes or ()),
-        neighbours=str(facts.neighbours),
-        rows_per_unit=facts.rows_per_unit,
+        n_rows=metadata.rows,
+        n_features=metadata.n_features,
+        epsilon=metadata.epsilon,
+        delta=metadata.delta,
+        n_classes=None if metadata.task == "regression" else len(metadata.classes or ()),
+        neighbours=str(metadata.neighbours),
+        max_rows_per_unit=metadata.max_rows_per_unit,
     )
 
 
@@ -230,7 +237,7 @@ def choose_trees(
     delta: float,
     n_classes: int | None = 2,
     neighbours: str = "add_remove",
-    rows_per_unit: int = 1,
+    max_rows_per_unit: int = 1,
 ) -> AutoChoice:
     """Return the automatic settings of boosted trees.
 
@@ -245,7 +252,7 @@ def choose_trees(
     n_classes
         The number of classes, None for regression.
     neighbours, rows_per_unit
-        The relation, and how many rows a unit of privacy may have.
+        The relation, and how many rows a privacy unit may have.
 
     Examples
     --------
@@ -256,26 +263,26 @@ def choose_trees(
     for name, value in (("n_rows", n_rows), ("n_features", n_features)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
-    strength = signal_to_noise(n_rows, float(epsilon), float(delta), rows_per_unit)
+    snr = signal_to_noise(n_rows, float(epsilon), float(delta), max_rows_per_unit)
     regression = n_classes is None
     several = (n_classes or 0) > 2 and n_features > FEW_FEATURES
     of_features = (
-        _several_classes(strength, n_features)
-        if several
-        else _features_part(strength, n_features, regression=regression)
+        _several_classes(snr, n_features) if several else _features_part(snr, n_features, regression=regression)
     )
     interactions = next((reason.value for reason in of_features if reason.name == "interactions"), 0.0)
     reasons = [
-        Reason("candidates", "uniform", "even edges: what tells several classes apart is not crowded near zero")
+        Reason("candidates", "uniform", "even bin edges: what separates several classes is not crowded near zero")
         if several
-        else Reason("candidates", "mixed", "even edges, and edges dense near zero where amounts and counts crowd"),
-        Reason("n_bins", 160, "places where a number may be cut: none of them costs anything"),
-        Reason("structure", "grid", "each feature of a tree is cut into intervals at random: structure costs nothing"),
+        else Reason("candidates", "mixed", "even bin edges, and dense ones near zero where amounts and counts crowd"),
+        Reason("n_bins", 160, "places where a number may be split: none of them costs anything"),
+        Reason(
+            "structure", "grid", "each feature of a tree is split into intervals at random: structure costs nothing"
+        ),
         Reason("shares", None, "all of the budget goes to sums in leaves, the same to every tree"),
         *_loss_part(n_classes),
-        _trees_by_strength(strength, n_features, regression=regression)
+        _trees_by_snr(snr, n_features, regression=regression)
         if regression or several
-        else _trees_by_turns(strength, n_features, interactions),
+        else _trees_by_turns(snr, n_features, interactions),
         *of_features,
     ]
     task = "regression" if regression else f"{n_classes} classes"
@@ -284,11 +291,11 @@ def choose_trees(
     settings = TreeSettings(
         loss=loss, n_classes=2 if n_classes is None else max(n_classes, 2), neighbours=neighbours, **options
     )  # fmt: skip
-    facts = (
+    metadata = (
         ("rows", n_rows), ("features", n_features), ("task", task), ("epsilon", float(epsilon)),
-        ("delta", float(delta)), ("strength n mu", strength),
+        ("delta", float(delta)), ("signal-to-noise ratio n mu", snr),
     )  # fmt: skip
-    return AutoChoice("boosted random grids", settings, facts, tuple(reasons))
+    return AutoChoice("boosted random grids", settings, metadata, tuple(reasons))
 
 
 def _loss_part(n_classes: int | None) -> list[Reason]:
@@ -310,58 +317,66 @@ def _loss_part(n_classes: int | None) -> list[Reason]:
     ]
 
 
-def _trees_by_strength(strength: float, n_features: int, *, regression: bool) -> Reason:
+def _trees_by_snr(snr: float, n_features: int, *, regression: bool) -> Reason:
     if regression:
-        by_strength, why = min(max(0.4 * strength, 40), 300), "0.4 times the strength, between 40 and 300"
+        by_snr, why = min(max(0.4 * snr, 40), 300), "0.4 times the signal-to-noise ratio, between 40 and 300"
     else:
-        by_strength, why = min(max(strength / 8, 60), 300), "an eighth of the strength, between 60 and 300"
+        by_snr, why = min(max(snr / 8, 60), 300), "an eighth of the signal-to-noise ratio, between 60 and 300"
     turns = min(4 * n_features, 500)
-    if turns > by_strength:
+    if turns > by_snr:
         return Reason("n_trees", turns, "four turns of each feature, at most 500 trees")
-    return Reason("n_trees", round(by_strength), f"{why}: more trees, more noise in each")
+    return Reason("n_trees", round(by_snr), f"{why}: more trees, more noise in each")
 
 
-def _trees_by_turns(strength: float, n_features: int, interactions: float) -> Reason:
+def _trees_by_turns(snr: float, n_features: int, interactions: float) -> Reason:
     """An additive model is done when each feature had its turns; interactions beside it, in numbers, want theirs."""
-    turns = 3 * (strength / n_features) ** (1 / 3)
+    turns = 3 * (snr / n_features) ** (1 / 3)
     times, more = (1, "") if interactions < 0.5 else (2, ", twice") if interactions < 1 else (3, ", three times")
     most = 1000 if times == 1 else 400  # grids of three features would fit the rows, whatever the noise
-    why = (
-        f"{turns:.1f} turns of each feature{more}, between 60 and {most}: three cube roots of the strength per feature"
-    )
+    why = f"{turns:.1f} turns of each feature{more}, between 60 and {most}: 3 cube roots of the ratio per feature"
     return Reason("n_trees", round(min(max(times * turns * n_features, 60), most)), why)
 
 
-def _several_classes(strength: float, n_features: int) -> list[Reason]:
-    """More than two classes are told apart by several features at once: no tree is of one feature."""
-    order = 4 if strength < 50 * n_features else min(6, n_features)
+def _several_classes(snr: float, n_features: int) -> list[Reason]:
+    """More than two classes are separated by several features at once: no tree is of one feature."""
+    order = 4 if snr < 50 * n_features else min(6, n_features)
     return [
         Reason("features", "shuffled", "several features per tree, drawn at random"),
         Reason("max_depth", 3, "of a tree of one feature; there are none"),
         Reason("interactions", 1.0, "more than two classes: every tree looks at several features"),
-        Reason("interaction_order", order, f"features of a tree; strength per feature is {strength / n_features:.0f}"),
-        Reason("interaction_depth", order, "one cut of each"),
+        Reason(
+            "interaction_order",
+            order,
+            f"features of a tree; signal-to-noise ratio per feature is {snr / n_features:.0f}",
+        ),
+        Reason("interaction_depth", order, "one split of each"),
     ]
 
 
-def _features_part(strength: float, n_features: int, *, regression: bool) -> list[Reason]:
+def _features_part(snr: float, n_features: int, *, regression: bool) -> list[Reason]:
     found = [
         Reason("features", "shuffled", "one feature per tree, in turns: an additive model, which noise spoils least"),
         Reason("max_depth", 3, "eight intervals of that feature"),
     ]
     if n_features < 2:
         return found
-    per_pair = strength / (n_features * (n_features - 1) / 2)
+    per_pair = snr / (n_features * (n_features - 1) / 2)
     order = 2
     if n_features <= FEW_FEATURES:
         share, order, why = 1.0, 3, "few features: every tree may cover their interactions"
     elif per_pair < 15:
-        share, why = 0.0, f"strength per pair of features is {per_pair:.1f}, below 15: interactions would be noise"
+        share, why = (
+            0.0,
+            f"the signal-to-noise ratio per pair of features is {per_pair:.1f}, below 15: interactions would be noise",
+        )
     elif regression or (n_features <= 8 and per_pair >= 50):
-        share, why = 0.5, f"strength per pair of features is {per_pair:.0f}: half of the trees look for interactions"
+        share, why = (
+            0.5,
+            f"the signal-to-noise ratio per pair of features is {per_pair:.0f}: half of the trees interact",
+        )
         order = 2 if regression else 3
     else:
-        share, why = 0.25, f"strength per pair of features is {per_pair:.0f}, at least 15"
+        share, why = 0.25, f"the signal-to-noise ratio per pair of features is {per_pair:.0f}, at least 15"
     return [
         *found,
         Reason("interactions", share, why),

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.trees.aggregator import Structure
+from ledgerwood.learners.trees.settings import MAX_DEPTH
 
-__all__ = ["MAX_DEPTH", "ColumnTrees", "Routes", "column_trees", "routes"]
-
-MAX_DEPTH = 8
-"""Leaf numbers are bytes."""
+__all__ = ["ColumnTrees", "Routes", "column_trees", "routes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +41,11 @@ class Routes:
     left: NDArray[np.uint8]
 
 
-def routes(trees: Sequence[Structure], codes: NDArray[np.int64]) -> Routes:
-    """Return the trees as arrays, where feature f has the codes 0 .. ``codes[f] - 1``.
+def routes(trees: Sequence[Structure], n_codes: NDArray[np.int64]) -> Routes:
+    """Return the trees as arrays, where feature f has the codes 0 .. ``n_codes[f] - 1``.
 
     >>> left = np.zeros((1, 256), dtype=np.uint8)
-    >>> left[0, [0, 1, 4]] = 1  # codes 0, 1 and the missing cells go left
+    >>> left[0, [0, 1, 4]] = 1  # codes 0, 1 and the missing values go left
     >>> routes([Structure(1, np.array([0], dtype=np.int32), left)], np.array([5])).split
     array([[[2, 4, 0]]], dtype=uint8)
     """
@@ -57,16 +55,17 @@ def routes(trees: Sequence[Structure], codes: NDArray[np.int64]) -> Routes:
     nodes = (1 << depth) - 1
     feature = np.array([tree.feature[:nodes] for tree in trees], dtype=np.int32).reshape(len(trees), nodes)
     left = np.array([tree.left[:nodes] for tree in trees], dtype=np.uint8).reshape(len(trees), nodes, 256)
-    if nodes and (feature.min() < 0 or feature.max() >= codes.size):
-        raise ParameterError("feature", f"lie in 0 .. {codes.size - 1}", [int(feature.min()), int(feature.max())])
-    width = int(codes.max(initial=0)) + 1  # at most 256: no code is 255, so the last column always goes right
-    goes_left = (left[..., :width] != 0) & (np.arange(width) < codes[feature][..., None])
-    # The codes on the left are 0 .. cut - 1 and perhaps one more. No code is 255, so skip = 255 means no exception.
-    cut = np.argmin(goes_left, axis=-1)
-    more = goes_left.sum(axis=-1) - cut
+    if nodes and (feature.min() < 0 or feature.max() >= n_codes.size):
+        raise ParameterError("feature", f"lie in 0 .. {n_codes.size - 1}", [int(feature.min()), int(feature.max())])
+    width = int(n_codes.max(initial=0)) + 1  # at most 256: no code is 255, so the last column always goes right
+    goes_left = (left[..., :width] != 0) & (np.arange(width) < n_codes[feature][..., None])
+    # The codes on the left are 0 .. threshold - 1 and perhaps one more. No code is 255, so skip = 255 means no
+    # exception.
+    threshold = np.argmin(goes_left, axis=-1)
+    more = goes_left.sum(axis=-1) - threshold
     last = width - 1 - np.argmax(goes_left[..., ::-1], axis=-1)
     split = np.empty((len(trees), nodes, 3), dtype=np.uint8)
-    split[..., 0] = np.where(more > 1, 1, cut)
+    split[..., 0] = np.where(more > 1, 1, threshold)
     split[..., 1] = np.where(more == 1, last, 255)
     split[..., 2] = more > 1
     symmetric = np.ones(len(trees), dtype=np.uint8)
@@ -81,14 +80,14 @@ def routes(trees: Sequence[Structure], codes: NDArray[np.int64]) -> Routes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnTrees:
-    """Trees of one feature each: ``uint8[trees, codes]`` says in which leaf a code of ``feature[tree]`` ends."""
+    """Trees of one feature each: ``uint8[trees, n_codes]`` says in which leaf a code of ``feature[tree]`` ends."""
 
     depth: int
     feature: NDArray[np.int32]
     leaf: NDArray[np.uint8]
 
 
-def column_trees(trees: Sequence[Structure], codes: NDArray[np.int64], width: int) -> ColumnTrees | None:
+def column_trees(trees: Sequence[Structure], n_codes: NDArray[np.int64], width: int) -> ColumnTrees | None:
     """Return the trees by their columns; None if one of them looks at several features.
 
     >>> left = np.zeros((1, 256), dtype=np.uint8)
@@ -103,7 +102,7 @@ def column_trees(trees: Sequence[Structure], codes: NDArray[np.int64], width: in
     feature = np.array([tree.feature[0] for tree in trees], dtype=np.int32)
     if any((tree.feature[:nodes] != tree.feature[0]).any() for tree in trees):
         return None
-    if feature.min() < 0 or feature.max() >= codes.size:
+    if feature.min() < 0 or feature.max() >= n_codes.size:
         return None  # an error that routes() reports
     leaf = np.empty((len(trees), width), dtype=np.uint8)
     every = np.arange(width)

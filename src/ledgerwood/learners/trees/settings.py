@@ -31,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "paper_method": ("rdp", "pure"),
 }
 MAX_DEPTH = 8
+"""Leaf numbers are bytes."""
 LARGEST_SCORE = 8192
 """Scores are 32-bit numbers in steps of 2**-16; differences of two must fit."""
 
@@ -38,14 +39,14 @@ LARGEST_SCORE = 8192
 @stored("Settings")
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """Every choice of a training, from public facts alone.
+    """Every choice of a training, from public metadata alone.
 
     Parameters
     ----------
     candidates
         Where splits may lie: ``uniform`` or ``log`` grids of the declared bounds or a ``mixed`` one, even and dense
         near zero at once; private ``quantiles`` (a noisy count of a fine grid), ``hessian`` (grids refined by noisy
-        curvature sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised curvature
+        hessian sums in the first ``sketch_rounds`` rounds) or ``laplace_sketch`` (a Laplace-noised hessian
         histogram for every round).
     n_bins
         Bins of a numeric feature.
@@ -69,7 +70,7 @@ class TreeSettings:
     loss, n_classes
         What is minimised.
     missing
-        Whether the side of missing cells is part of the ``private`` choice, or ``random``.
+        Whether the side of missing values is part of the ``private`` choice, or ``random``.
     n_trees, trees_per_feature
         Trees, or trees for each feature if ``trees_per_feature``.
     max_depth, learning_rate, leaf_clip, l2
@@ -192,7 +193,7 @@ class TreeSettings:
             raise ParameterError("leaf", rule, self.leaf)
         _ = self.make_loss()
 
-    # ---- derived facts
+    # ---- derived
 
     @property
     def tight(self) -> bool:
@@ -276,10 +277,10 @@ class TreeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """How often things happen, from public facts.
+    """How often things happen, from public metadata.
 
     ``sketches`` releases of ``sketch_width`` features each, ``splits`` of ``split_width`` each, ``leaves``; in units
-    of one feature's histogram these are the query counts of P2's Table 1.
+    of one feature's histogram these are the query counts of Maddock et al.'s Table 1.
     """
 
     trees: int

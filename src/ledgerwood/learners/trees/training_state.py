@@ -10,22 +10,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Plan
-from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, Edges, Structure, Tree
+from ledgerwood.accounting import Release
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, BinEdges, Sample, Structure, Tree
 from ledgerwood.learners.trees.binning import (
     FeatureDomain,
-    even_edges,
-    fine_edges,
-    log_edges,
-    merged_edges,
-    mixed_edges,
-    quantile_edges,
+    even_bin_edges,
+    fine_bin_edges,
+    log_bin_edges,
+    merged_bin_edges,
+    mixed_bin_edges,
+    quantile_bin_edges,
 )
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_of, noise_of, quantised, weights_of
 from ledgerwood.learners.trees.loss import TreeLoss
-from ledgerwood.learners.trees.plan import planned_cost
-from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums, SampledMechanism
+from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums
 from ledgerwood.learners.trees.settings import Loops, TreeSettings
 from ledgerwood.learners.trees.splitting import open_tree
 
@@ -33,10 +32,13 @@ __all__ = ["BoostingState", "SupportsTreeRelease"]
 
 
 class SupportsTreeRelease(Protocol):
-    """What a training needs of a door."""
+    """What a training needs of a release session."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         """Release an exact value by a mechanism, under a label of the plan."""
+
+    def sample_key(self) -> tuple[int, int]:
+        """Return the secret key of a fresh sample of rows; called only where rows are sampled."""
 
 
 @dataclass
@@ -46,97 +48,107 @@ class BoostingState:
     settings: TreeSettings
     domain: FeatureDomain
     aggregator: Aggregator
-    door: SupportsTreeRelease
-    plan: Plan
+    session: SupportsTreeRelease
+    releases: dict[str, Release]
     rng: np.random.Generator
     loss: TreeLoss
     loops: Loops
-    edges: list[Edges] = field(default_factory=list)
+    bin_edges: list[BinEdges] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     phase: list[int] = field(default_factory=list)
     turn: list[int] = field(default_factory=list)
     groups: set[frozenset[int]] = field(default_factory=set)
     bound: int = 0
-    asked: int = 0
-    costs: dict[str, Any] = field(default_factory=dict)
+    released: int = 0
     balanced: bool = True
 
-    # ---- asking
+    # ---- releases
 
     def layout(self, *, laplace: bool = False) -> SumsLayout:
         """Return how sums of gradients are released at the present scores."""
         return layout_of(self.settings, self.loss, self.bound, laplace=laplace, balanced=self.balanced)
 
-    def ask(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
+    def release(self, label: str, mechanism: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
         """Release ``query()`` by the mechanism of the label's planned cost, on a fresh sample if rows are sampled."""
-        if label not in self.costs:
-            self.costs[label] = planned_cost(self.plan, self.settings, self.domain.n_features, label)
-        cost, whole = self.costs[label]
-        self.asked += 1
-        if whole is None:
-            return self.door.release(mechanism(cost), query(), label)
-        numerator = round(whole.rate * 2**32)
-        outer = SampledMechanism(whole, mechanism(cost), self.aggregator, numerator, self.asked)
-        return self.door.release(outer, query, label)
+        planned = self.releases[label]
+        self.released += 1
+        return self.session.release(
+            mechanism(planned.record_cost(self.settings.neighbours)), self._exact(planned, query), label
+        )
+
+    def _exact(self, planned: Release, query: Callable[[], Any]) -> Any:
+        """Return the exact answer, of a fresh secret sample if rows are sampled, which is forgotten at once."""
+        if planned.rate == 1:
+            return query()
+        self.aggregator.sample(Sample(round(planned.rate * 2**32), self.session.sample_key(), self.released))
+        try:
+            return query()
+        finally:
+            self.aggregator.sample(None)
 
     # ---- candidates
 
-    def use(self, edges: Edges) -> None:
-        """Read cells by these edges from now on."""
-        self.edges.append(edges)
-        self.aggregator.bin(edges)
+    def use(self, bin_edges: BinEdges) -> None:
+        """Bin values by these edges from now on."""
+        self.bin_edges.append(bin_edges)
+        self.aggregator.bin(bin_edges)
 
     def start(self) -> None:
-        """Begin: scores at 0 and the first edges."""
+        """Begin: scores at 0 and the first bin edges."""
         self.aggregator.start(self.loss.task)
         bins = self.settings.n_bins
         if self.settings.candidates == "quantiles":
-            fine = fine_edges(self.domain)
+            fine = fine_bin_edges(self.domain)
             self.use(fine)
-            self.use(quantile_edges(self.domain, fine, self._sketch(fine, range(self.domain.n_features)), bins))
+            self.use(quantile_bin_edges(self.domain, fine, self._sketch(fine, range(self.domain.n_features)), bins))
         elif self.settings.candidates == "log":
-            self.use(log_edges(self.domain, bins))
+            self.use(log_bin_edges(self.domain, bins))
         elif self.settings.candidates == "mixed":
-            self.use(mixed_edges(self.domain, bins))
+            self.use(mixed_bin_edges(self.domain, bins))
         else:
-            self.use(even_edges(self.domain, bins))
+            self.use(even_bin_edges(self.domain, bins))
 
     def refine(self, features: NDArray[np.int32]) -> None:
-        """Refine the edges of some features by a noisy sum of curvature in every bin (P2's iterative Hessian)."""
-        edges = self.edges[-1]
-        weights = self._sketch(edges, features.tolist())
-        self.use(self._merged(edges, weights, features))
+        """Refine the bin edges of some features by a noisy sum of hessians in every bin (Maddock et al. 2022)."""
+        bin_edges = self.bin_edges[-1]
+        weights = self._sketch(bin_edges, features.tolist())
+        self.use(self._merged(bin_edges, weights, features))
 
-    def _merged(self, edges: Edges, weights: NDArray[np.float64], features: NDArray[np.int32]) -> Edges:
-        found = merged_edges(self.domain, edges, weights, self.settings.n_bins)
-        cuts = [found.cuts[f] if f in set(features.tolist()) else edges.cuts[f] for f in range(edges.n_features)]
-        return Edges(tuple(cuts), edges.categories)
+    def _merged(self, bin_edges: BinEdges, weights: NDArray[np.float64], features: NDArray[np.int32]) -> BinEdges:
+        found = merged_bin_edges(self.domain, bin_edges, weights, self.settings.n_bins)
+        thresholds = [
+            found.thresholds[f] if f in set(features.tolist()) else bin_edges.thresholds[f]
+            for f in range(bin_edges.n_features)
+        ]
+        return BinEdges(tuple(thresholds), bin_edges.categories)
 
     def resketch(self) -> None:
-        """Find candidates anew from a noisy curvature histogram of fine bins (P3)."""
-        fine = fine_edges(self.domain)
+        """Find candidates anew from a noisy histogram of hessians of fine bins (Grislain & Gonzalez 2021)."""
+        fine = fine_bin_edges(self.domain)
         self.aggregator.bin(fine)
         weights = self._sketch(fine, range(self.domain.n_features))
-        self.use(quantile_edges(self.domain, fine, weights, self.settings.n_bins))
+        self.use(quantile_bin_edges(self.domain, fine, weights, self.settings.n_bins))
 
-    def _sketch(self, edges: Edges, features: Any) -> NDArray[np.float64]:
-        asked = np.array(list(features), dtype=np.int32)
+    def _sketch(self, bin_edges: BinEdges, features: Any) -> NDArray[np.float64]:
+        released = np.array(list(features), dtype=np.int32)
         counts = self.settings.candidates == "quantiles"
-        size = 1.0 if counts else float(self.loss.curvature_sum(self.bound))
-        replace = self.settings.neighbours == "replace_one"  # one cell loses a record, one gains one
+        size = 1.0 if counts else float(self.loss.hessian_sum(self.bound))
+        replace = self.settings.neighbours == "replace_one"  # one bin loses a record, one gains one
 
         def query() -> NDArray[np.int64]:
-            found = self.aggregator.histogram(open_tree(0), asked, "count" if counts else "curvature")
+            found = self.aggregator.histogram(open_tree(0), released, "count" if counts else "hessian")
             second: NDArray[np.int64] = found[0, 0, :, :, 1] if counts else found[:, 0, :, :, 1].sum(axis=0)
             return second
 
         if self.settings.candidates == "laplace_sketch":
-            noisy = self.ask("sketch", lambda cost: LaplaceSums(cost, size * (2 if replace else 1) * len(asked)), query)
+            noisy = self.release(
+                "sketch", lambda cost: LaplaceSums(cost, size * (2 if replace else 1) * len(released)), query
+            )
         else:
-            wide = size * math.sqrt((2 if replace else 1) * len(asked)) * (1 + 2.0**-50)
-            noisy = self.ask("sketch", lambda cost: GaussianSums(cost, wide), query)
-        weights = np.zeros((edges.n_features, noisy.shape[1]))
-        weights[asked] = noisy
+            wide = size * math.sqrt((2 if replace else 1) * len(released)) * (1 + 2.0**-50)
+            noisy = self.release("sketch", lambda cost: GaussianSums(cost, wide), query)
+        weights = np.zeros((bin_edges.n_features, noisy.shape[1]))
+        weights[released] = noisy
         return weights
 
     # ---- trees
@@ -205,16 +217,16 @@ class BoostingState:
             def packed(query: Any = query, layout: SumsLayout = layout) -> NDArray[np.int64]:
                 return layout.pack(query())
 
-            noisy = self.ask("leaf", mechanism, packed)
-            gradients, curvature = layout.unpack(noisy, outputs)
-            weights = self._quantised(weights_of(s, gradients, curvature, used[0]), factor)
+            noisy = self.release("leaf", mechanism, packed)
+            gradients, hessian = layout.unpack(noisy, outputs)
+            weights = self._quantised(weights_of(s, gradients, hessian, used[0]), factor)
             scale = 1.0 / self.loops.trees if s.leaf == "average" else factor
-            spread = (noise_of(s, gradients, curvature, used[0]) * scale).astype(np.float32)
-            found.append(Tree(structure, weights, curvature.astype(np.float32), spread))
+            spread = (noise_of(s, gradients, hessian, used[0]) * scale).astype(np.float32)
+            found.append(Tree(structure, weights, hessian.astype(np.float32), spread))
         return found
 
     def _channel(self) -> Any:
-        return "curvature" if self.settings.leaf == "newton" else "count"
+        return "hessian" if self.settings.leaf == "newton" else "count"
 
     def _laplace_tree(self, structure: Structure, query: Callable[[], NDArray[np.int64]], factor: float) -> Tree:
         nothing = np.zeros((1, 1, 2), dtype=np.int64)
@@ -223,7 +235,7 @@ class BoostingState:
         def values() -> NDArray[np.int64]:
             return laplace_values(self.settings, self.loss, self.bound, query())[0]
 
-        noisy = self.ask("leaf", lambda cost: LaplaceSums(cost, size), values)
+        noisy = self.release("leaf", lambda cost: LaplaceSums(cost, size), values)
         clip = self.settings.leaf_clip
         weights = np.clip(noisy[None, :] / float(1 << SCORE_BITS), -clip, clip)
         return Tree(structure, self._quantised(weights, factor))
@@ -236,7 +248,7 @@ class BoostingState:
     def add(self, trees: list[Tree]) -> None:
         """Add released trees to the model, and widen the public bound of the scores by their largest weights."""
         self.trees += trees
-        self.phase += [len(self.edges) - 1] * len(trees)
+        self.phase += [len(self.bin_edges) - 1] * len(trees)
         self.bound += sum(int(np.abs(tree.weights).max()) for tree in trees)
         self.aggregator.add(trees)
 
@@ -244,5 +256,5 @@ class BoostingState:
         """Return the model so far."""
         averages = self.settings.leaf == "average"
         return Forest(
-            tuple(self.edges), tuple(self.trees), tuple(self.phase), self.loss.n_outputs, self.loss.name, averages
+            tuple(self.bin_edges), tuple(self.trees), tuple(self.phase), self.loss.n_outputs, self.loss.name, averages
         )

@@ -1,7 +1,7 @@
 """Models of trees as XGBoost's JSON, for serving and explaining elsewhere. (Our own files: :mod:`.storage`.)
 
-They hold released numbers and public facts only. XGBoost keeps for every node a *cover*, how much data passed it. An
-exact one would be a leak, so it is the released noisy curvature of the leaf, floored at a public positive value (a zero
+They hold released numbers and public metadata only. XGBoost keeps for every node a *cover*, how much data passed it. An
+exact one would be a leak, so it is the released noisy hessian of the leaf, floored at a public positive value (a zero
 cover makes SHAP divide by it), or that value where a recipe releases none; summed upwards. Gains are zero.
 
 Thresholds are float32 in the files, in XGBoost and in our own predict, and a number goes left if it is less, so no row
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ledgerwood._version import __version__
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column
-from ledgerwood.learners.trees.aggregator import SCORE_BITS, Edges, Tree
+from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.forest import Forest, forest_of
 
 VERSION = [2, 1, 0]
@@ -34,10 +34,10 @@ def encoded(model: Any, X: Any) -> NDArray[np.float32]:
     """Return X as the exported model reads it: numbers clipped to bounds, codes of categories, nan for missing."""
     table = model._table(X)
     columns = []
-    for column, cells in zip(table.columns, table.cells, strict=True):
-        values = cells.astype(np.float32)
+    for column, read in zip(table.columns, table.values, strict=True):
+        values = read.astype(np.float32)
         if column.kind == "category":
-            values = np.where(cells == len(column.categories or ()), np.float32("nan"), values)
+            values = np.where(read == len(column.categories or ()), np.float32("nan"), values)
         columns.append(values)
     return np.stack(columns, axis=1)
 
@@ -64,7 +64,7 @@ def xgboost_document(model: Any) -> dict[str, Any]:
     info: list[int] = []
     for tree, phase in zip(forest.trees, forest.phase, strict=True):
         for output in range(forest.n_outputs):
-            trees.append(_tree(tree, output, forest.edges[phase], columns, factor, len(trees)))
+            trees.append(_tree(tree, output, forest.bin_edges[phase], columns, factor, len(trees)))
             info.append(output)
     classes = forest.n_outputs if forest.n_outputs > 1 else 0
     parameters = {
@@ -130,7 +130,7 @@ def _objective(model: Any, forest: Forest) -> tuple[str, float, float]:
 
 
 def _tree(
-    tree: Tree, output: int, edges: Edges, columns: tuple[Column, ...], factor: float, number: int
+    tree: Tree, output: int, bin_edges: BinEdges, columns: tuple[Column, ...], factor: float, number: int
 ) -> dict[str, Any]:
     structure = tree.structure
     inner = (1 << structure.depth) - 1
@@ -143,7 +143,7 @@ def _tree(
     for node in range(inner):
         feature = int(structure.feature[node])
         goes_left = structure.left[node]
-        missing = edges.codes(feature) - 1
+        missing = bin_edges.n_codes(feature) - 1
         features.append(feature)
         defaults.append(int(goes_left[missing]))
         if _is_split_by_set(columns[feature]):
@@ -157,7 +157,7 @@ def _tree(
             sets += right
         else:
             kinds.append(0)
-            conditions.append(_threshold(goes_left[:missing], edges.cuts[feature]))
+            conditions.append(_threshold(goes_left[:missing], bin_edges.thresholds[feature]))
     covers = [0.0] * inner + _covers(tree, output)
     for node in reversed(range(inner)):
         covers[node] = covers[2 * node + 1] + covers[2 * node + 2]
@@ -187,19 +187,19 @@ def _tree(
 
 
 def _covers(tree: Tree, output: int) -> list[float]:
-    """The released mass of the leaves, floored at a public value."""
-    if tree.mass is None:
+    """The released cover of the leaves, floored at a public value."""
+    if tree.cover is None:
         return [LEAST_COVER] * (1 << tree.structure.depth)
-    found: list[float] = np.maximum(tree.mass[output].astype(np.float64), LEAST_COVER).tolist()
+    found: list[float] = np.maximum(tree.cover[output].astype(np.float64), LEAST_COVER).tolist()
     return found
 
 
-def _threshold(goes_left: NDArray[np.uint8], cuts: NDArray[np.float32]) -> float:
-    """The edge below which numbers go left; beyond all numbers if all do, below all if none does."""
+def _threshold(goes_left: NDArray[np.uint8], thresholds: NDArray[np.float32]) -> float:
+    """The threshold below which numbers go left; beyond all numbers if all do, below all if none does."""
     count = int(goes_left.sum())
     if not bool(goes_left[:count].all()):
         raise ParameterError("model", "split numbers by thresholds to be exported", "a set of bins")
     largest = float(np.finfo(np.float32).max)
     if count == 0:
         return -largest
-    return largest if count > len(cuts) else float(cuts[count - 1])
+    return largest if count > len(thresholds) else float(thresholds[count - 1])

@@ -1,4 +1,4 @@
-"""Vertical boosting: order-preserving desensitisation (P1, OpBoost), then any learner on what was released.
+"""Vertical boosting: order-preserving randomization (OpBoost, Li et al. 2022), then any learner on what was released.
 
 Names are imported at first use: declaring needs neither scikit-learn nor Arrow Flight.
 """

@@ -1,6 +1,6 @@
 """What is declared of a column, and the local mechanism that every one of its cells goes through.
 
-Everything here follows from public facts: names, bounds, categories, the number of levels, the method and its
+Everything here follows from public metadata: names, bounds, categories, the number of levels, the method and its
 parameters. Cells are read totally: one outside the bounds is clamped, a missing one becomes the declared level,
 an undeclared category becomes the reserved one. No cell raises.
 """
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.cells import atoms, category_codes, numbers
-from ledgerwood.learners.data.columns import Scalar
+from ledgerwood.learners.data.cells import category_codes, numbers, scalars
+from ledgerwood.learners.data.columns import Floats, Scalar
 from ledgerwood.learners.data.frames import RawColumn
 from ledgerwood.mechanisms.local import (
     AdjMap,
@@ -40,11 +40,8 @@ from ledgerwood.mechanisms.local.domain import Codes, within
 Method = Literal["global_map", "adj_map", "local_map", "laplace_map", "piecewise", "grr"]
 Sampler = Literal["exponential", "bounded_discrete_laplace"]
 Missing = Literal["lower", "middle", "upper"]
-Floats: TypeAlias = NDArray[np.float64]
 
 METHODS: tuple[str, ...] = get_args(Method)
-#: Methods whose epsilon is that of one step; that of the others covers any two values of the domain.
-PER_STEP = ("global_map", "adj_map", "local_map", "laplace_map")
 OTHER = "(other)"
 _SAMPLING: dict[str, Literal["exponential", "laplace"]] = {
     "exponential": "exponential",
@@ -54,7 +51,7 @@ _SAMPLING: dict[str, Literal["exponential", "laplace"]] = {
 
 @dataclass(frozen=True)
 class ColumnSettings:
-    """How the cells of an ordered column are randomised; the same words as in `OrderPreservingTransformer`."""
+    """How the cells of an ordered column are randomized; the same words as in `OrderPreservingTransformer`."""
 
     method: str = "global_map"
     theta: int = 2
@@ -114,7 +111,7 @@ class OrderedColumn:
 
     @cached_property
     def values(self) -> Floats:
-        """The desensitised value of every output, in the units of the column and in increasing order."""
+        """The randomized value of every output, in the units of the column and in increasing order."""
         if isinstance(self.mechanism, PiecewiseMechanism):
             step = (self.upper - self.lower) / (self.mechanism.domain.size - 1)
             levels = self.mechanism.unbiased(self.mechanism.outputs) - self.mechanism.domain.lower
@@ -142,7 +139,7 @@ class OrderedColumn:
 
     @property
     def reveals_part(self) -> bool:
-        """Whether some output tells values apart with certainty: Local-map with more than one part."""
+        """Whether some output separates values with certainty: Local-map with more than one part."""
         return isinstance(self.mechanism, LocalMap) and self.mechanism.partition.count > 1
 
     def cost(self, *, parts_public: bool) -> Cost:
@@ -153,7 +150,7 @@ class OrderedColumn:
                     "parts_public",
                     "be True to charge Local-map to a ledger",
                     parts_public,
-                    "Local-map tells which part a value lies in, so it has no finite cost unless the parts are "
+                    "Local-map reveals which part a value lies in, so it has no finite cost unless the parts are "
                     "declared public; or choose adj_map or global_map.",
                 )
             inside = self.mechanism.within
@@ -173,7 +170,7 @@ class OrderedColumn:
 
 @dataclass(frozen=True)
 class NominalColumn:
-    """A column without order: one-hot bits, each flipped by unary encoding (P1 §6.3).
+    """A column without order: one-hot bits, each flipped by unary encoding (Li et al. 2022, §6.3).
 
     Missing cells and undeclared categories share one reserved category, the last bit.
 
@@ -215,7 +212,7 @@ class NominalColumn:
 
     def encode(self, cells: Any) -> Codes:
         """The number of each cell's category; the reserved one is the last."""
-        values = cells.cells() if isinstance(cells, RawColumn) else atoms(cells)
+        values = cells.values() if isinstance(cells, RawColumn) else scalars(cells)
         return category_codes(values, self.categories).astype(np.int64)
 
     def snap(self, cells: Any) -> Floats:
@@ -245,10 +242,10 @@ def declare(
             "domain",
             "declare the bounds or the categories of every column",
             missing,
-            "They must be public facts; a column without them would have to be read to find them.",
+            "They must be public; a column without them would have to be read to find them.",
         )
     if unknown:
-        raise ParameterError("domain", "speak of columns of the table only", unknown)
+        raise ParameterError("domain", "name columns of the table only", unknown)
     return tuple(_column(name, declared[name], settings, epsilons[name]) for name in names)
 
 
@@ -287,5 +284,5 @@ def _is_number(value: Any) -> bool:
 
 
 def read_numbers(cells: RawColumn | Sequence[Any] | NDArray[Any]) -> Floats:
-    """Cells as doubles, whatever they hold; what is no number counts as missing."""
+    """Cells as doubles, whatever they hold; what is not a number counts as missing."""
     return (cells.numbers() if isinstance(cells, RawColumn) else numbers(cells)).astype(np.float64)

@@ -29,6 +29,7 @@ from ledgerwood.learners.vertical.messages import (
 )
 from ledgerwood.learners.vertical.release_store import file_digest, map_columns
 from ledgerwood.learners.vertical.tls import Identity, tls_location
+from ledgerwood.learners.vertical.transformer import rebuild
 
 log = logging.getLogger("ledgerwood.opboost")
 _LARGEST_ANSWER = 64 << 20
@@ -105,7 +106,7 @@ class FeatureClient:
         raise AssertionError("unreachable")  # pragma: no cover
 
     def values(self, splits: Sequence[tuple[int, int]]) -> list[float]:
-        """The desensitised value of each (column, ordinal)."""
+        """The randomized value of each (column, ordinal)."""
         values: list[float] = []
         most = MOST_SPLITS // 2
         for attempt in range(self.attempts + 1):
@@ -246,18 +247,18 @@ class FeatureClient:
                     row = _take(batch, columns, file.fileno(), row, self.rows)
                     waiting += batch.nbytes
                     if waiting >= _SYNC_BYTES:
-                        self._settle(file, row)
+                        self._flush(file, row)
                         waiting = 0
                 _expect_end(reader, self.rows)
             except (flight.FlightError, pa.ArrowException) as error:
-                self._settle(file, row)
+                self._flush(file, row)
                 _translate(error, self.location)
             except _Dropped:
-                self._settle(file, row)
+                self._flush(file, row)
                 raise
-            self._settle(file, row)
+            self._flush(file, row)
 
-    def _settle(self, file: Any, row: int) -> None:
+    def _flush(self, file: Any, row: int) -> None:
         sync(file)
         write_json(self.state / "progress.json", {"rows": row})
 
@@ -304,8 +305,6 @@ def _expect_end(reader: Any, rows: int) -> None:
 
 def _received(manifest: dict[str, Any], path: Path) -> Received:
     """What a manifest announces, if its parts are of the known form and fit each other."""
-    from ledgerwood.learners.vertical.transformer import rebuild
-
     party, offered = manifest.get("party"), manifest.get("columns")
     if not isinstance(party, str) or not isinstance(offered, list):
         raise ProtocolError("the other party's manifest is not of the known form")

@@ -21,7 +21,7 @@ from pyarrow import flight
 from ledgerwood._files import owned, read_json, write_json
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError, ReleaseRefused
-from ledgerwood.learners.data.frames import columns_of, rows_of
+from ledgerwood.learners.data.frames import columns_of, raw_columns
 from ledgerwood.learners.vertical.messages import (
     LARGEST_REQUEST,
     MOST_ORDINALS,
@@ -93,7 +93,7 @@ class FeatureParty:
         if not re.fullmatch(r"[\w.][\w .-]{0,63}", name):
             raise ParameterError("name", "be of letters, digits, spaces and . _ - only, at most 64", name)
         columns = transformer.release_.columns
-        if max(column.outputs for column in columns) > MOST_ORDINALS:  # told before anything is charged
+        if max(column.outputs for column in columns) > MOST_ORDINALS:  # before anything is charged
             rule = f"be so few that no column can show more than {MOST_ORDINALS} values"
             raise ParameterError("levels", rule, transformer.levels)
         if transformer.random_state is not None:
@@ -135,13 +135,14 @@ class FeatureParty:
                     f"party {self.name!r} has refused {self.refusals} offers with other ids and compares no more, "
                     "whatever the ids; ask its operator to allow it again"
                 )
-            known = existing_release(self.state / "release") if self._stored is None else _facts(self._stored)
+            known = existing_release(self.state / "release") if self._stored is None else _rows_and_ids(self._stored)
             table: Any = None
             if known is None:
                 table, own_ids = self._table()
-                if len(own_ids) != rows_of(table):
-                    raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", rows_of(table))
-                known = rows_of(table), id_digest(own_ids, self._key)
+                held = len(raw_columns(table)[0])
+                if len(own_ids) != held:
+                    raise ParameterError("table", f"have a row for each of its {len(own_ids)} ids", held)
+                known = held, id_digest(own_ids, self._key)
             if rows != known[0]:
                 self._refuse(f"party {self.name!r} holds another number of rows than {rows}; align them first")
             if not secrets.compare_digest(ids.encode(), known[1].encode()):
@@ -166,7 +167,7 @@ class FeatureParty:
         return self._stored
 
     def values(self, splits: Sequence[tuple[int, int]]) -> list[float]:
-        """The desensitised value of each (column, ordinal), all of which must exist."""
+        """The randomized value of each (column, ordinal), all of which must exist."""
         stored = self.stored
         for column, ordinal in splits:
             if column >= len(stored.values) or ordinal >= len(stored.values[column]):
@@ -174,11 +175,11 @@ class FeatureParty:
         return [stored.values[column][ordinal] for column, ordinal in splits]
 
     def statement(self) -> ReleaseStatement:
-        """What was promised for the release."""
+        """What the release guarantees."""
         return ReleaseStatement(self.transformer.release_, self.transformer.method, 1, 1, refusals=self.refusals)
 
     def close(self) -> None:
-        """Give the folder free."""
+        """Release the folder."""
         self._stack.close()
 
     def __enter__(self) -> FeatureParty:
@@ -193,7 +194,7 @@ class FeatureParty:
         return 0 if kept is None else int(kept["refused"])
 
     def _refuse(self, reason: str) -> NoReturn:
-        """Count a refusal, on disk before it is told, so that no restart or crash makes it free."""
+        """Count a refusal, on disk before it is answered, so that no restart or crash makes it free."""
         refused = self._refused() + 1
         write_json(self.state / _REFUSED, {"refused": refused}, mode=0o600)
         log.warning("refused %d of at most %d offers with other ids", refused, self.refusals)
@@ -205,7 +206,7 @@ class FeatureParty:
         return [column.encode(own) for column, own in zip(columns, cells, strict=True)]
 
 
-def _facts(stored: Stored) -> tuple[int, str]:
+def _rows_and_ids(stored: Stored) -> tuple[int, str]:
     return stored.rows, stored.ids
 
 

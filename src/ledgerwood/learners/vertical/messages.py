@@ -98,7 +98,7 @@ class Request:
             raise ProtocolError(f"a request has at least {_HEAD.size + _TAG} bytes, this one has {len(data)}")
         magic, version, kind, session, number = _HEAD.unpack_from(data)
         if magic != _MAGIC:
-            raise ProtocolError("this is no request of the OpBoost protocol")
+            raise ProtocolError("this is not a request of the OpBoost protocol")
         if version != VERSION:
             raise ProtocolError(f"this side speaks version {VERSION} of the protocol, the request is of {version}")
         if not hmac.compare_digest(hmac.digest(token, data[:-_TAG], "sha256"), data[-_TAG:]):
@@ -127,7 +127,7 @@ def from_json(data: bytes) -> dict[str, Any]:
     try:
         value = _files.parse_json(data)
     except FormatError:
-        raise ProtocolError("a message is no JSON") from None
+        raise ProtocolError("a message is not JSON") from None
     if not isinstance(value, dict) or value.get("version") != VERSION:
         theirs = value.get("version") if isinstance(value, dict) else None
         raise ProtocolError(f"this side speaks version {VERSION} of the protocol, the message is of {theirs}")

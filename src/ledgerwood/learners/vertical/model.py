@@ -1,9 +1,7 @@
-"""The splits of a trained model: which ordinals part the columns, and the values put in their place.
+"""The model that party A keeps: trained on ordinals, completed with split values, and able to predict alone.
 
 A split of a column of ordinals sends ``0, ..., j - 1`` to one side and ``j, ...`` to the other, whatever threshold
-between the learner wrote down; ``j`` is the *split ordinal*, and its desensitised value is all that is asked for.
-
-The model that party A keeps: trained on ordinals, completed with split values, and able to predict alone.
+between the learner wrote down; ``j`` is the *split ordinal*, and its randomized value is all that is asked for.
 """
 
 from __future__ import annotations
@@ -133,7 +131,7 @@ def _of_lightgbm(node: Any) -> Iterator[tuple[int, float, bool]]:
 
 
 def with_values(model: Any, values: Mapping[int, Mapping[int, float]]) -> Any:
-    """An XGBoost model whose thresholds are the desensitised values: it takes records in their own units.
+    """An XGBoost model whose thresholds are the randomized values: it takes records in their own units.
 
     Parameters
     ----------
@@ -201,7 +199,7 @@ def wanted_by_party(splits: Sequence[tuple[int, int]], first_features: Sequence[
 
 @dataclass(frozen=True)
 class PartyColumns:
-    """What party A knows of a party's columns: their names, public facts, and the values of the split ordinals."""
+    """What party A knows of a party's columns: their names, public metadata, and the values of the split ordinals."""
 
     party: str
     names: tuple[str, ...]
@@ -241,13 +239,13 @@ class VerticalModel:
         return self.learner.predict_proba(self._features(X, theirs, snap=True))
 
     def predict_released(self, X: Any, theirs: Mapping[str, Any]) -> Any:
-        """Predict for records whose columns were desensitised: values as `OrderPreservingTransformer` gives them."""
+        """Predict for records whose columns were randomized: values as `OrderPreservingTransformer` gives them."""
         return self.learner.predict(self._features(X, theirs, snap=False))
 
     def to_xgboost(self) -> Any:
         """An XGBoost model in the columns' own units, for serving elsewhere (XGBoost learners only).
 
-        XGBoost compares in single precision, so columns whose levels it cannot tell apart are refused.
+        XGBoost compares in single precision, so columns whose levels it cannot separate are refused.
         """
         for party in self.parties:
             columns = (column for column in party.transformer.release_.columns for _ in column.names)
@@ -263,24 +261,24 @@ class VerticalModel:
         return with_values(self.learner, features)
 
     def statement(self) -> str:
-        """Return what is promised, to whom, and what is not, a paragraph a line; then every party's exact losses.
+        """Return what is guaranteed, to whom, and what is not, a paragraph a line; then every party's exact losses.
 
         >>> print(VerticalModel(learner=None, own=("age",), parties=()).statement()[:59])
         No column of another party was used. The party that trained
         """
         names = " and ".join(party.party for party in self.parties)
         sent = (
-            f"The columns of {names} were randomised cell by cell before they left; all else that the party that "
+            f"The columns of {names} were randomized cell by cell before they left; all else that the party that "
             f"trained has of them, the values of splits, is made of these cells."
             if self.parties
             else "No column of another party was used."
         )
         own = (
             "The party that trained used its labels, and its own columns if it has any, as they are: this model "
-            "promises nothing about them to those who see it."
+            "guarantees nothing about them to those who see it."
         )
-        told = [f"{party.party}: {party.transformer.privacy_statement()}" for party in self.parties]
-        return "\n".join([f"{sent} {own}", *told])
+        statements = [f"{party.party}: {party.transformer.privacy_statement()}" for party in self.parties]
+        return "\n".join([f"{sent} {own}", *statements])
 
     def save(self, path: str | Path) -> None:
         """To a file, by pickle: open it only if you trust who wrote it."""

@@ -1,4 +1,4 @@
-"""Choosing a map and its parameters (P1 §7.2), with the exact guarantee of every choice beside it."""
+"""Choosing a map and its parameters (Li et al. 2022, §7.2), with the exact guarantee of every choice beside it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.vertical.columns import OrderedColumn, declarations
 from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer
 
-_SMALL = 2.56  # P1 §6.3: below this epsilon a large alpha keeps more order, above it a small one
+_SMALL = 2.56  # Li et al. 2022, §6.3: below this epsilon a large alpha keeps more order, above it a small one
 
 
 @dataclass(frozen=True)
 class MapChoice:
-    """One way to desensitise, and what it exactly promises for one column."""
+    """One way to randomize, and its exact guarantee for one column."""
 
     transformer: OrderPreservingTransformer
     reason: str
@@ -63,7 +63,7 @@ class Recommendation:
     def plot(self) -> Any:
         """The exact profile and the exact order probability of every choice, as a matplotlib figure.
 
-        A map that tells two parts apart has an infinite loss there; its curve stops.
+        A map that separates two parts has an infinite loss there; its curve stops.
         """
         from matplotlib.figure import Figure
 
@@ -75,7 +75,7 @@ class Recommendation:
             distances = range(1, column.mechanism.domain.size)
             losses.plot(distances, [column.profile.epsilon(t) for t in distances], marker=".", label=choice.name)
             orders.plot(distances, column.order[1:], marker=".", label=choice.name)
-        losses.set(xlabel="levels apart, at most", ylabel="exact privacy loss", title="What neighbours are promised")
+        losses.set(xlabel="levels apart, at most", ylabel="exact privacy loss", title="Guarantee by distance")
         orders.set(xlabel="levels apart", ylabel="probability", title="Order kept", ylim=(0, 1.02))
         if orders.lines:
             orders.legend(fontsize="small")
@@ -85,20 +85,20 @@ class Recommendation:
 def recommend(
     schema: Any, epsilon: float, *, utility_first: bool = False, levels: int = 10, theta: int | None = None
 ) -> Recommendation:
-    """Order the maps for a table by P1's guidelines, and state what each exactly promises.
+    """Order the maps for a table by OpBoost's guidelines, and state the exact guarantee of each.
 
     Parameters
     ----------
     schema
-        The public facts: a ``Schema``, or a mapping from columns to bounds or categories.
+        The public metadata: a ``Schema``, or a mapping from columns to bounds or categories.
     epsilon
         The budget of a record for one level's difference, split evenly over the columns.
     utility_first
         True if it does not matter that the *part* of a value becomes known: then Local-map comes first. False keeps
         every pair of values protected.
     levels, theta
-        The number of levels, and the width of a part; P1 leaves theta to the meaning of the column, about a fifth of
-        the levels is taken unless given.
+        The number of levels, and the width of a part; OpBoost leaves theta to the meaning of the column, about a fifth
+        of the levels is taken unless given.
 
     Examples
     --------
@@ -120,12 +120,17 @@ def recommend(
         )
         return MapChoice(transformer.declare(names), reason)
 
-    local = choice("local_map", "keeps most order, and reveals the part of every value (P1 §7.2, utility first).")
-    even = choice("global_map", "protects every pair by its distance, with nothing to choose (P1 §7.2, privacy first).")
-    sharper = choice("laplace_map", "the same promise per level with half the noise; not in P1.")
+    local = choice(
+        "local_map", "keeps most order, and reveals the part of every value (Li et al. 2022, §7.2, utility first)."
+    )
+    even = choice(
+        "global_map",
+        "protects every pair by its distance, with nothing to choose (Li et al. 2022, §7.2, privacy first).",
+    )
+    sharper = choice("laplace_map", "the same guarantee per level with half the noise; not in OpBoost.")
     adjusted = choice(
         "adj_map",
-        f"P1 keeps more order with alpha={alpha:g} at this epsilon, but neighbours across a part's edge are promised "
-        "less than epsilon says: read epsilon(1).",
+        f"OpBoost keeps more order with alpha={alpha:g} at this epsilon, but neighbours across a part's edge get a "
+        "weaker guarantee than epsilon says: read epsilon(1).",
     )
     return Recommendation((local, adjusted, sharper, even) if utility_first else (even, sharper, adjusted))

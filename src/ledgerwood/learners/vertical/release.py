@@ -1,13 +1,12 @@
 r"""The release of a whole table, as one mechanism that a ledger can charge.
 
-Every cell is randomised on its own, so one record's release is the composition of its columns' mechanisms, and
+Every cell is randomized on its own, so one record's release is the composition of its columns' mechanisms, and
 replacing the record moves nothing else: the cost is the sum of the columns' costs, under ``replace_one``.
 
 With ``columns_per_record = k`` each record first draws k of its d columns, uniformly and without looking at it;
-the other cells come out as missing (P1 §7.1). Which columns were drawn is visible and independent of the data,
-so the loss is that of the columns drawn: at most the k dearest.
-
-What a desensitised table promises: a full sentence, and every number behind it.
+the other cells come out as missing (Li et al. 2022, §7.1). Which columns were drawn is visible and independent of the
+data, so the loss is that of the columns drawn: at most the k dearest. :class:`ReleaseStatement` says what a released
+table guarantees: a full sentence, and every number behind it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class TableRelease:
     """All the columns of a table through their mechanisms.
 
     >>> from ledgerwood.learners.vertical.columns import OrderedColumn, ColumnSettings
-    >>> ages = OrderedColumn("age", 0, 100, Settings().mechanism(0.5))
+    >>> ages = OrderedColumn("age", 0, 100, ColumnSettings().mechanism(0.5))
     >>> release = TableRelease((ages,))
     >>> f"{release.cost.epsilon(delta=0.0):.3f}", release.release([ages.encode([20, 70])]).shape
     ('2.250', (1, 2))
@@ -65,6 +64,10 @@ class TableRelease:
             return reduce(add, costs)
         dearest = sorted((cost.epsilon(0.0) for cost in costs), reverse=True)[: self.columns_per_record]
         return reduce(add, [PureDP(epsilon, neighbours="replace_one") for epsilon in dearest])
+
+    @property
+    def sensitivity(self) -> None:
+        """None: the cost holds for any two records."""
 
     def check(self, value: Sequence[Codes]) -> None:
         """Raise an error if the shapes are wrong; nothing is drawn."""
@@ -105,7 +108,7 @@ class ReleaseStatement:
     """The exact distance-based guarantee of every column, and how often it was given; ``mixed`` if not always the same.
 
     ``refusals`` is how many wrong lists of ids a party compares with its own; None where there are no partners.
-    ``str()`` is for people, `to_dict` for machines. Both hold public facts only.
+    ``str()`` is for people, `to_dict` for machines. Both hold public metadata only.
 
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
     >>> transformer = OrderPreservingTransformer(epsilon=1.0, domain={0: (0, 100)})
@@ -150,7 +153,7 @@ class ReleaseStatement:
             "mixed": self.mixed,
             "refused_offers": self.refusals,
             "record_epsilon": _finite(_record_epsilon(self.release)),
-            "columns": [column_facts(column) for column in self.release.columns],
+            "columns": [column_summary(column) for column in self.release.columns],
         }
 
     def __str__(self) -> str:
@@ -166,7 +169,7 @@ class ReleaseStatement:
             lines.append("Not all of them were made with these parameters: each has the losses of its own.")
         if self.refusals is not None:
             lines.append(
-                "The ids are not randomised: a partner with the token and the key of the ids is told whether its whole "
+                "The ids are not randomized: a partner with the token and the key of the ids learns whether its whole "
                 f"list is this party's, and {self.refusals} lists that are not it are refused, over all partners, "
                 "before none is compared."
             )
@@ -183,21 +186,21 @@ class ReleaseStatement:
         whole = f"one release is epsilon={size} locally differentially private (delta=0) for any two records"
         drawn = "" if per_record is None else f", {per_record} of them drawn at random for each record,"
         bound = (
-            "values of different parts are told apart with certainty, so no finite epsilon holds for whole records"
+            "values of different parts are separated with certainty, so no finite epsilon holds for whole records"
             if total == math.inf
             else whole
             + (" that agree on the public parts" if self.release.parts_public and self.method == "local_map" else "")
         )
         return (
-            f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomised on its own by "
+            f"Every cell of {len(self.release.columns)} declared columns{drawn} is randomized on its own by "
             f"{self.method} before it leaves: replacing one record changes that record's cells only, and {bound}. "
             f"The number of records is public. Assumed of the caller: {ROWS_ASSUMED}. Exact by enumeration, for values "
             "at most t levels apart:"
         )
 
 
-def column_facts(column: Column) -> dict[str, Any]:
-    """The public facts and exact guarantees of one column; what is infinite is None."""
+def column_summary(column: Column) -> dict[str, Any]:
+    """The public metadata and exact guarantees of one column; what is infinite is None."""
     if isinstance(column, NominalColumn):
         return {
             "name": column.name,

@@ -77,6 +77,10 @@ class _Note:
     """Costs nothing and releases nothing: a line in the journal."""
 
     cost = zero("replace_one")
+    sensitivity = None
+
+    def check(self, value: object) -> None:
+        """Nothing to check."""
 
     def release(self, value: object, rng: Any = None) -> None:
         """Nothing."""
@@ -149,7 +153,7 @@ def existing_release(folder: Path) -> tuple[int, str] | None:
 
 
 def ordinals(outputs: NDArray[np.int32], values: NDArray[np.float64]) -> tuple[NDArray[Any], tuple[float, ...]]:
-    """Replace the outputs of a column by their ranks among those that occur (P1 §3.2), and list the values.
+    """Replace the outputs of a column by their ranks among those present (Li et al. 2022, §3.2); list the values.
 
     >>> numbers, table = ordinals(np.array([7, 3, 7, -1], dtype=np.int32), np.arange(10.0) / 2)
     >>> numbers.tolist(), table

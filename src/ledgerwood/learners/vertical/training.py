@@ -14,7 +14,7 @@ import numpy as np
 
 from ledgerwood._files import owned, read_json, write_durably, write_json
 from ledgerwood.errors import ParameterError, ProtocolError
-from ledgerwood.learners.data.frames import column_names, rows_of
+from ledgerwood.learners.data.frames import column_names, raw_columns
 from ledgerwood.learners.vertical.feature_client import FeatureClient, Received
 from ledgerwood.learners.vertical.messages import WireColumn
 from ledgerwood.learners.vertical.model import (
@@ -136,8 +136,8 @@ def _check_parties(received: Sequence[Received], y: Any) -> None:
 def _trained(folder: Path, learner: Any, y: Any, received: Sequence[Received], X: Any) -> Any:
     path = folder / "learner.pkl"
     if not path.exists():
-        if X is not None and rows_of(X) != len(y):
-            raise ParameterError("X", f"have the {len(y)} rows of the labels", rows_of(X))
+        if X is not None and (rows := len(raw_columns(X)[0])) != len(y):
+            raise ParameterError("X", f"have the {len(y)} rows of the labels", rows)
         log.info("training on %d rows", len(y))
         write_durably(path, pickle.dumps(learner.fit(training_table(received, X), np.asarray(y))))
     return pickle.loads(path.read_bytes())

@@ -1,6 +1,6 @@
-"""Order-preserving desensitisation as a scikit-learn transformer.
+"""Order-preserving randomization as a scikit-learn transformer, and its public parameters as JSON.
 
-A transformer's public parameters as JSON: what party B tells party A, and what names a release.
+Party B sends the description to party A (:func:`describe`, :func:`rebuild`); its digest identifies a release.
 """
 
 from __future__ import annotations
@@ -8,23 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError
 from ledgerwood.learners.data.frames import column_names, columns_of
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.vertical.columns import ColumnSettings, NominalColumn, declarations, declare
 from ledgerwood.learners.vertical.release import WITHHELD, ReleaseStatement, TableRelease
 from ledgerwood.mechanisms.randomness import SeededSource
-
-if TYPE_CHECKING:
-    from ledgerwood.accounting import Ledger
-
 
 Table = NDArray[np.float64]
 
@@ -55,24 +52,24 @@ class ReleaseCount:
 
 
 class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Randomise every cell before it leaves, so that far-apart values keep their order (P1, OpBoost).
+    r"""Randomize every cell before it leaves, so that far-apart values keep their order (OpBoost, Li et al. 2022).
 
     Parameters
     ----------
     method
-        ``"global_map"``, ``"adj_map"``, ``"local_map"`` (P1's maps), ``"laplace_map"`` (half of Global-map's
+        ``"global_map"``, ``"adj_map"``, ``"local_map"`` (OpBoost's maps), ``"laplace_map"`` (half of Global-map's
         noise at the same guarantee), or the LDP baselines ``"piecewise"`` and ``"grr"``.
     epsilon
         The budget of one record: of one level's difference for the maps, of any two levels for the baselines.
         A mapping gives every column its own.
     split
         ``"even"``: each of d columns gets epsilon / d. ``"sample"``: each record shows ``columns_per_record``
-        = k random columns with epsilon / k each, the other cells are missing (P1 §7.1). ``"each"``: every
-        column gets epsilon, as in P1's experiments; the record then pays d times.
+        = k random columns with epsilon / k each, the other cells are missing (Li et al. 2022, §7.1). ``"each"``: every
+        column gets epsilon, as in OpBoost's experiments; the record then pays d times.
     theta, alpha
         Width of a part, and how much of the budget goes to the choice of the part (``adj_map``).
     domain
-        The public facts: ``{"age": (0, 100), "colour": ["red", "green"]}`` or a ``Schema``. Bounds make a column
+        The public metadata: ``{"age": (0, 100), "colour": ["red", "green"]}`` or a ``Schema``. Bounds make a column
         ordered, a list of categories makes it nominal (one-hot, unary encoding). Required, for every column.
     levels
         How many levels an ordered column has.
@@ -180,14 +177,14 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         return self
 
     def transform(self, X: Any, *, ledger: Ledger | None = None) -> Table:
-        """Release the table: every cell randomised, in the units of its column; nan where a cell was not drawn.
+        """Release the table: every cell randomized, in the units of its column; nan where a cell was not drawn.
 
         Parameters
         ----------
         X
             The table, with the columns of `fit`: numpy, pandas, polars or Arrow.
         ledger
-            Charged before anything is drawn; it must speak of ``replace_one``. Without one the release is counted.
+            Charged before anything is drawn; it must be stated for ``replace_one``. Without one the release is counted.
         """
         outputs = self.release(X, ledger=ledger)
         tables = [column.values for column in self.release_.columns for _ in column.names]
@@ -201,7 +198,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         result: Table = self.fit(X, y).transform(X, ledger=ledger)
         return result
 
-    def release(self, X: Any, *, ledger: Ledger | None = None, label: str = "desensitised table") -> NDArray[np.int32]:
+    def release(self, X: Any, *, ledger: Ledger | None = None, label: str = "randomized table") -> NDArray[np.int32]:
         """Release the table as output numbers, one row for each output column; what `transform` puts into units."""
         check_is_fitted(self, "release_")
         cells = columns_of(X, self.names_in_)
@@ -293,7 +290,7 @@ def describe(transformer: OrderPreservingTransformer) -> dict[str, Any]:
     return {**plain, "epsilon": dict(epsilon) if not isinstance(epsilon, int | float) else epsilon, "columns": columns}
 
 
-def rebuild(facts: Any) -> OrderPreservingTransformer:
+def rebuild(described: Any) -> OrderPreservingTransformer:
     """The transformer that was described: it can put clean records on the same levels, and state the guarantee.
 
     >>> from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -303,9 +300,9 @@ def rebuild(facts: Any) -> OrderPreservingTransformer:
     """
     try:
         domain = {
-            name: tuple(what["bounds"]) if isinstance(what, dict) else list(what) for name, what in facts["columns"]
+            name: tuple(what["bounds"]) if isinstance(what, dict) else list(what) for name, what in described["columns"]
         }
-        plain = {name: facts[name] for name in _PLAIN}
-        return OrderPreservingTransformer(**plain, epsilon=facts["epsilon"], domain=domain).declare(list(domain))
+        plain = {name: described[name] for name in _PLAIN}
+        return OrderPreservingTransformer(**plain, epsilon=described["epsilon"], domain=domain).declare(list(domain))
     except (TypeError, KeyError, ValueError) as error:
         raise ProtocolError(f"the other party's description of its columns is not understood: {error}") from None

@@ -83,6 +83,11 @@ class OrderedMechanism(ABC):
         return DistanceProfile(tuple(enumerated_gaps(table).tolist()), rounding_error(table), self.claim)
 
     @property
+    def sensitivity(self) -> None:
+        """None: the cost holds for any two values of the domain."""
+        return None
+
+    @property
     def cost(self) -> Cost:
         """Pure DP, exact over the whole domain: the largest spread of an output's log-probability."""
         extremes = self._extremes()

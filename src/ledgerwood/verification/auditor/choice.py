@@ -25,7 +25,6 @@ from ledgerwood.verification.auditor.events import (
     _Thresholds,
     scores_of,
 )
-from ledgerwood.verification.auditor.gates import Gated
 from ledgerwood.verification.auditor.scores import (
     REDUCTIONS,
     Atoms,
@@ -144,8 +143,6 @@ def _many_fields(first: Encoded, second: Encoded, repeated: bool) -> list[Score]
     tree = TreeScore.fit(linear, first, second)
     learned: list[Score] = [linear] if tree is None else [linear, tree]
     scores += learned
-    if (gated := Gated.fit(first, second)) is not None:
-        scores.append(gated)
     scores.append(Histogram.fit(linear, first, second))
     if repeated:
         for prior in learned:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ledgerwood.verification.auditor.certificate.counts import estimated_bound as promise_of_guesses
 from ledgerwood.verification.auditor.encoding import Encoded
-from ledgerwood.verification.auditor.gates import Gated
 from ledgerwood.verification.auditor.scores import Memo, Score
 from ledgerwood.verification.auditor.smoothing import FEW, smooth
 
@@ -222,8 +221,6 @@ class _Thresholds:
         guesses = (
             [] if forgiven is None else [Guess(score, *guess, forgiven) for guess in self.guess(forgiven, caution)]
         )
-        if guesses and isinstance(score, Gated) and score.balanced:  # either of its events would win by luck
-            return [*guesses]
         return [OutputEvent(score, *self.event(promise, caution)), *guesses]
 
     def event(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:

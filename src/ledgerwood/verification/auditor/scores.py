@@ -249,11 +249,10 @@ class TreeScore:
 
     linear: Linear
     model: Any = field(repr=False)
-    fine: bool = False
     name: str = "small tree"
 
     @classmethod
-    def fit(cls, linear: Linear, first: Encoded, second: Encoded, *, fine: bool = False) -> TreeScore | None:
+    def fit(cls, linear: Linear, first: Encoded, second: Encoded) -> TreeScore | None:
         """Separate as many rows of either input; None without scikit-learn."""
         try:
             from sklearn.ensemble import HistGradientBoostingClassifier
@@ -271,7 +270,7 @@ class TreeScore:
             random_state=0,  # many rows are binned by some of them: numpy's global generator is the mechanism's
         )
         with _one_thread():
-            return cls(linear, model.fit(rows, labels), fine)
+            return cls(linear, model.fit(rows, labels))
 
     @staticmethod
     def _rows(linear: Linear, encoded: Encoded) -> Floats:
@@ -286,12 +285,10 @@ class TreeScore:
         return np.asarray(np.log(share / (1.0 - share)), dtype=np.float64)
 
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> TreeScore:
-        if self.fine:
-            return self
         if id(self) not in memo:
             linear = self.linear.relearn(first, second, memo)
             few1, few2 = first.part(0, _MOST_TREE_ROWS), second.part(0, _MOST_TREE_ROWS)
-            memo[id(self)] = TreeScore.fit(linear, few1, few2, fine=True) or self
+            memo[id(self)] = TreeScore.fit(linear, few1, few2) or self
         relearned: TreeScore = memo[id(self)]
         return relearned
 

@@ -20,10 +20,9 @@ from ledgerwood.verification.auditor.choice import (
 from ledgerwood.verification.auditor.encoding import Encoded
 from ledgerwood.verification.auditor.events import Guess, OutputEvent, Rule, relearn, scores_of
 from ledgerwood.verification.auditor.float_attacks import find_lattice, hints_of
-from ledgerwood.verification.auditor.gates import Gated
 from ledgerwood.verification.auditor.report import Picture
 from ledgerwood.verification.auditor.sampling import InputPair
-from ledgerwood.verification.auditor.scores import Memo, Score, TreeScore
+from ledgerwood.verification.auditor.scores import Memo, Score
 
 __all__ = ["SelectedEvent", "Selection", "is_small_law", "picture_of", "select"]
 
@@ -31,7 +30,6 @@ _FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tent
 
 
 _LATTICE_ROWS = 90_000  # rows per input on which such events are compared
-_TEACH = 0.625  # of the rows, where fields interact
 _DRAWN = 1e150  # larger scores stand at the edge of a picture: their differences may be no floats
 _EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
 
@@ -129,17 +127,6 @@ def select(
     if not scores:
         return Selection([], None)
     ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
-    if isinstance(ranked[0].rule.score, (Gated, TreeScore)):  # fields interact: more rows teach finer scores
-        most = int(_TEACH * len(first))
-        taught = first.part(0, most), second.part(0, most)
-        fine: list[Score] = [score.relearn(*taught, {}) for score in scores if isinstance(score, TreeScore)]
-        if (gated := Gated.fit(*taught, fine=True)) is not None:
-            fine.append(gated)
-        rest = first.part(most, len(first)), second.part(most, len(second))
-        finer = [choose([score], *rest, claim.promise, fresh=fresh, forgiven=claim.forgiven) for score in fine]
-        top = max((found[0] for found in (ranked, *finer)), key=_claimed_delta)
-        others = [c for found in (ranked, *finer) for c in found if c is not top]
-        ranked = [top, *sorted(others, key=lambda candidate: candidate.worth, reverse=True)]
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
     if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):
@@ -154,11 +141,6 @@ def select(
         best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh, alike=True)[0]
         chosen.append((best, claim.mu))
     return Selection(chosen, None if floating is None else (floating, _statement(floating, claim)))
-
-
-def _claimed_delta(candidate: Candidate) -> float:
-    """What a rule is worth, with a standard error to spare behind gates: their level ends leave less to luck."""
-    return candidate.worth + (candidate.error if isinstance(candidate.rule.score, Gated) else 0.0)
 
 
 def _statement(candidate: Candidate, claim: ClaimedProfile) -> Hypothesis:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FEW", "SURE", "Ramp", "ramp", "smooth"]
+__all__ = ["FEW", "smooth"]
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +36,6 @@ _ROUGHNESS = (3e5, 1e4, 300.0, 10.0, 0.3)  # values of lambda, smoothest first
 _STEPS = 8  # of Newton's method; each value of lambda starts from the fit before it
 _PRICE = 6.0  # of a degree of freedom, in units of log-likelihood (Akaike's is 1): a lucky tail is worth a few
 _KNOTS = 16  # places where a ramp may begin or end, before they are refined
-_BENDS = 4  # times a bent ramp may move on
-SURE = 2.0  # log-likelihood that may be given up to be on the safe side of a corner
 _FAR = 1e100  # places beyond it have no slope
 _STEEP = 30.0  # log-odds beyond which nothing is to be learned
 
@@ -146,44 +144,6 @@ class Ramp:
 
     def __call__(self, places: Floats) -> Floats:
         return np.interp(places, self.knots, self.values)
-
-
-def ramp(cells1: Floats, cells2: Floats, places: Floats, *, careful: bool = False) -> Ramp:
-    """The straight ramp of largest likelihood for counts of two samples in cells at ``places``.
-
-    ``careful``: it bends if the counts say so, and its ends begin as far out as they may, so that they are level.
-
-    >>> places = np.linspace(-3.0, 3.0, 61)
-    >>> share = 1 / (1 + np.exp(-np.clip(places, 0, 1)))  # log-odds from 0 to 1
-    >>> ramp(1e4 * share, 1e4 * (1 - share), places)
-    Ramp(knots=(0.0, 1.0), values=(0.0, 1.0))
-    """
-    filled = np.flatnonzero(cells1 + cells2)
-    if not filled.size:
-        return Ramp((0.0,), (0.0,))
-    group = _groups((cells1 + cells2)[filled])
-    c1, c2, along = _merged(group, cells1[filled], cells2[filled], places[filled])
-    found = _straight(c1, c2, along)[0]
-    return _careful(c1, c2, along, found) if careful and len(found.knots) == 2 else found
-
-
-def _careful(c1: Floats, c2: Floats, places: Floats, straight: Ramp) -> Ramp:
-    """A bent ramp if it is worth its price, its outer knots moved out as far as the likelihood allows."""
-    found, price = straight, 2.0 * _PRICE
-    for _ in range(_BENDS):  # each within reach of the one before
-        bent = _bent(c1, c2, places, found)[0]
-        if _likelihood(c1, c2, bent(places)) <= _likelihood(c1, c2, found(places)) + price:
-            break
-        found, price = bent, 0.0
-    knots = np.searchsorted(places, found.knots)
-    outer = []
-    for end, further in ((0, np.arange(knots[0] + 1)), (-1, np.arange(knots[-1], places.size))):
-        options = np.repeat(knots[None], further.size, axis=0)
-        options[:, end] = further
-        likelihood = _Ramps.fit(c1, c2, places, options).likelihood
-        likely = further[likelihood >= likelihood.max() - SURE]
-        outer.append(likely[end])
-    return Ramp((places[outer[0]], *found.knots[1:-1], places[outer[1]]), found.values)
 
 
 def _straight(c1: Floats, c2: Floats, places: Floats) -> tuple[Ramp, Floats]:

@@ -1,10 +1,8 @@
-r"""Codes of cells: numbers and categories into bytes, and columns into rows.
-
-Exact integer scores of all candidates of a level.
+r"""Compiled loops over candidates: numbers into bin codes, columns into rows, and exact integer scores of a level.
 
 The score of a side with sums :math:`s_k` and denominator :math:`d > 0` is :math:`\lfloor \sum_k s_k^2 / d \rfloor`.
 A quotient in floating point is near it; the remainder that it leaves, computed modulo :math:`2^{64}`, is small and
-therefore exact, and puts the quotient right. So the answer is the floor itself on any machine, without numbers of more
+therefore exact, and corrects the quotient. So the answer is the floor itself on any machine, without numbers of more
 than 64 bits: for up to :math:`2^{38}` records the quotient is below :math:`2^{62}`, its error below :math:`2^{13}`, and
 the remainder below :math:`2^{13} d < 2^{63}`.
 """
@@ -20,11 +18,11 @@ BLOCK = 1024
 
 @njit(cache=True, nogil=True)
 def bin_numbers(
-    numbers: NDArray[np.float32], edges: NDArray[np.float32], missing: int, codes: NDArray[np.uint8]
+    numbers: NDArray[np.float32], bin_edges: NDArray[np.float32], missing: int, codes: NDArray[np.uint8]
 ) -> None:
-    """Write how many edges are at most each number; nan is ``missing``.
+    """Write how many bin edges are at most each number; nan is ``missing``.
 
-    ``edges`` is filled up with nan, which is never at most a number, to one less than a power of two: every number
+    ``bin_edges`` is filled up with nan, which is never at most a number, to one less than a power of two: every number
     takes the same steps of a binary search, and a block of numbers takes each step together.
     """
     place = np.empty(BLOCK, dtype=np.int32)
@@ -34,10 +32,10 @@ def bin_numbers(
         at = place[:size]
         for i in range(size):
             at[i] = 0
-        step = (edges.size + 1) >> 1
+        step = (bin_edges.size + 1) >> 1
         while step > 0:
             for i in range(size):
-                at[i] += np.int32(step) if edges[np.uint32(at[i] + step - 1)] <= x[i] else np.int32(0)
+                at[i] += np.int32(step) if bin_edges[np.uint32(at[i] + step - 1)] <= x[i] else np.int32(0)
             step >>= 1
         out = codes[start : start + size]
         for i in range(size):
@@ -45,13 +43,13 @@ def bin_numbers(
 
 
 @njit(cache=True, nogil=True)
-def columns_to_rows(cells: NDArray[np.uint8], lo: int, hi: int, rows: NDArray[np.uint8]) -> None:
-    """Copy columns lo .. hi of cells into rows, in blocks that stay in cache."""
+def columns_to_rows(bin_codes: NDArray[np.uint8], lo: int, hi: int, rows: NDArray[np.uint8]) -> None:
+    """Copy columns lo .. hi of bin codes into rows, in blocks that stay in cache."""
     for start in range(lo, hi, 256):
         end = min(start + 256, hi)
-        for q in range(cells.shape[0]):
+        for q in range(bin_codes.shape[0]):
             for i in range(start, end):
-                rows[i, q] = cells[q, i]
+                rows[i, q] = bin_codes[q, i]
 
 
 _I64 = NDArray[np.int64]

@@ -1,13 +1,13 @@
 r"""Passes over the rows of a training: scores, gradients, routes and sums, fused block by block.
 
-**A record's pair** (gradient, curvature) is one int32: ``g << 16 | in << 15 | h``, where ``in`` says that the record is
+**A record's pair** (gradient, hessian) is one int32: ``g << 16 | in << 15 | h``, where ``in`` says that the record is
 in the sample. A record outside the sample is 0. A sum packs two of them in one int64, ``g << 32 | second``, so that a
-cell costs one addition; ``2**19`` rows fit because ``|g|, h <= 2**12``, and callers unpack before that.
+bin costs one addition; ``2**19`` rows fit because ``|g|, h <= 2**12``, and callers unpack before that.
 
 **Routes** are computed for a whole block of rows at a time, node by node, from the bottom of the tree to its root: the
-leaf number below a node is the one below its right child plus a step where the cell goes right, else the one below its
-left child. That is two or three vector instructions for each node and 32 rows, where a walk down the tree takes some
-twenty instructions for each row and waits for memory at every level. A node of a symmetric level is one bit.
+leaf number below a node is the one below its right child plus a step where the bin code goes right, else the one below
+its left child. That is two or three vector instructions for each node and 32 rows, where a walk down the tree takes
+some twenty instructions for each row and waits for memory at every level. A node of a symmetric level is one bit.
 
 All helpers live in this file because numba's cache of a kernel is renewed when the kernel's own file changes.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 BLOCK = 2048
 """Rows routed at a time: their codes, routes and pairs stay in the first level of cache."""
 
-TABLE, SQUARED, SOFTMAX = 0, 1, 2
+TABLE, SQUARED = 0, 1  # any other kind is softmax
 
 # Helpers are compiled into the kernels that call them, and need no entry of their own from Python.
 _ENTRIES: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -113,7 +113,7 @@ def _shorten(norm: int, size: int, pairs: _I32) -> None:
 
 
 @_helper
-def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, curvature: _I32, pairs: _I32) -> None:
+def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, hessian: _I32, pairs: _I32) -> None:
     outputs = scores.shape[0]
     for i in range(size):
         top = np.int64(scores[0, lo + i])
@@ -125,7 +125,7 @@ def _softmax(scores: _I32, labels: _I32, lo: int, size: int, exps: _I64, curvatu
         for k in range(outputs):
             p = (exps[min((top - np.int64(scores[k, lo + i]) + 128) >> 8, np.int64(4096))] << 12) // total
             g = p - (4096 if labels[lo + i] == k else 0)
-            pairs[k, i] = np.int32((g << 16) | 0x8000 | np.int64(curvature[p]))
+            pairs[k, i] = np.int32((g << 16) | 0x8000 | np.int64(hessian[p]))
 
 
 @_helper
@@ -137,11 +137,11 @@ def _gradients(
     rule: _I64,
     table: _I32,
     exps: _I64,
-    curvature: _I32,
+    hessian: _I32,
     key: _U64,
     pairs: _I32,
 ) -> None:
-    """Write the pairs of rows lo .. lo + size; rule is (kind, clip, unit, numerator of the sample, first record)."""
+    """Write the pairs of rows lo .. lo + size; rule: kind, clip, constant hessian, sample numerator, first record."""
     if rule[0] == TABLE:
         f = scores[0, lo : lo + size]
         y = labels[lo : lo + size]
@@ -156,7 +156,7 @@ def _gradients(
             g = (np.int64(scores[0, lo + i]) - np.int64(labels[lo + i]) + 8) >> 4
             pairs[0, i] = np.int32((min(max(g, -rule[1]), rule[1]) << 16) | 0x8000 | rule[2])
     else:
-        _softmax(scores, labels, lo, size, exps, curvature, pairs)
+        _softmax(scores, labels, lo, size, exps, hessian, pairs)
         if rule[1] > 0:
             _shorten(rule[1], size, pairs)
     if rule[3] < 4294967296:
@@ -180,34 +180,34 @@ def _look_up(column: _U8, left: _U8, out: _U8) -> None:
 
 
 @_helper
-def _first_bit(column: _U8, cut: np.uint8, skip: np.uint8, out: _U8) -> None:
+def _first_bit(column: _U8, threshold: np.uint8, skip: np.uint8, out: _U8) -> None:
     for i in range(column.size):
         c = column[i]
-        out[i] = np.uint8((c >= cut) & (c != skip))
+        out[i] = np.uint8((c >= threshold) & (c != skip))
 
 
 @_helper
-def _next_bit(column: _U8, cut: np.uint8, skip: np.uint8, out: _U8) -> None:
+def _next_bit(column: _U8, threshold: np.uint8, skip: np.uint8, out: _U8) -> None:
     for i in range(column.size):
         c = column[i]
-        out[i] = np.uint8(out[i] << np.uint8(1)) | np.uint8((c >= cut) & (c != skip))
+        out[i] = np.uint8(out[i] << np.uint8(1)) | np.uint8((c >= threshold) & (c != skip))
 
 
 @_helper
-def _join(column: _U8, cut: np.uint8, skip: np.uint8, below: _U8, right: _U8, step: np.uint8) -> None:
+def _join(column: _U8, threshold: np.uint8, skip: np.uint8, below: _U8, right: _U8, step: np.uint8) -> None:
     for i in range(column.size):
         c = column[i]
-        below[i] = np.uint8(right[i] + step) if (c >= cut) & (c != skip) else below[i]
+        below[i] = np.uint8(right[i] + step) if (c >= threshold) & (c != skip) else below[i]
 
 
 @_helper
 def _route(
-    cells: _U8, lo: int, size: int, depth: int, symmetric: int, feature: _I32, rule: _U8, left: _U8, stack: _U8
+    bin_codes: _U8, lo: int, size: int, depth: int, symmetric: int, feature: _I32, rule: _U8, left: _U8, stack: _U8
 ) -> None:
     """Write the leaf numbers of rows lo .. lo + size in stack[0].
 
-    Node ``v`` sends a cell right if it is at least ``rule[v, 0]`` and not ``rule[v, 1]``; where ``rule[v, 2]`` is set,
-    if ``left[v, cell]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
+    Node ``v`` sends a bin code right if it is at least ``rule[v, 0]`` and not ``rule[v, 1]``; where ``rule[v, 2]`` is
+    set, if ``left[v, cell]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
     """
     bits = stack[depth + 1, :size]
     if depth == 0:
@@ -218,33 +218,33 @@ def _route(
         out = stack[0, :size]
         for level in range(depth):
             v = (1 << level) - 1
-            column, cut, skip = cells[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
+            column, threshold, skip = bin_codes[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
             if rule[v, 2]:
                 _look_up(column, left[v], bits)
                 column = bits
             if level == 0:
-                _first_bit(column, cut, skip, out)
+                _first_bit(column, threshold, skip, out)
             else:
-                _next_bit(column, cut, skip, out)
+                _next_bit(column, threshold, skip, out)
         return
     top = 0
     for place in range(1 << (depth - 1)):
         v = (1 << (depth - 1)) - 1 + place
-        column, cut, skip = cells[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
+        column, threshold, skip = bin_codes[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
         if rule[v, 2]:
             _look_up(column, left[v], bits)
             column = bits
-        _first_bit(column, cut, skip, stack[top, :size])
+        _first_bit(column, threshold, skip, stack[top, :size])
         # A right child completes its parent: the two topmost routes become one, as carries in a binary counter.
         above, level, step = place, depth - 2, 2
         while above & 1:
             above >>= 1
             v = (1 << level) - 1 + above
-            column, cut, skip = cells[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
+            column, threshold, skip = bin_codes[feature[v], lo : lo + size], rule[v, 0], rule[v, 1]
             if rule[v, 2]:
                 _look_up(column, left[v], bits)
                 column = bits
-            _join(column, cut, skip, stack[top - 1, :size], stack[top, :size], np.uint8(step))
+            _join(column, threshold, skip, stack[top - 1, :size], stack[top, :size], np.uint8(step))
             top -= 1
             level -= 1
             step <<= 1
@@ -253,7 +253,7 @@ def _route(
 
 @njit(cache=True, nogil=True)
 def leaf_pass(
-    cells: _U8,
+    bin_codes: _U8,
     scores: _I32,
     labels: _I32,
     lo: int,
@@ -261,7 +261,7 @@ def leaf_pass(
     rule: _I64,
     table: _I32,
     exps: _I64,
-    curvature: _I32,
+    hessian: _I32,
     key: _U64,
     due: _U8,
     which: _I32,
@@ -278,12 +278,12 @@ def leaf_pass(
     keep: int,
     kept: _I32,
 ) -> None:
-    """Settle the scores, then add the packed sums of rows lo .. hi in the leaves of a batch of trees.
+    """Flush what is due to the scores, then add the packed sums of rows lo .. hi in the leaves of a batch of trees.
 
-    ``weights[t]`` are added to the scores by the numbers ``due[which[t]]``: leaves kept before, or a column of cells.
-    Then ``ids[t]`` becomes the leaf of tree t, for the first ``keep`` trees. ``sums`` is int64[4, trees, outputs,
-    leaves]: neighbouring rows go to four different tables, so that an addition does not wait for the one before it.
-    ``kept``, if it has room, receives the pairs.
+    ``weights[t]`` are added to the scores by the numbers ``due[which[t]]``: leaves kept before, or a column of bin
+    codes. Then ``ids[t]`` becomes the leaf of tree t, for the first ``keep`` trees. ``sums`` is int64[4, trees,
+    outputs, leaves]: neighbouring rows go to four different tables, so that an addition does not wait for the one
+    before it. ``kept``, if it has room, receives the pairs.
     """
     outputs = scores.shape[0]
     stack = np.empty((depth + 2, BLOCK), dtype=np.uint8)
@@ -292,14 +292,14 @@ def leaf_pass(
         size = min(BLOCK, hi - start)
         for t in range(weights.shape[0]):
             _add_leaves(scores, start, size, due[which[t], start : start + size], weights[t])
-        _gradients(scores, labels, start, size, rule, table, exps, curvature, key, pairs)
+        _gradients(scores, labels, start, size, rule, table, exps, hessian, key, pairs)
         if kept.shape[1] > 0:
             for k in range(outputs):
                 for i in range(size):
                     kept[k, start + i] = pairs[k, i]
         for t in range(feature.shape[0]):
             look = left[t if left.shape[0] > 1 else 0]
-            _route(cells, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
+            _route(bin_codes, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
             for k in range(outputs):
                 for i in range(size):
                     pair = np.int64(pairs[k, i])
@@ -311,7 +311,7 @@ def leaf_pass(
 
 @njit(cache=True, nogil=True)
 def column_pass(
-    cells: _U8,
+    bin_codes: _U8,
     scores: _I32,
     labels: _I32,
     lo: int,
@@ -319,7 +319,7 @@ def column_pass(
     rule: _I64,
     table: _I32,
     exps: _I64,
-    curvature: _I32,
+    hessian: _I32,
     key: _U64,
     due: _U8,
     which: _I32,
@@ -329,7 +329,7 @@ def column_pass(
     mask: int,
     sums: _I64,
 ) -> None:
-    """Settle the scores as :func:`leaf_pass` does, then add the packed sums of rows lo .. hi by the codes of columns.
+    """Flush as :func:`leaf_pass` does, then add the packed sums of rows lo .. hi by the bin codes of columns.
 
     A tree of one feature needs no route: its leaves are sets of codes. ``sums`` is int64[4, columns, outputs, codes].
     """
@@ -340,14 +340,14 @@ def column_pass(
         size = min(BLOCK, hi - start)
         for t in range(weights.shape[0]):
             _add_leaves(scores, start, size, due[which[t], start : start + size], weights[t])
-        _gradients(scores, labels, start, size, rule, table, exps, curvature, key, pairs)
+        _gradients(scores, labels, start, size, rule, table, exps, hessian, key, pairs)
         fours = size & ~3
         for k in range(outputs):
             for i in range(size):
                 pair = np.int64(pairs[k, i])
                 packed[i] = ((pair >> 16) << 32) + ((pair >> shift) & mask)
             for t in range(columns.size):
-                column = cells[columns[t], start : start + size]
+                column = bin_codes[columns[t], start : start + size]
                 s0, s1, s2, s3 = sums[0, t, k], sums[1, t, k], sums[2, t, k], sums[3, t, k]
                 for i in range(0, fours, 4):
                     s0[column[i]] += packed[i]
@@ -373,15 +373,15 @@ def fold(sums: _I64, place: _U8, out: _I64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def add_columns(cells: _U8, scores: _I32, lo: int, hi: int, which: _I32, weights: _I32) -> None:
+def add_columns(bin_codes: _U8, scores: _I32, lo: int, hi: int, which: _I32, weights: _I32) -> None:
     """Add to the scores of rows lo .. hi the weights of the codes in some columns."""
     for t in range(which.size):
-        _add_leaves(scores, lo, hi - lo, cells[which[t], lo:hi], weights[t])
+        _add_leaves(scores, lo, hi - lo, bin_codes[which[t], lo:hi], weights[t])
 
 
 @njit(cache=True, nogil=True)
 def add_pass(
-    cells: _U8,
+    bin_codes: _U8,
     scores: _I32,
     lo: int,
     hi: int,
@@ -398,13 +398,13 @@ def add_pass(
         size = min(BLOCK, hi - start)
         for t in range(feature.shape[0]):
             look = left[t if left.shape[0] > 1 else 0]
-            _route(cells, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
+            _route(bin_codes, start, size, depth, symmetric[t], feature[t], split[t], look, stack)
             _add_leaves(scores, start, size, stack[0, :size], weights[t])
 
 
 @njit(cache=True, nogil=True)
 def level_pass(
-    cells: _U8,
+    bin_codes: _U8,
     rows: _U8,
     features: _I32,
     pairs: _I32,
@@ -423,7 +423,7 @@ def level_pass(
 ) -> None:
     """Add the packed histograms of rows lo .. hi at the open nodes that have a slot.
 
-    ``sums`` is flat, int64[outputs * slots * features * width]. ``rows`` holds the cells row by row, the layout in
+    ``sums`` is flat, int64[outputs * slots * features * width]. ``rows`` holds the bin codes row by row, the layout in
     which a row's additions are independent of each other; without it (no rows) the chosen columns are read instead.
     """
     stack = np.empty((depth + 2, BLOCK), dtype=np.uint8)
@@ -435,7 +435,7 @@ def level_pass(
     one_output = sums.size // pairs.shape[0]
     for start in range(lo, hi, BLOCK):
         size = min(BLOCK, hi - start)
-        _route(cells, start, size, depth, symmetric[0], feature[0], split[0], left[0], stack)
+        _route(bin_codes, start, size, depth, symmetric[0], feature[0], split[0], left[0], stack)
         count = np.int64(0)
         for i in range(size):
             slot = slots[stack[0, i]]
@@ -457,7 +457,7 @@ def level_pass(
                         at += np.uint64(width)
             else:
                 for q in range(n_features):
-                    column = cells[features[q]]
+                    column = bin_codes[features[q]]
                     shifted = here[q * width :]
                     for j in range(count):
                         shifted[np.uint64(base[j]) + np.uint64(column[np.uint64(chosen[j])])] += packed[j]
