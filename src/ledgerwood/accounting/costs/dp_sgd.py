@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from ledgerwood import _checks
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Cost
@@ -123,7 +124,7 @@ def _batch(
         raise ParameterError("dataset_size", f"be given with {given[0]}", None)
     if size > whole:
         raise ParameterError(given[0], f"be at most dataset_size ({whole})", size)
-    return Fraction(min(_checks.ratio_above(size, float(whole)), 1.0)), size, whole
+    return Fraction(min(ratio_up(size, float(whole)), 1.0)), size, whole
 
 
 def _count(steps: int | None, epochs: float | None, share: Fraction) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
+from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
@@ -74,7 +75,7 @@ class WithoutReplacement(Atom):
     @property
     def rate(self) -> float:
         """The chance of a record to be in the batch, rounded up."""
-        return min(_checks.ratio_above(float(self.batch), float(self.population)), 1.0)
+        return min(ratio_up(float(self.batch), float(self.population)), 1.0)
 
     def at_most(self, other: Cost) -> bool:
         return isinstance(other, WithoutReplacement) and self.cost == other.cost and self.rate <= other.rate
