@@ -133,6 +133,11 @@ def _trimmed(law: _Law, tails: Tails, upper: bool) -> _Law:
     return replace(law, first=law.first + first, mass=kept, zero=zero, infinite=infinite)
 
 
+def _place(i: int, j: int, wide: float, finer: int) -> float:
+    """Where the sum of the points i and j of a grid lies, in units of one that is finer."""
+    return max(i, j) * finer + math.log1p(math.exp(-abs(i - j) * wide)) / wide * finer
+
+
 def _added(a: _Law, b: _Law, finer: int, upper: bool) -> _Law:
     """The sum of independent ratios, on a grid ``finer`` times as fine as the finer of the two.
 
@@ -144,8 +149,8 @@ def _added(a: _Law, b: _Law, finer: int, upper: bool) -> _Law:
     step = wide / finer
     a_first, a_last = a.first * stride, (a.first + len(a.mass) - 1) * stride
     b_first, b_last = b.first, b.first + len(b.mass) - 1
-    low = min(a_first, b_first) * finer
-    size = (max(a_last, b_last) * finer - low) + math.ceil(math.log(2) / step) + 2
+    low = math.floor(_place(a_first, b_first, wide, finer)) - 1
+    size = math.ceil(_place(a_last, b_last, wide, finer)) + 2 - low
     whole, right = np.zeros(size), np.zeros(size)  # of each cell: its mass, and what goes to its right end
     far = math.ceil(math.log(2 / math.expm1(step)) / wide)
     same = a is b
@@ -176,14 +181,19 @@ def _added(a: _Law, b: _Law, finer: int, upper: bool) -> _Law:
         count = np.clip((at - far - s_first) // s_stride + 1, 0, len(small))
         value = np.exp(wide * s_stride * np.arange(len(small)))
         mean = np.append(0.0, np.cumsum(small * value))[count]
-        whole[at * finer - low] += large * np.append(0.0, np.cumsum(small))[count]
-        right[at * finer - low] += large * mean * np.exp(-wide * (at - s_first)) / math.expm1(step)
+        some = count > 0  # the others are too close to any of the smaller, and were met above
+        where = at[some] * finer - low
+        whole[where] += (large * np.append(0.0, np.cumsum(small))[count])[some]
+        right[where] += (large * mean * np.exp(-wide * (at - s_first)) / math.expm1(step))[some]
     right = np.minimum(right, whole)
     first, mass = (_split if upper else _gathered)(step, low, whole - right, right)
     zero, infinite = a.zero * b.zero, a.infinite + b.infinite
     if upper:
-        mass[b_first * finer - low : b_last * finer - low + 1 : finer] += a.zero * b.mass
-        mass[a_first * finer - low : a_last * finer - low + 1 : stride * finer] += b.zero * a.mass
+        for none, other, start, each in ((a.zero, b.mass, b_first, finer), (b.zero, a.mass, a_first, stride * finer)):
+            at = start * finer - low + each * np.arange(len(other))
+            share = np.exp(step * np.minimum(at, 0))  # below the grid: split between 0 and the first point
+            np.add.at(mass, np.maximum(at, 0), none * other * share)
+            zero += float(np.sum(none * other * (1 - share)))
         zero, infinite = zero + TINY, infinite + TINY * math.exp(step * (low + size))
     rounding = (len(d) + 4 * (len(a.mass) + len(b.mass)) + 2 * size + 64) * 2.0**-53  # of sums, relative
     shift = max(a.shift, b.shift) + 2 * rounding * math.expm1(step) + 2.0**-47
