@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 
-from ledgerwood.accounting import BoundedRange
+from ledgerwood.accounting import BoundedRange, dp_sgd
 from ledgerwood.errors import MethodUnavailable
 
 METHODS = {
@@ -44,7 +44,34 @@ def epsilon_versus_compositions(path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def epsilon_versus_steps(path: Path) -> None:
+    """ε of DP-SGD at δ = 1e-5 against steps, by method and by sampler: batches of 1 % and noise multiplier 1."""
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none"})
+    from matplotlib import pyplot as plt
+
+    steps = [100, 200, 500, 1000, 2000, 5000, 10_000]
+    run = {"noise_multiplier": 1.0, "batch_size": 100, "dataset_size": 10_000}
+    lines: list[tuple[str, dict[str, str], str | None]] = [
+        ("replaced record, fixed batches", {"sampler": "without_replacement"}, None),
+        ("replaced record, Poisson batches", {"neighbours": "replace_one"}, None),
+        ("Poisson batches, Rényi DP", {}, "rdp"),
+        ("Poisson batches", {}, None),
+        ("balls in bins", {"sampler": "balls_in_bins"}, None),
+    ]
+    figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+    for label, sampler, method in lines:
+        found = [dp_sgd(steps=n, **run, **sampler).epsilon(DELTA, method=method) for n in steps]
+        axes.loglog(steps, found, label=label, linewidth=1.2 if method else 2.0)
+    axes.set(xlabel="steps", ylabel="ε at δ = 1e-5", title="DP-SGD: batches of 1 %, noise multiplier 1")
+    axes.set_xlim(100, 10_000)
+    axes.grid(alpha=0.25, which="both", linewidth=0.5)
+    axes.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
 if __name__ == "__main__":
     images = Path(__file__).parent / "images"
     images.mkdir(exist_ok=True)
     epsilon_versus_compositions(images / "epsilon-versus-compositions.svg")
+    epsilon_versus_steps(images / "dp-sgd-steps.svg")

@@ -25,8 +25,9 @@ ORDER = {
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
-        "accounting.curves.dominating_pairs": "base continuous discrete composite",
-        "accounting.costs": "base guarantees noise selection discrete_noise subsampled parallel serialization",
+        "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures moments",
+        "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
+        "allocation fixed_batches dp_sgd parallel serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks plan composition sampled_composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
@@ -63,7 +64,7 @@ ORDER = {
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
         "app": "samples output curves plan_request leaf_noise reports web cli",
         "app.reports": "html plots sections report",
-        "app.cli": "options files release_specs audit budget train price schema plan opboost commands main",
+        "app.cli": "options files release_specs audit budget train dp_sgd price schema plan opboost commands main",
         "app.web": "answers worker server",
         "datasets": "__main__",
     }.items()

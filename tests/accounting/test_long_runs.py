@@ -20,8 +20,8 @@ from ledgerwood.accounting import (
     PureDP,
     RandomizedResponse,
     Skellam,
+    affordable,
     calibrate,
-    most_repetitions,
     parallel,
 )
 from ledgerwood.accounting.accountant.pld import blocks
@@ -263,7 +263,7 @@ def test_the_most_steps_of_a_run() -> None:
     def run(steps: int) -> Cost:
         return steps * PoissonSubsampled(Gaussian(sigma=1.0), rate=0.01)
 
-    steps = most_repetitions(run, epsilon=1.0, delta=1e-5)
+    steps = affordable(run, epsilon=1.0, delta=1e-5)
     assert run(steps).epsilon(1e-5) <= 1.0 < run(steps + 1).epsilon(1e-5)
-    assert most_repetitions(run, epsilon=1e-6, delta=1e-9) == 0
-    assert most_repetitions(run, epsilon=1e6, delta=1e-5, most=7) == 7
+    assert affordable(run, epsilon=1e-6, delta=1e-9) == 0
+    assert affordable(run, epsilon=1e6, delta=1e-5, most=7) == 7

@@ -18,7 +18,7 @@ import pytest
 from tables import adult
 from terminal import ask, here, run
 
-from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan
+from ledgerwood.accounting import BoundedRange, Gaussian, Ledger, Plan, dp_sgd
 from ledgerwood.app.cli.commands import build
 from ledgerwood.app.cli.main import main
 from ledgerwood.app.cli.release_specs import read_releases
@@ -123,6 +123,21 @@ def test_a_pipe_gets_plain_text_and_a_terminal_gets_a_table() -> None:
     finally:
         os.close(master)
     assert "─" in shown.decode()
+
+
+def test_a_training_by_dp_sgd_instead_of_releases() -> None:
+    run_of = ["--batch-size", "100", "--dataset-size", "1000", "--noise-multiplier", "2"]
+    found = ask("account", "dp-sgd", *run_of, "--steps", "20", "--delta", "1e-5")
+    cost = dp_sgd(batch_size=100, dataset_size=1000, noise_multiplier=2.0, steps=20)
+    assert found["epsilon"] == cost.account(1e-5).epsilon and found["cost"] == repr(cost)
+    bins = ask("account", "dp-sgd", *run_of, "--epochs", "2", "--sampler", "balls_in_bins", "--delta", "1e-5")
+    assert bins["epsilon"] < found["epsilon"]
+    void = ask("account", "dp-sgd", *run_of, "--steps", "2", "--limit", "110", "--delta", "1e-5", "--at", "1")
+    assert void["neighbours"] == "zero_out" and 0 < void["at"]["delta"] < 1
+    noise = ask("calibrate", "dp-sgd", "--rate", "0.1", "--steps", "20", "-e", "1", "-d", "1e-5")
+    assert 0.999 < noise["reached"] <= 1.0 and noise["steps"] == 20
+    steps = ask("calibrate", "dp-sgd", "--rate", "0.1", "--noise-multiplier", "2", "-e", "1", "-d", "1e-5")
+    assert steps["reached"] <= 1.0 < dp_sgd(rate=0.1, noise_multiplier=2.0, steps=steps["steps"] + 1).epsilon(1e-5)
 
 
 def test_calibrate_inverts_account(tmp_path: Path) -> None:
@@ -251,6 +266,10 @@ BAD = [
     (["account", "no-such.toml", "--delta", "0"], "no-such.toml"),
     (["account", "3 Laplace scale=1", "--delta", "0", "--neighbours", "cousins"], "neighbours must"),
     (["calibrate", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
+    (["account", "Gaussian sigma=1", "--rate", "0.1", "--delta", "1e-6"], "--rate must be given with 'dp-sgd' only"),
+    (["account", "dp-sgd", "Gaussian sigma=1", "--delta", "1e-6"], "'dp-sgd' alone"),
+    (["account", "dp-sgd", "--rate", "0.1", "--steps", "3", "--delta", "1e-6"], "noise_multiplier must be given"),
+    (["calibrate", "dp-sgd", "--rate", "0.1", "--steps", "3", "--delta", "1e-6"], "epsilon must be given"),
     (["calibrate", "Gaussian", "-e", "1", "-d", "0"], "no scale meets"),
     (["compare", "Gaussian", "--delta", "1e-6"], "epsilon must be given"),
     (["compare"], "give releases"),

@@ -13,6 +13,7 @@ from ledgerwood.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     ExponentialMechanism,
+    FixedSizeSubsampledMechanism,
     GaussianMechanism,
     GaussianSparseVectorMechanism,
     LaplaceMechanism,
@@ -32,6 +33,12 @@ from ledgerwood.verification import audit
 EM = ExponentialMechanism(epsilon=3.0, range_sensitivity=2.0)
 SCORES = ([0.0, 1.0, 0.0], [1.0, 0.0, 0.0])
 VALUES = np.array([1.0, 2.0, 6.0, 7.0])
+
+
+def _ones(records):
+    return int(records.sum())
+
+
 EVERY = [
     (GaussianMechanism(sigma=0.5, grid=0.25), (0.0, 1.0)),
     (LaplaceMechanism(scale=0.5, grid=0.25), (0.0, 1.0)),
@@ -52,6 +59,12 @@ EVERY = [
     (SparseVectorMechanism(epsilon=3.0, threshold=1.0), ([0.0, 1.0, 1.0], [1.0, 0.0, 0.0])),
     (GaussianSparseVectorMechanism(0.7, 0.7, max_queries=3, threshold=1.0), ([0.0, 1.0, 1.0], [1.0, 0.0, 0.0])),
     (PoissonSubsampledMechanism(DiscreteLaplaceMechanism(scale=0.3), rate=0.9, query=len), (VALUES, VALUES[1:])),
+    (
+        FixedSizeSubsampledMechanism(
+            DiscreteLaplaceMechanism(scale=0.3, neighbours="replace_one"), population=4, batch=3, query=_ones
+        ),
+        (np.array([1, 0, 0, 0]), np.array([0, 0, 0, 0])),
+    ),
 ]
 
 

@@ -12,10 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
-from ledgerwood.accounting.accountant.calibration import calibrate, most_repetitions
+from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
+from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
+from ledgerwood.accounting.costs.dp_sgd import dp_sgd
+from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
 from ledgerwood.accounting.costs.parallel import parallel
@@ -55,12 +58,16 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLoss",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "Release",
     "Skellam",
     "SparseVector",
+    "TruncatedPoisson",
+    "WithoutReplacement",
+    "affordable",
     "calibrate",
-    "most_repetitions",
+    "dp_sgd",
     "parallel",
     "sequence",
     "zero",

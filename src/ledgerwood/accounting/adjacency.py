@@ -16,13 +16,19 @@ class Neighbours(StrEnum):
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
+    ZERO_OUT = "zero_out"
 
     @property
     def sentence(self) -> str:
         """The relation in words, for statements."""
-        if self is Neighbours.ADD_REMOVE:
-            return "one record added or removed"
-        return "one record replaced by another"
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Neighbours.ADD_REMOVE: "one record added or removed",
+    Neighbours.REPLACE_ONE: "one record replaced by another",
+    Neighbours.ZERO_OUT: "one record made void, its place kept",
+}
 
 
 def as_neighbours(value: str) -> Neighbours:
@@ -30,4 +36,4 @@ def as_neighbours(value: str) -> Neighbours:
     try:
         return Neighbours(value)
     except ValueError:
-        raise ParameterError("neighbours", "be 'add_remove' or 'replace_one'", value) from None
+        raise ParameterError("neighbours", "be 'add_remove', 'replace_one' or 'zero_out'", value) from None

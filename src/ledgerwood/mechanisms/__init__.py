@@ -18,13 +18,14 @@ from ledgerwood.mechanisms.quantile import QuantileMechanism, RankMechanism
 from ledgerwood.mechanisms.randomness import RandomSource, ReplaySource, SeededSource, SystemSource
 from ledgerwood.mechanisms.selection import ExponentialMechanism, ParallelExponentialMechanism, PermuteAndFlipMechanism
 from ledgerwood.mechanisms.sparse_vector import GaussianSparseVectorMechanism, SparseVectorMechanism, SparseVectorRun
-from ledgerwood.mechanisms.subsampling import PoissonSubsampledMechanism
+from ledgerwood.mechanisms.subsampling import FixedSizeSubsampledMechanism, PoissonSubsampledMechanism
 
 __all__ = [
     "BoundedDiscreteLaplaceMechanism",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
     "ExponentialMechanism",
+    "FixedSizeSubsampledMechanism",
     "GaussianMechanism",
     "GaussianSparseVectorMechanism",
     "LaplaceMechanism",

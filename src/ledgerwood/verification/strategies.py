@@ -71,6 +71,8 @@ def neighbouring_datasets(
     ([[0.0], [0.0]], [[0.0]])
     """
     replace = as_neighbours(relation) == "replace_one"
+    if relation not in ("add_remove", "replace_one"):
+        raise ParameterError("relation", "be 'add_remove' or 'replace_one'", relation)
     if "columns" not in schema:
         raise ParameterError("schema", "declare columns, a (low, high) for each", sorted(map(str, schema)))
     columns = [(float(low), float(high)) for low, high in schema["columns"]]

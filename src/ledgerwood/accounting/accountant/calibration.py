@@ -263,7 +263,7 @@ def _confirmed(
     return scale
 
 
-def most_repetitions(
+def affordable(
     cost: Callable[[int], Cost], *, epsilon: float, delta: float, method: str | None = None, most: int = 10**12
 ) -> int:
     """The largest number of repetitions whose cost is at most (ε, δ): how many steps can I afford?
@@ -286,7 +286,7 @@ def most_repetitions(
         repetition costs too much already.
 
     >>> from ledgerwood.accounting import Gaussian
-    >>> most_repetitions(lambda k: k * Gaussian(sigma=10.0), epsilon=1.0, delta=1e-6)
+    >>> affordable(lambda k: k * Gaussian(sigma=10.0), epsilon=1.0, delta=1e-6)
     5
     """
     target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)

@@ -483,6 +483,8 @@ def optimal_lower(cost: Cost, delta: float) -> float:
         return max(optimal_lower(option, delta) for option in options)
     if delta == 0.0 or cost.pure_epsilon() == 0 or delta < cost.infinite_mass():
         return 0.0
+    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()):
+        return _lower_of_pairs(cost, delta)
     if not all(part.is_tight() for part, _ in cost.priced_terms()):
         return 0.0
     route = _route(cost)
@@ -496,6 +498,27 @@ def optimal_lower(cost: Cost, delta: float) -> float:
         return _CLOSED[route].epsilon(cost, roomy).value * (1 - 1e-12)
     below = tuple(pair.below() for pair in _own_pairs(cost))
     return _profile_root(below, cost.pure_epsilon(), math.log(roomy)) * (1 - 1e-12)
+
+
+def _lower_of_pairs(cost: Cost, delta: float) -> float:
+    """The lower end where some release has pairs of its own for it; releases without are left out, which lowers it."""
+    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+
+    known = [(part, part.lower_pairs(), n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
+    found = [(pairs, n) for _, pairs, n in known if pairs]
+    if not found:
+        return 0.0
+    directions = [[(pairs[0], n) for pairs, n in found]]
+    if all(len(pairs) > 1 or pairs[0].symmetric for pairs, _ in found):
+        directions.append([(pairs[-1], n) for pairs, n in found])
+    if len(found) == 1 and found[0][1] == 1:
+        goal = math.log(min(delta * (1 + 1e-6), 1.0))
+        return max(_least_at(way[0][0], goal) for way in directions) * (1 - 1e-12)
+    return max(0.0, *(compose_losses(way, delta=delta).epsilon_lower(delta) for way in directions))
+
+
+def _least_at(pair: LossPair, log_delta: float) -> float:
+    return least(lambda e: float(pair.log_delta(e)) <= log_delta, guess=pair.rough_epsilon(log_delta))
 
 
 CERTIFIED = (

@@ -81,6 +81,10 @@ class Cost(ABC):
         """Dominating pairs: one if it is symmetric, (remove, add) if not, ``None`` if no pair is known."""
         return None
 
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Pairs of output laws that some mechanism of this cost attains or exceeds, for certified lower ends."""
+        return self.pairs() if self.is_tight() else None
+
     @abstractmethod
     def _group(self, k: int) -> Cost:
         """The cost of k ≥ 2 changed records."""

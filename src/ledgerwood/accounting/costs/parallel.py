@@ -198,7 +198,8 @@ def parallel(*costs: Cost, neighbours: str | None = None) -> Cost:
     if not costs or not all(isinstance(c, Cost) for c in costs):
         raise ParameterError("costs", "be one or more costs", costs)
     if common_neighbours(costs) is not Neighbours.ADD_REMOVE:
-        raise ParameterError("costs", PART_RULE, "replace_one", f"{PART_HINT}: parallel(..., neighbours='replace_one')")
+        hint = f"{PART_HINT}: parallel(..., neighbours='replace_one')"
+        raise ParameterError("costs", PART_RULE, str(common_neighbours(costs)), hint)
     relation = Neighbours.ADD_REMOVE if neighbours is None else as_neighbours(neighbours)
     if len(costs) == 1 and relation is Neighbours.ADD_REMOVE:
         return costs[0]

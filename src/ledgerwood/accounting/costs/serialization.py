@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ledgerwood import _checks
+from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Atom, Composition, Cost, compose, sequence
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
+from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
 from ledgerwood.accounting.costs.parallel import Parallel, Worst, parallel, worst
+from ledgerwood.accounting.costs.sampled_gaussians import PoissonSubsampledGroup
 from ledgerwood.accounting.costs.selection import BoundedRange, PermuteAndFlip, SparseVector
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
@@ -33,8 +36,15 @@ KINDS: dict[str, Callable[..., Atom]] = {
         SparseVector,
         PrivacyLoss,
         PoissonSubsampled,
+        PoissonSubsampledGroup,
+        RandomAllocation,
+        WithoutReplacement,
+        TruncatedPoisson,
     )
 }
+
+SAMPLED = (PoissonSubsampled, PoissonSubsampledGroup, RandomAllocation, WithoutReplacement, TruncatedPoisson)
+"""Kinds with a cost inside."""
 
 MOST_PARTS = 10**7
 """How many parts a cost that is read may have: those of a parallel one are listed one by one."""
@@ -60,8 +70,8 @@ def _body(cost: Cost) -> dict[str, Any]:
         return {"kind": "parallel", "parts": [[to_dict(part), n] for part, n in cost.parts]}
     if isinstance(cost, Worst):
         return {"kind": "worst", "parts": [to_dict(part) for part in cost.options]}
-    if isinstance(cost, PoissonSubsampled):
-        return {"kind": "PoissonSubsampled", "cost": to_dict(cost.cost), "rate": cost.rate}
+    if isinstance(cost, SAMPLED):
+        return {"kind": type(cost).__name__, **cost.parameters(), "cost": to_dict(cost.cost)}
     if isinstance(cost, RDP):
         if not isinstance(cost.curve, tuple):
             hint = "Give the curve as a table {order: value}"
@@ -91,7 +101,7 @@ def from_dict(data: Any) -> Cost:
             return _composite(kind, parts, relation)
         if kind not in KINDS:
             raise FormatError(f"unknown cost kind {kind!r}; this version knows {', '.join(sorted(KINDS))}")
-        if kind == "PoissonSubsampled":
+        if kind in {sampled.__name__ for sampled in SAMPLED}:
             fields["cost"] = from_dict(fields["cost"])
         if kind == "RDP":
             fields["curve"] = [tuple(row) for row in fields["curve"]]

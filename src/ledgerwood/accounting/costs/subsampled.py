@@ -12,9 +12,18 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood.accounting.adjacency import Neighbours
+from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
+from ledgerwood.accounting.costs.noise import Gaussian
+from ledgerwood.accounting.costs.sampled_gaussians import (
+    MOST_RECORDS,
+    PoissonSubsampledGroup,
+    amplified,
+    replaced_pair,
+    sampled_curve,
+    sampled_gaussian,
+)
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.accounting.curves.numerics import log_factorial
@@ -33,7 +42,12 @@ class PoissonSubsampled(Atom):
 
     Under add/remove, if (P₀, Q₀) dominates the release then the pairs ((1−q)Q₀ + qP₀, Q₀) and its reverse dominate
     the subsampled one (Zhu, Dong & Wang 2022, Theorem 11). Pure DP becomes log(1 + q(e^ε − 1)). A cost known only by
-    its Rényi curve uses Zhu & Wang 2019, Theorem 5. Not defined under replace-one here.
+    its Rényi curve uses Zhu & Wang 2019, Theorem 5. The same holds of a record that is made void (``zero_out``).
+
+    With ``neighbours="replace_one"`` the cost inside stays that of a record that is there or not, Gaussian noise with σ
+    over the clipping norm: the record's own contribution and the other one's both count, the worst is that they point
+    in opposite directions (docs/theory/batch-samplers.md). A replace-one cost inside is refused: what a replaced
+    record costs in a batch bounds nothing when the record may be absent from it.
 
     >>> from ledgerwood.accounting import Gaussian
     >>> step = PoissonSubsampled(Gaussian(sigma=1.0), rate=0.01)
@@ -43,33 +57,37 @@ class PoissonSubsampled(Atom):
 
     cost: Cost
     rate: float
+    replaced: bool  # whether replacing is derived from the cost inside; a relation alone may only be a label
     neighbours: Neighbours
 
     def __init__(self, cost: Cost, *, rate: float, neighbours: str | None = None) -> None:
         if not isinstance(cost, Cost):
             raise ParameterError("cost", "be a cost", cost)
-        if neighbours is not None and neighbours != cost.neighbours:
+        relation = cost.neighbours if neighbours is None else as_neighbours(neighbours)
+        if relation is Neighbours.REPLACE_ONE:
+            sampled_gaussian("PoissonSubsampled", cost)
+        elif relation is not cost.neighbours:
             raise ParameterError("neighbours", f"equal those of the cost ({str(cost.neighbours)!r})", neighbours)
-        if cost.neighbours is not Neighbours.ADD_REMOVE:
-            hint = "Poisson sampling hides whether a record was there; price the release under add_remove"
-            raise ParameterError("neighbours", "be 'add_remove' for Poisson subsampling", str(cost.neighbours), hint)
-        set_fields(self, cost.neighbours, cost=cost, rate=_checks.probability("rate", rate))
+        replaced = relation is Neighbours.REPLACE_ONE
+        set_fields(self, relation, cost=cost, rate=_checks.probability("rate", rate), replaced=replaced)
 
     def parameters(self) -> dict[str, Any]:
         return {"cost": self.cost, "rate": self.rate}
 
     def at_most(self, other: Cost) -> bool:
-        return isinstance(other, PoissonSubsampled) and self.cost == other.cost and self.rate <= other.rate
+        if not isinstance(other, PoissonSubsampled) or self.replaced != other.replaced:
+            return False
+        return self.cost == other.cost and self.rate <= other.rate
 
     def _amplified(self, epsilon: float) -> float:
-        """log(1 + q(e^ε − 1)), rounded up, also where e^ε overflows."""
-        if self.rate == 0 or epsilon == 0:
-            return 0.0
-        if epsilon <= 700:
-            value = math.log1p(self.rate * math.expm1(epsilon)) * (1 + 2.0**-49)
-        else:  # at most log(1 + qe^ε); log q and ε may cancel, and their sum x has log(1 + e^x) for a bound of error
-            value = float(np.logaddexp(0.0, math.log(self.rate) + epsilon)) * (1 + 1e-12)
-        return min(math.nextafter(value, math.inf), epsilon)
+        return amplified(epsilon, self.rate)
+
+    @property
+    def _replaced(self) -> Gaussian | None:
+        """Under replace-one: the release on all the data, where a replaced record moves the mean twice as far."""
+        if not self.replaced:
+            return None
+        return Gaussian(mu=2 * (self.cost.mu() or 0.0), neighbours=self.neighbours)
 
     def pure_epsilon(self) -> float:
         base = self.cost.pure_epsilon()
@@ -87,10 +105,12 @@ class PoissonSubsampled(Atom):
         return min(math.nextafter(self.rate * mass, 1.0), mass) if self.rate and mass else 0.0
 
     def priced_terms(self) -> tuple[tuple[Cost, int], ...]:
-        return self.cost.priced_terms() if self.rate == 1.0 else Atom.priced_terms(self)
+        whole = self._replaced or self.cost
+        return whole.priced_terms() if self.rate == 1.0 else Atom.priced_terms(self)
 
     def mu(self) -> float | None:
-        return self.cost.mu() if self.rate == 1.0 else None
+        whole = self._replaced or self.cost
+        return whole.mu() if self.rate == 1.0 else None
 
     def largest_order(self) -> float:
         return self.cost.largest_order()
@@ -107,8 +127,11 @@ class PoissonSubsampled(Atom):
         return _remembered(self, alpha.tobytes()).reshape(alpha.shape).copy()
 
     def _renyi(self, alpha: Array) -> Array:
-        if self.rate == 0.0:
+        if self.rate == 0.0 or self.is_free():
             return np.zeros_like(alpha)
+        if (whole := self._replaced) is not None:
+            pairs = self.pairs()
+            return whole.renyi(alpha) if self.rate == 1.0 or not pairs else sampled_curve(pairs, whole.renyi, alpha)
         base = self.cost.renyi(alpha)
         if self.rate == 1.0:
             return base
@@ -136,6 +159,8 @@ class PoissonSubsampled(Atom):
         from ledgerwood.accounting.curves.dominating_pairs.base import SubsampledPair
         from ledgerwood.accounting.curves.dominating_pairs.discrete import ApproxDPPair
 
+        if (whole := self._replaced) is not None:
+            return whole.pairs() if self.rate == 1.0 else (replaced_pair((whole.mu() or 0.0) / 2, self.rate),)
         if self.cost.infinite_mass() > 0:
             return (ApproxDPPair(self._amplified(self.cost.pure_epsilon()), self.infinite_mass()),)
         if self.rate == 1.0:
@@ -156,6 +181,8 @@ class PoissonSubsampled(Atom):
         return inner, rate
 
     def _group(self, k: int) -> Cost:
+        if self.cost.mu() is not None and self._replaced is None and k <= MOST_RECORDS:
+            return PoissonSubsampledGroup(self.cost, rate=self.rate, records=k)
         if self.pure_epsilon() < math.inf and self.infinite_mass() == 0:
             return PureDP(k * self.pure_epsilon(), neighbours=self.neighbours)
         if self.infinite_mass() > 0:

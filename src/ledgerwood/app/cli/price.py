@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ledgerwood.app.cli import dp_sgd
 from ledgerwood.app.cli.options import Delta, Epsilon, Features, Json, Relation, Rows, examples, number
 from ledgerwood.app.output import CommandOutput, price, why_not
 from ledgerwood.errors import CalibrationError, FormatError, MethodUnavailable, ParameterError
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting import Account, Plan
+    from ledgerwood.accounting import Account, Cost, Plan
     from ledgerwood.app.cli.release_specs import Releases
 
 Listed = Annotated[
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
             "ledgerwood account '200 BoundedRange epsilon=0.0339' '50 Gaussian sigma=45' --delta 1/32561",
             "ledgerwood account '1000 Gaussian sigma=1.1 rate=0.01' --delta 1e-5 --json",
             "ledgerwood account '3 Laplace scale=10' --delta 0",
+            "ledgerwood account dp-sgd --rate 256/60000 --noise-multiplier 1.1 --steps 14062 --delta 1e-5",
         ),
     )(account)
     app.command(
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "ledgerwood calibrate '1000 Gaussian' --epsilon 1 --delta 1e-6",
             "ledgerwood calibrate '200 BoundedRange share=0.7' '50 Gaussian share=0.3' -e 1 -d 1/32561",
+            "ledgerwood calibrate dp-sgd --batch-size 256 --dataset-size 60000 --epochs 60 -e 1 -d 1e-5",
         ),
     )(calibrate)
     app.command(
@@ -59,26 +62,60 @@ def account(
         float | None, typer.Option("--at", parser=number, metavar="NUMBER", help="Also the delta at this epsilon.")
     ] = None,
     neighbours: Relation = "add_remove",
+    rate: dp_sgd.Rate = None,
+    batch_size: dp_sgd.BatchSize = None,
+    dataset_size: dp_sgd.DatasetSize = None,
+    noise_multiplier: dp_sgd.NoiseMultiplier = None,
+    steps: dp_sgd.Steps = None,
+    epochs: dp_sgd.Epochs = None,
+    sampler: dp_sgd.Sampler = None,
+    limit: dp_sgd.Limit = None,
     json: Json = False,
 ) -> None:
     """What epsilon for this noise? Price releases by every accounting method.
 
-    A RELEASE is '[times] Mechanism name=value ...', or a .toml or .json file of them.
+    A RELEASE is '[times] Mechanism name=value ...', or a .toml or .json file of them; or the word dp-sgd, with the
+    options that describe the training.
     """
+    run = dp_sgd.TrainingRun(
+        rate, batch_size, dataset_size, noise_multiplier, steps, epochs, sampler, limit, neighbours
+    )
+    if run.asked(releases):
+        answer_dp_sgd(run.cost(), delta, epsilon).print(as_json=json)
+        return
     listed, delta, neighbours = _read(releases, delta, neighbours)
     cost = listed.cost(neighbours)
     found = cost.account(delta)
     data: dict[str, Any] = {"cost": repr(cost), "neighbours": neighbours, **found.to_dict()}
     answer = CommandOutput(data)
     answer.table(["release", "times", "cost of one"], listed.rows(neighbours))
-    answer.say(account_sentence(found, neighbours))
+    _say_price(answer, data, cost, found, epsilon).print(as_json=json)
+
+
+def answer_dp_sgd(cost: Cost, delta: float | None, epsilon: float | None) -> CommandOutput:
+    """Return the price of a training by DP-SGD."""
+    from ledgerwood import _checks
+
+    if delta is None:
+        raise ParameterError("delta", "be given", None, "For example --delta 1e-6")
+    found = cost.account(_checks.delta_value(delta))
+    data: dict[str, Any] = {"cost": repr(cost), "neighbours": str(cost.neighbours), **found.to_dict()}
+    answer = CommandOutput(data)
+    answer.table(["step", "times"], [[repr(part), times] for part, times in cost.terms])
+    return _say_price(answer, data, cost, found, epsilon)
+
+
+def _say_price(
+    answer: CommandOutput, data: dict[str, Any], cost: Cost, found: Account, epsilon: float | None
+) -> CommandOutput:
+    answer.say(account_sentence(found, str(cost.neighbours)))
     if found.lower > 0:
         answer.say(f"Certified: no accountant can report less than {found.lower:.5g} for such releases.")
     answer.table(["method", "epsilon", "note"], method_rows(found))
     if epsilon is not None:
         data["at"] = {"epsilon": epsilon, "delta": cost.delta(epsilon)}
         answer.say(f"At epsilon = {epsilon:g}: delta = {price(data['at']['delta'])}.")
-    answer.print(as_json=json)
+    return answer
 
 
 def calibrate(
@@ -88,9 +125,26 @@ def calibrate(
     method: Method = None,
     neighbours: Relation = "add_remove",
     save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
+    rate: dp_sgd.Rate = None,
+    batch_size: dp_sgd.BatchSize = None,
+    dataset_size: dp_sgd.DatasetSize = None,
+    noise_multiplier: dp_sgd.NoiseMultiplier = None,
+    steps: dp_sgd.Steps = None,
+    epochs: dp_sgd.Epochs = None,
+    sampler: dp_sgd.Sampler = None,
+    limit: dp_sgd.Limit = None,
     json: Json = False,
 ) -> None:
-    """What noise for this epsilon? Leave out the noise, give a share of the budget to each kind of release."""
+    """What noise for this epsilon? Leave out the noise, give a share of the budget to each kind of release.
+
+    For the word dp-sgd instead of releases: the noise multiplier; or, if that is given, how many steps it affords.
+    """
+    run = dp_sgd.TrainingRun(
+        rate, batch_size, dataset_size, noise_multiplier, steps, epochs, sampler, limit, neighbours
+    )
+    if run.asked(releases):
+        dp_sgd.calibrated(run, epsilon, delta, method, save).print(as_json=json)
+        return
     listed, delta, neighbours = _read(releases, delta, neighbours)
     epsilon = _target(listed, epsilon)
     plan = listed.plan(neighbours).calibrate(epsilon=epsilon, delta=delta, method=method)

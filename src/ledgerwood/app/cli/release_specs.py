@@ -265,9 +265,8 @@ def _spec(raw: Mapping[str, Any]) -> Spec:
 def _kinds() -> dict[str, Any]:
     from ledgerwood.accounting.costs import serialization
 
-    return {
-        name: kind for name, kind in serialization.KINDS.items() if name not in ("PoissonSubsampled", "PrivacyLoss")
-    }
+    nested = {kind.__name__ for kind in serialization.SAMPLED} | {"PrivacyLoss"}
+    return {name: kind for name, kind in serialization.KINDS.items() if name not in nested}
 
 
 def _kind_name(name: str) -> str:

@@ -86,6 +86,8 @@ class Schema:
         assign(self, "sources", {_key(c): str(text) for c, text in (self.sources or {}).items()})
         assign(self, "kinds", {_key(c): _kind(c, kind) for c, kind in (self.kinds or {}).items()})
         assign(self, "neighbours", as_neighbours(self.neighbours))
+        if self.neighbours not in ("add_remove", "replace_one"):
+            raise ParameterError("neighbours", "be 'add_remove' or 'replace_one' for a learner", str(self.neighbours))
         assert self.bounds is not None and self.categories is not None and self.kinds is not None
         for column in self.bounds.keys() & self.categories.keys():
             raise ParameterError("schema", "give a column bounds or categories, not both", column)

@@ -133,6 +133,8 @@ class TreeSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", str(as_neighbours(self.neighbours)))
+        if self.neighbours not in ("add_remove", "replace_one"):
+            raise ParameterError("neighbours", "be 'add_remove' or 'replace_one' for a learner", self.neighbours)
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(name, f"be one of {', '.join(allowed)}", getattr(self, name))

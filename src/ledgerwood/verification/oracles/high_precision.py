@@ -250,7 +250,7 @@ def _profile(cost: Cost, digits: int) -> Callable[[Real], Real] | None:
         return lambda e: bounded_range_delta(part.size, e, digits)
     if isinstance(part, DiscreteGaussian) and part.dimension == 1:
         return lambda e: discrete_gaussian_delta(part.sigma, int(part.sensitivity), e)
-    if isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian):
+    if isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian) and not part.replaced:
         base, rate = part.cost, part.rate
         return lambda e: subsampled_gaussian_delta(base.ratio, rate, e)
     return None
@@ -303,7 +303,7 @@ def exact_rdp(cost: Cost, alpha: float, digits: int = 50) -> Real | None:
                 value = randomized_response_rdp(part.size, 2, alpha)
             elif isinstance(part, DiscreteGaussian) and part.dimension == 1:
                 value = discrete_gaussian_rdp(part.sigma, int(part.sensitivity), alpha)
-            elif isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian):
+            elif isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian) and not part.replaced:
                 value = subsampled_gaussian_rdp(part.cost.ratio, part.rate, alpha)
             else:
                 return None

@@ -104,7 +104,7 @@ def _autodp_mechanism(part: Cost) -> Any:
         return zoo.DiscreteGaussianMechanism(part.sigma / part.sensitivity)
     if isinstance(part, ZCDP):
         return zoo.zCDP_Mechanism(part.size)
-    if isinstance(part, PoissonSubsampled):
+    if isinstance(part, PoissonSubsampled) and not part.replaced:
         sample = _module("autodp.transformer_zoo", "autodp").AmplificationBySampling()
         return sample(_autodp_mechanism(part.cost), part.rate, improved_bound_flag=isinstance(part.cost, Gaussian))
     raise MethodUnavailable("autodp", "no such mechanism")
@@ -142,7 +142,8 @@ def _event(part: Cost) -> Any:
 
 def _relation(cost: Cost) -> Any:
     relations = _module("dp_accounting", "dp-accounting").NeighboringRelation
-    return relations.REPLACE_ONE if cost.neighbours is Neighbours.REPLACE_ONE else relations.ADD_OR_REMOVE_ONE
+    known = {Neighbours.REPLACE_ONE: relations.REPLACE_ONE, Neighbours.ZERO_OUT: relations.REPLACE_SPECIAL}
+    return known.get(cost.neighbours, relations.ADD_OR_REMOVE_ONE)
 
 
 def _accountant(cost: Cost, accountant: Any, event: Callable[[Cost], Any]) -> Any:
@@ -201,7 +202,7 @@ def _prv_epsilon(cost: Cost, delta: float) -> tuple[float, float]:
             return prv.LaplaceMechanism(part.size)
         if type(part) is PureDP:
             return prv.PureDPMechanism(part.size)
-        if isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian):
+        if isinstance(part, PoissonSubsampled) and isinstance(part.cost, Gaussian) and not part.replaced:
             return prv.PoissonSubsampledGaussianMechanism(part.rate, 1 / part.cost.ratio)
         raise MethodUnavailable("prv-accountant", "no such mechanism")
 

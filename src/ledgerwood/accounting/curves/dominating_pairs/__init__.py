@@ -11,6 +11,7 @@ Every pair is exact for its mechanism (its profile is attained) unless its docst
 Derivations: ``docs/theory/privacy-loss-distributions.md``.
 """
 
+from ledgerwood.accounting.curves.dominating_pairs.allocation import AllocationPair, renyi_of_allocation
 from ledgerwood.accounting.curves.dominating_pairs.base import Array, Cells, LossPair, MaxPair, SubsampledPair
 from ledgerwood.accounting.curves.dominating_pairs.composite import BoundedLossPair, ProductPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import BoundedRangePair, GaussianPair, LaplacePair
@@ -23,8 +24,11 @@ from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     RandomizedResponsePair,
     SkellamPair,
 )
+from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, PublicChoicePair, TwoSidedPair
+from ledgerwood.accounting.curves.dominating_pairs.moments import renyi_above
 
 __all__ = [
+    "AllocationPair",
     "ApproxDPPair",
     "Array",
     "BoundedLossPair",
@@ -36,10 +40,15 @@ __all__ = [
     "LaplacePair",
     "LossPair",
     "MaxPair",
+    "MixturePair",
     "PmfPair",
     "ProductPair",
+    "PublicChoicePair",
     "PureDPPair",
     "RandomizedResponsePair",
     "SkellamPair",
     "SubsampledPair",
+    "TwoSidedPair",
+    "renyi_above",
+    "renyi_of_allocation",
 ]

@@ -111,6 +111,10 @@ class LossPair(ABC):
         """Logarithm of the profile, in closed form (one release, no grid)."""
         return self._log_delta(np.asarray(epsilon, dtype=float))
 
+    def rough_epsilon(self, log_delta: float) -> float:
+        """About where the profile falls to this δ: a search begins there."""
+        return 1.0
+
     def reversed(self) -> LossPair:
         """The pair (Q, P)."""
         return self._reversed()
