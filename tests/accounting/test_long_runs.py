@@ -171,11 +171,7 @@ def price(steps: int, rate: float, sigma: float, delta: float) -> float:
     return (steps * PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)).epsilon(delta)
 
 
-@settings(max_examples=12, deadline=None)
-@given(counts, rates, sigmas, deltas)
-def test_the_two_questions_agree_and_the_lower_end_is_lower(
-    steps: int, rate: float, sigma: float, delta: float
-) -> None:
+def check_the_two_questions(steps: int, rate: float, sigma: float, delta: float) -> None:
     cost = steps * PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
     account = cost.account(delta)
     assert 0 <= account.lower <= account.epsilon < math.inf
@@ -183,6 +179,26 @@ def test_the_two_questions_agree_and_the_lower_end_is_lower(
     assert account.epsilon <= cost.epsilon(delta) * (1 + 1e-9)
     if account.epsilon > 1e-9:
         assert cost.delta(account.epsilon * (1 - 1e-3)) > delta
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    log_uniform(1, 1e5).map(round),
+    log_uniform(1e-5, 1.0),
+    log_uniform(0.5, 20.0),
+    log_uniform(1e-12, 1e-1),
+)
+def test_the_two_questions_agree_and_the_lower_end_is_lower(
+    steps: int, rate: float, sigma: float, delta: float
+) -> None:
+    check_the_two_questions(steps, rate, sigma, delta)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(counts, rates, sigmas, deltas)
+def test_the_two_questions_agree_over_the_whole_box(steps: int, rate: float, sigma: float, delta: float) -> None:
+    check_the_two_questions(steps, rate, sigma, delta)
 
 
 @pytest.mark.slow

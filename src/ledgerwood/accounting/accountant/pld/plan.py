@@ -103,10 +103,10 @@ def plan(
         low = outline.lower_end(tilt, math.log(1e-14))
         aliased = LOG_ALIASED + min(log_delta - outline.log_bound(tilt, target.epsilon), 0.0)
         above = outline.tilted_end(tilt, aliased)
-        if above <= top + 4.0 * max(top - low, 0.0) or tilt <= 1e-2 * target.tilt:
+        if above <= top + 1.5 * max(top - low, 0.0) or tilt <= 1e-2 * target.tilt:
             break
         tilt *= 0.85
-    top = max(top, min(above, top + 4.0 * max(top - low, 0.0)))
+    top = max(top, min(above, top + 1.5 * max(top - low, 0.0)))
     total = sum(count for _, count in pairs)
     reaches = []
     for index, (pair, _) in enumerate(pairs):
