@@ -133,8 +133,8 @@ class PoissonSubsampledGroup(Atom):
         return PoissonSubsampledGroup(self.cost, rate=self.rate, records=k * self.records)
 
 
-MOST_RECORDS = 1000
-"""Records of one group: each number of them in the sample is a part of the mixture."""
+MOST_RECORDS = 64
+"""Records of one group: each number of them in the sample is a part of the mixture. Larger ones are priced by Rényi."""
 
 
 @lru_cache(maxsize=32)

@@ -24,7 +24,7 @@ from ledgerwood.accounting.curves.dominating_pairs.discrete import _log_sum_by
 from ledgerwood.accounting.curves.numerics import least, log_factorial
 from ledgerwood.errors import ParameterError
 
-__all__ = ["AllocationPair", "renyi_of_allocation"]
+__all__ = ["AllocationPair", "renyi_of_allocation", "within_reach"]
 
 POINTS, OUTLINE_POINTS = 32, 4
 """Grid points per standard deviation of the sum's logarithm, for answers and for the coarse outline of all tails."""
@@ -189,11 +189,11 @@ def _added(a: _Law, b: _Law, finer: int, upper: bool) -> _Law:
     first, mass = (_split if upper else _gathered)(step, low, whole - right, right)
     zero, infinite = a.zero * b.zero, a.infinite + b.infinite
     if upper:
-        for none, other, start, each in ((a.zero, b.mass, b_first, finer), (b.zero, a.mass, a_first, stride * finer)):
-            at = start * finer - low + each * np.arange(len(other))
-            share = np.exp(step * np.minimum(at, 0))  # below the grid: split between 0 and the first point
-            np.add.at(mass, np.maximum(at, 0), none * other * share)
-            zero += float(np.sum(none * other * (1 - share)))
+        for none, masses, begin, each in ((a.zero, b.mass, b_first, finer), (b.zero, a.mass, a_first, stride * finer)):
+            cells = begin * finer - low + each * np.arange(len(masses))
+            kept = np.exp(step * np.minimum(cells, 0))  # below the grid: split between 0 and the first point
+            np.add.at(mass, np.maximum(cells, 0), none * masses * kept)
+            zero += float(np.sum(none * masses * (1 - kept)))
         zero, infinite = zero + TINY, infinite + TINY * math.exp(step * (low + size))
     rounding = (len(d) + 4 * (len(a.mass) + len(b.mass)) + 2 * size + 64) * 2.0**-53  # of sums, relative
     shift = max(a.shift, b.shift) + 2 * rounding * math.expm1(step) + 2.0**-47
@@ -236,6 +236,12 @@ def _one(base: LossPair, step: float, tails: Tails, upper: bool) -> _Law:
         infinite = max(math.exp(log_p[-1]) - above * math.exp(edges[-1]), 0.0) + TINY * math.exp(edges[-1])
         law = replace(law, zero=zero * (1 + 2.0**-20), infinite=infinite * (1 + 2.0**-20))
     return _trimmed(law, tails, upper)
+
+
+def within_reach(base: LossPair) -> bool:
+    """Whether the ratio of a pair fits on a grid; if not, allocating it gains nothing here."""
+    low, high = _reach(base, (1e-6, 1e-6))
+    return -WIDEST < low < high < WIDEST
 
 
 @lru_cache(maxsize=32)
@@ -338,6 +344,8 @@ class AllocationPair(LossPair):
     def rough_epsilon(self, log_delta: float) -> float:
         """An ε a little above that of ``log_delta``, by the outline alone."""
         outline = self._outline()
+        if outline[2] > 0 and math.log(outline[2]) >= log_delta - 1e-3:
+            return 1e290  # no ε will do
         return least(lambda e: _log_profile(outline, e) <= log_delta - 1e-3, guess=1.0, tolerance=1e-3)
 
     def _outline(self) -> tuple[Array, Array, float, float]:
