@@ -182,9 +182,9 @@ def _added(a: _Law, b: _Law, finer: int, upper: bool) -> _Law:
         value = np.exp(wide * s_stride * np.arange(len(small)))
         mean = np.append(0.0, np.cumsum(small * value))[count]
         some = count > 0  # the others are too close to any of the smaller, and were met above
-        where = at[some] * finer - low
-        whole[where] += (large * np.append(0.0, np.cumsum(small))[count])[some]
-        right[where] += (large * mean * np.exp(-wide * (at - s_first)) / math.expm1(step))[some]
+        places = at[some] * finer - low
+        whole[places] += (large * np.append(0.0, np.cumsum(small))[count])[some]
+        right[places] += (large * mean * np.exp(-wide * (at - s_first)) / math.expm1(step))[some]
     right = np.minimum(right, whole)
     first, mass = (_split if upper else _gathered)(step, low, whole - right, right)
     zero, infinite = a.zero * b.zero, a.infinite + b.infinite
