@@ -1,6 +1,6 @@
 """The main job on real data, start to end: ``make demo``, or ``python examples/bank_marketing.py``.
 
-Bank Marketing (UCI, CC BY 4.0, embedded): will a client subscribe a term deposit? The demo plans from public facts,
+Bank Marketing (UCI, CC BY 4.0, embedded): will a client subscribe a term deposit? The demo plans from public metadata,
 trains private boosted trees at ε = 1, compares them with non-private XGBoost, prints the privacy statement and the
 spend, audits the recipe by one more training, and writes the model and a one-page report. It says which of its numbers
 are not private.
@@ -46,17 +46,18 @@ class Result:
 
 def run(output: Path, *, rows: int | None = None, say: Say = print) -> Result:
     """Run the demo; ``rows`` takes a sample of the data, for a quick look."""
+    import narwhals.stable.v2 as nw
     from sklearn.metrics import roc_auc_score
 
     from ledgerwood.learners import PrivateClassifier, private_score
-    from ledgerwood.learners.data.frames import take_rows
 
     result = Result()
     X, y, schema = load_bank()
     order = np.random.default_rng(0).permutation(len(y))[:rows]  # public coins
     cut = int(len(order) * (1 - TEST_PART))
     train, test = order[:cut], order[cut:]
-    inside, labels, outside, truth = take_rows(X, train), y[train], take_rows(X, test), y[test]
+    inside, outside = (nw.from_native(X, eager_only=True)[part.tolist()].to_native() for part in (train, test))
+    labels, truth = y[train], y[test]
     say(_title("The data: Bank Marketing, without the length of the call"))
     say(f"  {cut} clients to learn from, {len(test)} held out, {X.shape[1]} features;")
     say("  bounds, categories and label values are declared in a schema, so nothing is spent on learning them.")

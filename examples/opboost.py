@@ -127,26 +127,26 @@ def wait_for_port(process: subprocess.Popen[str]) -> int:
     raise RuntimeError("the party did not start; its messages are above")
 
 
-def run(rows: int, folder: Path | None, *, told: TextIO) -> dict[str, Any]:
-    """Set everything up, train across processes, and say what happened on the stream ``told``."""
+def run(rows: int, folder: Path | None, *, output: TextIO) -> dict[str, Any]:
+    """Set everything up, train across processes, and say what happened on the stream ``output``."""
     with contextlib.ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if not (place / "lender" / "key.pem").exists():  # else a demonstration that was begun before goes on
-            subprocess.run(ledgerwood("certificates", str(place), "bank", "shop", "lender"), check=True, stdout=told)
+            subprocess.run(ledgerwood("certificates", str(place), "bank", "shop", "lender"), check=True, stdout=output)
         tables = make_tables(rows)
         configs = [write_party(place / name, name, tables[name]) for name in ("bank", "shop")]
         parties = [stack.enter_context(serving(config)) for config in configs]
         lender = write_lender(place / "lender", tables["lender"], [port for _, port in parties])
         started = time.perf_counter()
-        subprocess.run(ledgerwood("train", "-c", str(lender)), check=True, stdout=told)
-        print(f"trained on {rows} customers of three parties in {time.perf_counter() - started:.1f} s", file=told)
+        subprocess.run(ledgerwood("train", "-c", str(lender)), check=True, stdout=output)
+        print(f"trained on {rows} customers of three parties in {time.perf_counter() - started:.1f} s", file=output)
         for process, _ in parties:
             process.terminate()
-        print("bank and shop are offline; the lender predicts alone:", file=told)
-        return _report(place / "lender" / "state", make_tables(5000, seed=1), told)
+        print("bank and shop are offline; the lender predicts alone:", file=output)
+        return _report(place / "lender" / "state", make_tables(5000, seed=1), output)
 
 
-def _report(state: Path, fresh: dict[str, Any], told: TextIO) -> dict[str, Any]:
+def _report(state: Path, fresh: dict[str, Any], output: TextIO) -> dict[str, Any]:
     from ledgerwood.learners.vertical import VerticalModel
 
     model = VerticalModel.load(state / "model.pkl")
@@ -155,9 +155,9 @@ def _report(state: Path, fresh: dict[str, Any], told: TextIO) -> dict[str, Any]:
     truth = fresh["lender"]["target"].to_numpy()
     accuracy, largest = float(np.mean(predicted == truth)), float(max(truth.mean(), 1 - truth.mean()))
     promised = {party.party: str(party.transformer.privacy_statement()) for party in model.parties}
-    print(f"accuracy on 5000 new customers: {accuracy:.3f} (the larger class: {largest:.3f})", file=told)
+    print(f"accuracy on 5000 new customers: {accuracy:.3f} (the larger class: {largest:.3f})", file=output)
     for name, statement in promised.items():
-        print(f"what {name} promised its customers:\n{statement}", file=told)
+        print(f"what {name} promised its customers:\n{statement}", file=output)
     return {"accuracy": accuracy, "largest_class": largest, "statements": promised}
 
 
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="records to make up, at least 2")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder unless given")
     chosen = parser.parse_args(arguments)
-    run(chosen.rows, chosen.folder, told=sys.stdout)
+    run(chosen.rows, chosen.folder, output=sys.stdout)
 
 
 if __name__ == "__main__":

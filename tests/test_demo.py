@@ -54,5 +54,5 @@ def test_without_matplotlib_there_is_no_report_and_all_else(
     monkeypatch.setattr(demo, "_audit", lambda *_: "no audit")
     lines: list[str] = []
     demo.run(tmp_path, rows=6000, say=lines.append)
-    assert any("no report" in line and "pip install 'ledgerwood[learners]'" in line for line in lines)
+    assert any("no report" in line and "pip install 'ledgerwood[cli]'" in line for line in lines)
     assert (tmp_path / "model.json").exists() and not (tmp_path / "report.html").exists()

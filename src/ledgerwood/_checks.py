@@ -6,7 +6,7 @@ import math
 import numbers
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -70,13 +70,18 @@ def delta_value(value: Any, name: str = "delta") -> float:
     return number + 0.0
 
 
-def is_integer(value: Any) -> bool:
+def is_bool(value: Any) -> bool:
+    """Whether a value is a boolean of Python or numpy."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
     """Whether a value is an integer of Python or numpy; booleans are not.
 
     >>> is_integer(3), is_integer(True), is_integer(3.0)
     (True, False, False)
     """
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, (int, np.integer)) and not is_bool(value)
 
 
 def is_real(value: Any) -> bool:
@@ -85,13 +90,13 @@ def is_real(value: Any) -> bool:
     >>> is_real(3), is_real(np.float32(0.5)), is_real(True), is_real("3")
     (True, True, False, False)
     """
-    return isinstance(value, (numbers.Real, np.floating, np.integer)) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, (numbers.Real, np.floating, np.integer)) and not is_bool(value)
 
 
 def integer(
-    name: str, value: Any, at_least: int | None = 0, at_most: int = LARGEST_COUNT, *, hint: str | None = None
+    name: str, value: Any, at_least: int | None = 0, at_most: int | None = LARGEST_COUNT, *, hint: str | None = None
 ) -> int:
-    """An integer in a range, as an int; floats and booleans are refused.
+    """An integer in a range, as an int; floats and booleans are refused. None is no limit.
 
     >>> integer("n_trees", 50, 1)
     50
@@ -100,21 +105,17 @@ def integer(
     ...
     ledgerwood.errors.ParameterError: n_trees must be an integer that is at least 1, got n_trees=0
     """
-    if is_integer(value) and (at_least is None or value >= at_least) and value <= at_most:
+    whole = is_integer(value)
+    if whole and (at_least is None or value >= at_least) and (at_most is None or value <= at_most):
         return int(value)
-    lower = "" if at_least is None else f" that is at least {at_least}"
-    if not is_integer(value) or (at_least is not None and value < at_least):
-        within = at_most == LARGEST_COUNT
-        upper = "" if within else f" and at most {at_most}" if lower else f" that is at most {at_most}"
-        raise ParameterError(name, f"be an integer{lower}{upper}", value, hint)
-    most = "10**18" if at_most == LARGEST_COUNT else str(at_most)
-    given = value if int(value).bit_length() <= 64 else f"<{int(value).bit_length()} bits>"
-    raise ParameterError(name, f"be at most {most}", given, hint)
-
-
-def count(name: str, value: Any, least: int = 0) -> int:
-    """An integer that is at least ``least`` and at most 10**18."""
-    return integer(name, value, least)
+    limits = [] if at_least is None else [f"at least {at_least}"]
+    if at_most is not None and at_most != LARGEST_COUNT:
+        limits.append(f"at most {at_most}")
+    elif at_most is not None and whole and value > at_most:
+        limits.append("at most 10**18")
+    long = whole and int(value).bit_length() > 64
+    rule = "be an integer" + (f" that is {' and '.join(limits)}" if limits else "")
+    raise ParameterError(name, rule, f"<{int(value).bit_length()} bits>" if long else value, hint)
 
 
 def total(amounts: Iterable[float]) -> float:

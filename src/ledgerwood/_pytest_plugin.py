@@ -1,7 +1,8 @@
 """The pytest plug-in: ``pytest --dp-audit`` turns every decorated mechanism of a test module into a test.
 
 A mechanism is anything that carries :func:`ledgerwood.verification.verify_mechanism`, defined in the module or
-imported into it.
+imported into it. Every pytest run in an environment with Ledgerwood loads this module, so it imports nothing but
+pytest unless the option is given.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from ledgerwood.errors import PrivacyViolation
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,8 +48,6 @@ class MechanismItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the counterexample alone, any other error with its traceback."""
-        from ledgerwood.errors import PrivacyViolation
-
         if isinstance(excinfo.value, PrivacyViolation):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)

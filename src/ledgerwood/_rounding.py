@@ -7,8 +7,17 @@ import sys
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any, SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+
+MARGIN = 2.0**-40
+"""Relative allowance for rounding in a computed price, limit or curve; these are accurate to 1e-12."""
+ULP = 2.0**-52
+"""Relative distance of neighbouring floats: a sum of n of them, each rounded, is off by at most n of it."""
 
 
 def format_up(value: float, digits: int = 6) -> str:
@@ -71,30 +80,68 @@ def ratio_down(numerator: float, denominator: float) -> float:
     return c
 
 
-UP = 1 + 2.0**-50
+def with_quotient(numerator: float, quotient: float) -> tuple[float, float]:
+    """Return floats (d, n) with n / d == quotient as a float, n the least found that is at least ``numerator``.
 
-
-def sqrt_up_of_int(square: int) -> float:
-    """Return the square root, rounded up.
-
-    >>> sqrt_up_of_int(16) >= 4.0 and sqrt_up_of_int(2) ** 2 >= 2
+    >>> d, n = with_quotient(1234.5, 0.1)
+    >>> n / d == 0.1 and 1234.5 <= n < 1234.5000001
     True
     """
-    return math.sqrt(square) * UP
+    while True:
+        denominator = numerator * (1 / quotient)
+        for near in (denominator, math.nextafter(denominator, math.inf), math.nextafter(denominator, 0.0)):
+            if numerator / near == quotient:
+                return near, numerator
+        numerator = math.nextafter(numerator, math.inf)
 
 
-def float_up(value: Fraction) -> float:
-    """Return the least float not below an exact number."""
-    found = float(value)
-    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+def raised(value: float, bits: int = 50) -> float:
+    """Return the value and 2**-bits of it more: above the true one if it was computed to that precision.
+
+    >>> raised(math.sqrt(2)) ** 2 >= 2 and raised(1.0) < 1 + 1e-15
+    True
+    """
+    return value * (1 + 2.0**-bits)
 
 
-def sqrt_up_from_float(square: Fraction) -> float:
-    """Return the square root of an exact number within the range of floats, rounded up."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
+def float_up(value: SupportsFloat) -> float:
+    """Return the least float not below a number, whatever its type.
+
+    >>> float_up(Fraction(1, 10)) >= Fraction(1, 10) and float_up(0.25) == 0.25
+    True
+    """
+    exact: Any = value.item() if isinstance(value, np.generic) else value  # numpy compares after rounding
+    found = float(exact)
+    return found if found >= exact else math.nextafter(found, math.inf)
+
+
+def next_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the next larger float of each: above the sum of two, however that was rounded."""
+    return np.nextafter(values, np.inf)
+
+
+def share_down(whole: float, parts: int) -> float:
+    """Return the largest float of which ``parts`` are together at most ``whole``.
+
+    >>> share_down(1.0, 3) * 3 <= 1
+    True
+    """
+    part = whole / parts
+    while math.isfinite(part) and Fraction(part) * parts > Fraction(whole):
+        part = math.nextafter(part, 0.0)
+    return part
+
+
+def denominator_down(numerator: float, quotient: float) -> float:
+    """Return a float d next to numerator / quotient with numerator / d, rounded up, at least ``quotient``.
+
+    >>> ratio_up(1.0, denominator_down(1.0, 0.3)) >= 0.3
+    True
+    """
+    found = numerator / quotient
+    while ratio_up(numerator, found) < quotient:
+        found = math.nextafter(found, 0.0)
+    return found
 
 
 def sum_up(count: int, size: float, more: int = 0, other: float = 0.0) -> float:

@@ -4,7 +4,7 @@
 
     LedgerwoodError
     ├── ParameterError (ValueError)          a public parameter breaks its rule
-    ├── NeighboursMismatch (ValueError)      two neighbouring relations in one composition
+    ├── NeighboursMismatch (ValueError)      two adjacencies in one composition
     ├── MethodUnavailable (ValueError)       an accounting method cannot price this cost
     ├── CalibrationError (ValueError)        no noise meets the target
     ├── ReleaseRefused
@@ -75,13 +75,13 @@ def did_you_mean(given: object, known: Collection[str]) -> str | None:
 
 
 class NeighboursMismatch(LedgerwoodError, ValueError):
-    """Costs under different neighbouring relations cannot be added."""
+    """Costs that are stated for different adjacencies cannot be added."""
 
     def __init__(self, left: str, right: str) -> None:
         self.left, self.right = left, right
         super().__init__(
-            f"cannot combine a cost under {left!r} with a cost under {right!r}: the two guarantees speak of "
-            f"different neighbours. Price every release under one relation (the argument neighbours=...)"
+            f"cannot combine a cost under {left!r} with a cost under {right!r}: the two guarantees are "
+            f"stated for different adjacencies. Price every release under one of them (the argument neighbours=...)"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

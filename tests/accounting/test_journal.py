@@ -84,7 +84,7 @@ def test_a_removed_tail_is_detected_by_the_anchor(tmp_path: Path, left: int) -> 
     filled(path).close()
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:left]))
-    with pytest.raises(JournalTampered, match=f"has {left} records, its anchor speaks of 5"):
+    with pytest.raises(JournalTampered, match=f"has {left} records, its anchor names 5"):
         reread(path)
 
 

@@ -107,7 +107,7 @@ def test_a_plan_is_priced_by_every_method_without_loading_scipy(recipe: str) -> 
     """Its import is a fifth of a second, of the one second that a plan may take."""
     code = (
         "import sys; from ledgerwood.app.plan_request import PlanRequest\n"
-        f"Facts(recipe={recipe!r}, rows=5000, epsilon=1.0).plan().account(lower_end=False)\n"
+        f"PlanRequest(recipe={recipe!r}, rows=5000, epsilon=1.0).plan().account(lower_end=False)\n"
         "assert 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -31,7 +31,6 @@ from ledgerwood.accounting import (
     PureDP,
     Release,
 )
-from ledgerwood.accounting.accountant import calibration
 from ledgerwood.errors import (
     BudgetExceeded,
     CalibrationError,
@@ -92,29 +91,6 @@ def test_calibration_is_deterministic_and_recalibration_agrees_with_it() -> None
     again = boosting(epsilon=1.0).calibrate(epsilon=1.1, delta=DELTA)
     assert again["leaf"].scale == pytest.approx(fresh["leaf"].scale, rel=1e-6)
     assert again.cost.epsilon(DELTA) <= 1.1
-
-
-def test_recalibrating_at_a_neighbouring_target_asks_for_half_as_many_exact_prices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[tuple[str | None, int | None]] = []
-    gap = calibration._gap
-
-    def counted(scale: float, cost: object, epsilon: float, delta: float, *how: object) -> float:
-        asked.append(how)
-        return gap(scale, cost, epsilon, delta, *how)
-
-    def exact(plan: Plan, epsilon: float) -> tuple[Plan, int]:
-        asked.clear()
-        return plan.calibrate(epsilon, 1e-6), asked.count((None, None))
-
-    monkeypatch.setattr(calibration, "_gap", counted)
-    plan = Plan([Release("split", BoundedRange, times=20, share=0.7), Release("leaf", Gaussian, times=5, share=0.3)])
-    done = plan.calibrate(1.0, 1e-6)
-    for epsilon in (1.0, 1.02, 0.95):
-        (fresh, cold), (moved, warm) = exact(plan, epsilon), exact(done, epsilon)
-        assert moved["leaf"].scale == pytest.approx(fresh["leaf"].scale, rel=3e-7)
-        assert 2 * warm <= cold + 1, (epsilon, warm, cold)
 
 
 @pytest.mark.parametrize(

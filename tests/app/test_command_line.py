@@ -306,7 +306,6 @@ BAD = [
     (["serve", "--port", "70000"], "--port"),
     (["serve", "--host", ""], "host must be an address"),
     (["audit", "--zoo", "laplace", "--samples", "-3"], "samples must be at least 1"),
-    (["opboost", "demo", "--rows", "1"], "rows must be at least 2"),
     (["budget", "open", "b.jsonl"], "epsilon must be given"),
     (["budget", "open", "nowhere/b.jsonl", "-e", "1", "-d", "1e-6"], "cannot open"),
     (["audit"], "target"),
@@ -366,7 +365,7 @@ ODD_COMMANDS = [
     (["train", "adult.csv", "--target", "income", "--model", "folder.csv"], "model must be a file"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "latin.toml"], "utf-8"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "broken.toml"], "broken.toml"),
-    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "unknown.toml"], "unknown fact"),
+    (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "unknown.toml"], "unknown field"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "deep.json"], "deep.json"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "list.json"], "table of public"),
     (["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "crossed.json"], "low < high"),
@@ -374,7 +373,7 @@ ODD_COMMANDS = [
         ["train", "adult.csv", "--target", "income", "--model", "m.json", "--schema", "schema.json", "--trees", "1e9"],
         "at most 100000",
     ),
-    (["plan", "--schema", "unknown.toml"], "unknown fact"),
+    (["plan", "--schema", "unknown.toml"], "unknown field"),
     (["plan", "--schema", "folder.csv"], "Is a directory"),
     (["account", "unicorn.toml"], "unknown mechanism 'Unicorn'"),
     (["account", "times.toml"], "must be an integer"),
@@ -419,7 +418,7 @@ def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_help_shows_defaults_without_escapes(tmp_path: Path) -> None:
-    for words in (["plan"], ["train"], ["serve"], ["budget", "open"], ["opboost", "demo"], []):
+    for words in (["plan"], ["train"], ["serve"], ["budget", "open"], ["opboost", "train"], []):
         shown = here(*words, "--help", cwd=tmp_path)
         assert "\\" not in shown, shown
     assert "[default: 32561]" in here("compare", "--help", cwd=tmp_path)

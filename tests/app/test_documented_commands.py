@@ -129,7 +129,7 @@ def test_options_that_the_pages_give_to_our_modules_exist() -> None:
 def test_options_that_the_pages_give_to_flower_exist(command: str) -> None:
     pytest.importorskip("flwr")
     line = next(line for line in shell_lines() if line.startswith(command))
-    told = subprocess.run(
+    shown = subprocess.run(
         [str(Path(sys.executable).with_name(command)), "--help"],
         capture_output=True,
         text=True,
@@ -138,4 +138,4 @@ def test_options_that_the_pages_give_to_flower_exist(command: str) -> None:
     ).stdout
     options = re.findall(r" (--[a-z-]+)", line)
     assert len(options) >= 3
-    assert not [option for option in options if not re.search(rf"{option}\b", told)]
+    assert not [option for option in options if not re.search(rf"{option}\b", shown)]

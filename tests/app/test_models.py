@@ -74,8 +74,8 @@ def test_clear_words_about_bad_tables(tmp_path: Path) -> None:
     assert "target must be a column" in run(*TRAIN[:3], "wages", *TRAIN[4:], cwd=tmp_path, code=2)
     (tmp_path / "broken.parquet").write_text("not parquet: SECRET")
     words = ["train", "broken.parquet", "--target", "y", "--model", "m.json"]
-    told = run(*words, cwd=tmp_path, code=2)
-    assert "could not be read" in told and "SECRET" not in told
+    shown = run(*words, cwd=tmp_path, code=2)
+    assert "could not be read" in shown and "SECRET" not in shown
 
 
 def test_train_uses_the_front_door_a_linear_model_or_a_recipe(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
     adult(tmp_path)
     words = ["train", "adult.csv", "--target", "hours", "--model", "m.json"]
     assert "declare the classes or the target_bounds" in here(*words, cwd=tmp_path, code=2)
-    told = here(*words, "--task", "regression", cwd=tmp_path, code=2)
-    assert "say what every column of a CSV file holds" in told and "nothing about ['age'" in told
+    shown = here(*words, "--task", "regression", cwd=tmp_path, code=2)
+    assert "say what every column of a CSV file holds" in shown and "nothing about ['age'" in shown
     draft = json.loads(
         here("schema", "draft", "adult.csv", "--target", "hours", "-o", "d.toml", "--json", cwd=tmp_path)
     )
@@ -106,8 +106,8 @@ def test_a_number_is_predicted_only_as_told(tmp_path: Path) -> None:
     assert tomllib.loads((tmp_path / "d.toml").read_text()) == {"bounds": {}, "categories": {}, "kinds": kinds}
     by_draft = here(*words, "--schema", "d.toml", "--task", "regression", "--json", cwd=tmp_path)
     assert json.loads(by_draft)["learner"] == "PrivateRegressor"
-    told = here(*words, "--schema", "d.toml", "--task", "classification", cwd=tmp_path, code=2)
-    assert "declare the classes" in told and "got schema='d.toml'" in told
+    shown = here(*words, "--schema", "d.toml", "--task", "classification", cwd=tmp_path, code=2)
+    assert "declare the classes" in shown and "got schema='d.toml'" in shown
     (tmp_path / "s.json").write_text(json.dumps({"kinds": kinds, "target_bounds": [1, 99]}))
     trained = json.loads(here(*words, "--schema", "s.json", "--recipe", "linear", "--json", cwd=tmp_path))
     assert trained["learner"] == "BoostedAdaSSPRegressor"
@@ -146,7 +146,7 @@ def test_clear_words_about_files_of_another_kind(tmp_path: Path) -> None:
     train = ["--target", "income", "--model", "m.json"]
     assert "bin.json" in here("train", "adult.csv", *train, "--schema", "bin.json", cwd=tmp_path, code=2)
     (tmp_path / "facts.json").write_text('{"age": [17, 90]}')
-    assert "unknown fact 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
+    assert "unknown field 'age'" in here("train", "adult.csv", *train, "--schema", "facts.json", cwd=tmp_path, code=2)
     (tmp_path / "ab.json").write_text('{"bounds": {"b": [0, 1]}, "target_bounds": [0, 1]}')
     known = ["--target", "a", "--model", "m.json", "--schema", "ab.json"]
     assert "no rows" in here("train", "head.csv", *known, cwd=tmp_path, code=2)
@@ -352,8 +352,8 @@ def test_the_report_of_a_searched_model_is_about_the_whole_search(searched: Priv
     for found in (searched, load(tmp_path / "m.json")):
         words = " ".join(re.sub(r"<[^>]+>", " ", report(found, tmp_path / "r.html").read_text()).split())
         listed = words.partition("by every accountant that can price it")[2].partition("recognise")[0]
-        told = [float(number) for number in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", listed)]
-        assert told and min(told) >= whole
+        shown = [float(number) for number in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", listed)]
+        assert shown and min(shown) >= whole
         assert "search" in words and "1 1 yes" in words and "0 no" not in words
         assert "one more model of that kind" in words
 

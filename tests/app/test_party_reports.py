@@ -33,10 +33,10 @@ def test_a_model_across_columns_says_what_each_party_gave_away(tmp_path: Path) -
     text = report(model, tmp_path / "r.html").read_text()
     assert "What bank released" in text and "<td>income</td>" in text
     assert "<b>town" not in text and "&lt;b&gt;town" in text
-    assert "promises nothing about them" in text and "locally differentially private" in text
+    assert "guarantees nothing about them" in text and "locally differentially private" in text
     exact = model.parties[0].transformer.release_.cost.epsilon(0.0)
-    told = re.search(r"all columns together, costs epsilon = ([\d.]+) at most", text)
-    assert told is not None and float(told[1]) == pytest.approx(exact, rel=1e-3) and float(told[1]) >= exact - 1e-9
+    shown = re.search(r"all columns together, costs epsilon = ([\d.]+) at most", text)
+    assert shown is not None and float(shown[1]) == pytest.approx(exact, rel=1e-3) and float(shown[1]) >= exact - 1e-9
     assert '<td class="number">2</td>' in text  # two split values of income
 
 

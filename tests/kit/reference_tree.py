@@ -17,10 +17,24 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification.exact.enumeration import Choices, clamped_discrete_laplace
+from ledgerwood.verification.exact.enumeration import Choices, DiscreteDistribution
 
 Row: TypeAlias = tuple[int, int]
 Rows: TypeAlias = tuple[Row, ...]
+
+
+@lru_cache(maxsize=65536)
+def clamped_discrete_laplace(value: int, ratio: Fraction, low: int, high: int) -> DiscreteDistribution[int]:
+    """The exact distribution of clamp(value + two-sided geometric noise, low, high); the ends carry the tails."""
+    r = Fraction(ratio)
+
+    def at_most(z: int) -> Fraction:  # P(value + noise <= z)
+        k = z - value
+        return r ** (-k) / (1 + r) if k < 0 else 1 - r ** (k + 1) / (1 + r)
+
+    cumulative = [at_most(z) for z in range(low, high)] + [Fraction(1)]
+    masses = [cumulative[0], *(b - a for a, b in itertools.pairwise(cumulative))]
+    return DiscreteDistribution(tuple(range(low, high + 1)), tuple(masses))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""From a sampler's code to its law: feed it every bit string.
+"""From a sampler's code to its distribution: feed it every bit string.
 
-A sampler that reads its randomness as words from a source is a function of a bit string. :func:`law_of_sampler` runs
-it on longer and longer strings; a run that ends after b bits has probability exactly 2^-b. What has not ended at the
-depth limit is the unresolved mass, which bounds the distance of the found law to the true one from above.
+A sampler that reads its randomness as words from a source is a function of a bit string.
+:func:`distribution_of_sampler` runs it on longer and longer strings; a run that ends after b bits has probability
+exactly 2^-b. What has not ended at the depth limit is the unresolved mass, which bounds the distance of the found
+distribution to the true one from above.
 
 >>> def die(source):
 ...     while True:
 ...         word = int(source.words(1)[0])
 ...         if word < 6:
 ...             return word + 1
->>> law = law_of_sampler(die, word_bits=3, most_bits=9)
->>> law.probabilities[6], law.unresolved
+>>> distribution = distribution_of_sampler(die, word_bits=3, most_bits=9)
+>>> distribution.probabilities[6], distribution.unresolved
 (Fraction(21, 128), Fraction(1, 64))
 """
 
@@ -27,7 +28,7 @@ from ledgerwood.verification.exact.intervals import Bounds, Number, hull, interv
 
 
 @dataclass(frozen=True, slots=True)
-class SamplerLaw:
+class SamplerDistribution:
     """Probabilities found so far, the mass still open, and the number of runs.
 
     The true probability of an output lies between ``probabilities[output]`` and that plus ``unresolved``.
@@ -42,20 +43,20 @@ class SamplerLaw:
         found = self.probabilities.get(outcome, Fraction(0))
         return hull(found, found + self.unresolved).bounds()
 
-    def contradicts(self, law: Mapping[Hashable, Number]) -> Hashable | None:
-        """An output whose found probability no completion of the open runs can bring to ``law``, or None."""
-        for outcome in {**law, **self.probabilities}:
+    def contradicts(self, distribution: Mapping[Hashable, Number]) -> Hashable | None:
+        """An output whose found probability no completion of the open runs can bring to ``distribution``, or None."""
+        for outcome in {**distribution, **self.probabilities}:
             found = interval(self.probabilities.get(outcome, Fraction(0)))
-            claimed = interval(law.get(outcome, Fraction(0)))
+            claimed = interval(distribution.get(outcome, Fraction(0)))
             if found.surely_above(claimed) or claimed.surely_above(found + self.unresolved):
                 return outcome
         return None
 
 
-def law_of_sampler(
+def distribution_of_sampler(
     sampler: Callable[[RandomSource], Hashable], *, word_bits: int = 1, most_bits: int = 16, observe_bits: bool = False
-) -> SamplerLaw:
-    """The law of a sampler's output, from its code.
+) -> SamplerDistribution:
+    """The distribution of a sampler's output, from its code.
 
     Parameters
     ----------
@@ -89,9 +90,11 @@ def law_of_sampler(
         used = source.position * word_bits
         key = (output, used) if observe_bits else output
         found[key] = found.get(key, Fraction(0)) + Fraction(1, 1 << used)
-    return SamplerLaw(found, unresolved, runs)
+    return SamplerDistribution(found, unresolved, runs)
 
 
-def sampler_pair(first: SamplerLaw, second: SamplerLaw) -> Pair:
+def sampler_pair(first: SamplerDistribution, second: SamplerDistribution) -> Pair:
     """The exact pair of two enumerated samplers; open runs are its tails."""
-    return Pair.from_laws(first.probabilities, second.probabilities, tails=(first.unresolved, second.unresolved))
+    return Pair.from_distributions(
+        first.probabilities, second.probabilities, tails=(first.unresolved, second.unresolved)
+    )

@@ -1,4 +1,4 @@
-"""The automatic choice: pure, from public facts, explained, and spent as planned."""
+"""The automatic choice: pure, from public metadata, explained, and spent as planned."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_any_public_facts_have_a_choice_whose_every_setting_has_a_reason(n, m, e
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-9), (0.1, 1e-5), (1.0, 1e-6), (10.0, 1e-3), (1e-3, 0.3)])
-def test_strength_is_rows_times_the_gaussian_parameter(epsilon: float, delta: float) -> None:
+def test_the_signal_to_noise_ratio_is_rows_times_the_gaussian_parameter(epsilon: float, delta: float) -> None:
     mu = signal_to_noise(1000, epsilon, delta) / 1000
     assert gaussian.delta(mu, epsilon) == pytest.approx(delta, rel=1e-6)
     assert signal_to_noise(1000, epsilon, delta, 4) == pytest.approx(250 * mu)
 
 
-def test_trees_grow_with_the_strength_and_never_without_bound() -> None:
+def test_trees_grow_with_the_signal_and_never_without_bound() -> None:
     trees = [
         choose_trees(n_rows=n, n_features=14, epsilon=0.5, delta=1e-6).settings.n_trees
         for n in (10, 1000, 10**4, 3 * 10**4, 10**5, 10**7)
@@ -53,7 +53,7 @@ def test_trees_grow_with_the_strength_and_never_without_bound() -> None:
     assert trees == sorted(trees) and trees[0] >= 40 and trees[-1] <= 1000
 
 
-def test_turns_of_a_feature_grow_with_the_cube_root_of_its_strength() -> None:
+def test_turns_of_a_feature_grow_with_the_cube_root_of_its_signal() -> None:
     for n, m, times in ((10**5, 20, 1), (13_000, 8, 2), (10**4, 3, 3)):
         choice = choose_trees(n_rows=n, n_features=m, epsilon=0.5, delta=1e-6)
         turns = 3 * (signal_to_noise(n, 0.5, 1e-6) / m) ** (1 / 3)

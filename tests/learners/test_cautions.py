@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_learners import ToyClassifier
+from tests.kit.toy_learners import ToyClassifier
 
 from ledgerwood.errors import WeakGuarantee
 from ledgerwood.learners import PrivateSearch, Schema, search

@@ -342,15 +342,15 @@ class Losing:
 
     def sums(self, records: Any) -> Any:
         inner = OutOfCoreEngine().sums(records)
-        ask, asked = inner.ask, []
+        query, asked = inner.query, []
 
         def losing(*question: Any) -> Any:
             asked.append(1)
             if len(asked) > self.at:
                 raise EngineLost("the scheduler is gone")
-            return ask(*question)
+            return query(*question)
 
-        inner.ask = losing  # type: ignore[method-assign]
+        inner.query = losing  # type: ignore[method-assign]
         return inner
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_learners import ToyClassifier, ToyRegressor
+from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.verification import check_learner

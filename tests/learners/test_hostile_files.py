@@ -49,7 +49,7 @@ def models() -> dict[str, Any]:
         "numbers": PrivateBoostingRegressor(recipe="tr", n_trees=2, schema=NUMBERS, **given).fit(X, X[:, 0]),
         "sampled": PrivateBoostingClassifier(recipe="sarus", n_trees=1, max_depth=1, schema=SCHEMA, **given).fit(X, Y),
         "linear": BoostedAdaSSPClassifier(bins=4, n_rounds=2, schema=SCHEMA, **given).fit(X, Y),
-        "front door": PrivateClassifier(schema=SCHEMA, **given).fit(X, Y),
+        "auto": PrivateClassifier(schema=SCHEMA, **given).fit(X, Y),
     }  # fmt: skip
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from tests.kit.toy_learners import ToyClassifier
 from tests.kit.tree_definitions import encode, leaf_numbers
-from toy_learners import ToyClassifier
 
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners import (
@@ -155,7 +155,7 @@ def test_xgboost_plots_a_tree(exported: dict[str, Any]) -> None:
     assert axes.get_images()[0].get_array().size > 1000
 
 
-def test_the_front_doors_export_carries_the_link_of_its_probabilities(tmp_path: Path) -> None:
+def test_an_auto_estimators_export_carries_the_link_of_its_probabilities(tmp_path: Path) -> None:
     model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=TWO).fit(FRAME, Y)
     booster, data = booster_of(model, tmp_path / "model.json")
     np.testing.assert_allclose(booster.predict(data, output_margin=True), model.decision_function(FRAME), atol=2e-6)
@@ -313,11 +313,11 @@ def test_drawings(model: Any, shaped: Any) -> None:
 # ---- our own files
 
 
-@pytest.mark.parametrize("kind", ["trees", "numbers", "linear", "front door"])
+@pytest.mark.parametrize("kind", ["trees", "numbers", "linear", "auto"])
 def test_a_saved_model_is_the_same_model(kind: str, model: Any, tmp_path: Path) -> None:
     if kind == "numbers":
         fitted: Any = PrivateBoostingRegressor(n_trees=3, schema=NUMBER, delta=1e-5).fit(FRAME, 3.0 * Y)
-    elif kind == "front door":
+    elif kind == "auto":
         fitted = PrivateClassifier(schema=TWO, delta=1e-5, epsilon=4.0).fit(FRAME, Y)
     elif kind == "linear":
         fitted = BoostedAdaSSPClassifier(schema=TWO, delta=1e-5).fit(FRAME, Y)

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from toy_learners import ToyClassifier, ToyRegressor
+from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners import Schema, private_score

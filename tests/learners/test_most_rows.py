@@ -184,7 +184,7 @@ def test_a_plan_of_a_linear_model_says_so_too() -> None:
 
 def test_a_party_of_a_federation_has_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     task = FederatedTask(BOUNDS, ("a",), {1: "aa" * 32, 2: "bb" * 32}, threshold=2, rows=100, recipe="tr_cyc")
-    monkeypatch.setattr("ledgerwood.learners.linear.integer_rows.MAX_ROWS", 29)
+    monkeypatch.setattr("ledgerwood.learners.federated.party.MAX_ROWS", 29)
     with pytest.raises(ParameterError, match="rows must be at most 29"):
         Party(task, FRAME[["a"]], FRAME["y"])
     with pytest.raises(ParameterError, match="gradient_clip must be at most 16"):

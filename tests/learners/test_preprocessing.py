@@ -142,19 +142,16 @@ def test_steps_that_depend_on_their_parameters_are_the_callers_promise(step: Any
 def test_every_statement_says_what_it_assumes_of_the_rows() -> None:
     statement = private().fit(X, Y).privacy_statement()
     assert statement.private and statement.assumptions == (ROWS_ASSUMED,)
-    assert ROWS_ASSUMED in str(statement).replace("\n", " ")
     assert statement.to_dict()["assumptions"] == [ROWS_ASSUMED]
-    desensitised = OrderPreservingTransformer(domain={0: (0, 1)}).fit(X[:, :1]).privacy_statement()
-    assert ROWS_ASSUMED in str(desensitised) and desensitised.to_dict()["assumptions"] == [ROWS_ASSUMED]
+    randomized = OrderPreservingTransformer(domain={0: (0, 1)}).fit(X[:, :1]).privacy_statement()
+    assert randomized.to_dict()["assumptions"] == [ROWS_ASSUMED]
 
 
 def test_a_model_behind_a_scaler_is_not_private_and_says_why() -> None:
     """One record rescales all others: what moves is many times what the noise is made for."""
     statement = make_pipeline(StandardScaler(), private()).fit(X, Y)[-1].privacy_statement()
     assert not statement.private and statement.to_dict()["private"] is False
-    text = str(statement).replace("\n", " ")
-    assert text.startswith("NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: WHAT STANDARDSCALER LEARNED")
-    assert "would be (epsilon=1" in text
+    assert statement.leaks == ("what StandardScaler learned from all rows",)
 
 
 def test_a_model_behind_steps_that_learn_nothing_keeps_its_claim() -> None:
@@ -187,13 +184,13 @@ def test_a_private_search_and_a_grid_search_look_through_a_pipeline_too() -> Non
     assert leaks == ("settings chosen by GridSearchCV on exact scores", "what PCA learned from all rows")
 
 
-def test_a_desensitised_table_behind_a_scaler_is_not_private() -> None:
+def test_a_randomized_table_behind_a_scaler_is_not_private() -> None:
     transformer = OrderPreservingTransformer(domain={0: (0, 1)})
     assert transformer.fit(X[:, :1]).privacy_statement().private
     pipe = make_pipeline(MinMaxScaler(), transformer)
     pipe.fit_transform(X[:, :1])
     statement = transformer.privacy_statement()
-    assert not statement.private and str(statement).startswith("NOT PRIVATE: THESE FACTS")
+    assert not statement.private and statement.leaks and statement.to_dict()["private"] is False
 
 
 COMPOSITES = [

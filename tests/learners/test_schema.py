@@ -29,11 +29,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"categories": {"a": range(255)}}, "be at most 254"),
     ({"classes": [None, 1]}, "classes must be distinct"),
     ({"classes": [0, 1], "target_bounds": (0, 1)}, "classes or target_bounds, not both"),
-    ({"rows": 0}, "rows must be a whole number of at least 1"),
+    ({"rows": 0}, "rows must be an integer that is at least 1"),
     ({"neighbours": "swap"}, "neighbours must be 'add_remove' or 'replace_one'"),
     ({"max_rows_per_unit": 2}, "max_rows_per_unit must be 1 without a unit"),
-    ({"unit": "p", "max_rows_per_unit": 2.5}, "be a whole number"),
-    ({"unit": "p", "bounds": {"p": (0, 1)}}, "it is no feature"),
+    ({"unit": "p", "max_rows_per_unit": 2.5}, "be an integer"),
+    ({"unit": "p", "bounds": {"p": (0, 1)}}, "it is not a feature"),
     ({"unit": "p", "max_rows_per_unit": 2, "neighbours": "replace_one"}, "use neighbours='add_remove'"),
 ]
 

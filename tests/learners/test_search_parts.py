@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_learners import ToyClassifier, ToyRegressor
+from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.learners import (
     AdaSSPRegressor,

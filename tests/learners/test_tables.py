@@ -1,4 +1,4 @@
-"""Reading tables: public facts raise with a way out, values never do."""
+"""Reading tables: public metadata raise with a way out, values never do."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ WRONG: list[tuple[str, Any, Schema, type[Exception], str]] = [
     ("names for an array", [[1.0]], Schema(bounds={"a": (0, 1)}), ParameterError,
      "An array has column numbers: use them as keys, or pass a data frame"),
     ("texts that may be numbers", np.array([["1"], ["2"]]), Schema(), ParameterError,
-     "column 0 must be declared: an array of texts does not tell what they stand for"),
+     "column 0 must be declared: an array of texts does not say what they stand for"),
     ("sparse", scipy.sparse.csr_matrix([[1.0]]), Schema(), TypeError, "X is sparse"),
     ("complex", np.array([[1j]]), Schema(), ValueError, "Complex data not supported"),
     ("one dimension", np.zeros(3), Schema(), ValueError, "Reshape your data"),

@@ -1,8 +1,8 @@
 """Races, noisy maxima, sparse vectors and top-k: their running code gives the stated law, digit by digit.
 
-Each case runs the mechanism's own ``release`` on cells of its reals (:mod:`digit_trees`), once so that floats decide
-and once so that rationals do, and leaves a per cent or less undecided. An error of 5 % planted in either comparison, or
-in the coefficient, is found.
+Each case runs the mechanism's own ``release`` on cells of its reals (:mod:`tests.kit.digit_trees`), once so that floats
+decide and once so that rationals do, and leaves a per cent or less undecided. An error of 5 % planted in either
+comparison, or in the coefficient, is found.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 import pytest
-from digit_trees import exponential_mass, law_by_digits, normal_mass
-from exact_checks import assert_law, enumerate_bits
 from scipy.special import ndtr
-from tests.kit.sampler_distribution import law_of_sampler
+from tests.kit.digit_trees import distribution_by_digits, exponential_mass, normal_mass
+from tests.kit.goodness_of_fit import assert_distribution, enumerate_bits
+from tests.kit.sampler_distribution import distribution_of_sampler
 
 from ledgerwood.mechanisms import (
     ExponentialMechanism,
@@ -46,7 +46,7 @@ def test_lazy_reals_have_their_law_by_every_bit_string(monkeypatch, draw, mass, 
         return mass((whole + digits / 2**bits) / 2, (whole + (digits + 1) / 2**bits) / 2) / 2
 
     found, undecided = enumerate_bits(cell, word_bits, 12)
-    assert_law(found, undecided, probability, at_most=left)
+    assert_distribution(found, undecided, probability, at_most=left)
 
 
 # --- comparisons of two reals -----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_two_reals_are_compared_with_the_stated_law(monkeypatch, name: str, floats: bool) -> None:
     release, law, options = PAIRS[name]
-    found = law_by_digits(monkeypatch, release, floats=floats, **options)
+    found = distribution_by_digits(monkeypatch, release, floats=floats, **options)
     assert found.contradicts(law.__getitem__, at_most=0.025) is None
     assert sum(found.mass.values()) + found.undecided == pytest.approx(1.0, abs=1e-12)
 
@@ -140,7 +140,7 @@ PLANTED = [
 def test_an_error_of_five_percent_in_the_running_code_is_found(monkeypatch, name, floats, owner, method) -> None:
     release, law, options = PAIRS[name]
     five_percent(monkeypatch, owner, method)
-    found = law_by_digits(monkeypatch, release, floats=floats, **options)
+    found = distribution_by_digits(monkeypatch, release, floats=floats, **options)
     assert found.contradicts(law.__getitem__, at_most=0.025) is not None
 
 
@@ -169,10 +169,10 @@ def test_the_first_two_of_three_have_the_stated_law(monkeypatch, time: str) -> N
     _, whole, digits, bits = TIMES[time]
     law = order_given_last(whole + digits / 2**bits)
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
-    found = law_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
+    found = distribution_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
     assert found.contradicts(law.__getitem__, at_most=0.02) is None
     five_percent(monkeypatch, choice.Exponents, "exact")
-    wrong = law_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
+    wrong = distribution_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
     assert wrong.contradicts(law.__getitem__, at_most=0.02) is not None
 
 
@@ -187,7 +187,9 @@ def test_a_second_place_taken_from_the_wrong_race_is_found(monkeypatch) -> None:
         return right(self, i)
 
     monkeypatch.setattr(choice.Exponents, "exact", later)
-    found = law_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: (False, 0, 1, 8)}, runs=2500)
+    found = distribution_by_digits(
+        monkeypatch, answers(TOP, THREE), signed=False, given={2: (False, 0, 1, 8)}, runs=2500
+    )
     law = order_given_last(1 / 256)
     assert calls
     assert found.contradicts(law.__getitem__, at_most=0.02) is not None
@@ -198,7 +200,7 @@ def test_a_stream_in_chunks_keeps_its_leader(monkeypatch) -> None:
     law = order_given_last(0.75)
     wanted = {i: sum(p for order, p in law.items() if order[0] == i) for i in range(3)}
     release = lambda s: RACE.release_stream([THREE[:1], THREE[1:2], THREE[2:]], s)  # noqa: E731
-    found = law_by_digits(monkeypatch, release, signed=False, given={2: TIMES["early"]}, runs=2500)
+    found = distribution_by_digits(monkeypatch, release, signed=False, given={2: TIMES["early"]}, runs=2500)
     assert found.contradicts(wanted.__getitem__, at_most=0.02) is None
 
 
@@ -209,10 +211,10 @@ def test_one_threshold_serves_all_queries(monkeypatch) -> None:
     first, second = 1 - tails[0], tails[1]  # of a negative answer: the noise stays below the level
     law = {(True,): 1 - first, (False, True): first * (1 - second), (False, False): first * second}
     options = {"given": {0: (False, 0, 3, 2)}, "runs": 3000, "reach": 10}
-    found = law_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
+    found = distribution_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
     assert found.contradicts(law.__getitem__, at_most=0.01) is None
     five_percent(monkeypatch, SparseVectorMechanism, "scales")
-    wrong = law_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
+    wrong = distribution_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
     assert wrong.contradicts(law.__getitem__, at_most=0.01) is not None
 
 
@@ -250,7 +252,9 @@ def peeled(words: list[int], most_bits: int):
             more = self.rest.words(count - len(own)) if count > len(own) else np.empty(0, dtype=np.uint64)
             return np.concatenate((np.array(own, dtype=np.uint64), more))
 
-    return law_of_sampler(lambda s: tuple(PEEL.release(PEELED, After(s)).tolist()), word_bits=1, most_bits=most_bits)
+    return distribution_of_sampler(
+        lambda s: tuple(PEEL.release(PEELED, After(s)).tolist()), word_bits=1, most_bits=most_bits
+    )
 
 
 def second_round(first: int) -> dict:
@@ -261,10 +265,10 @@ def second_round(first: int) -> dict:
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_peeling_has_the_stated_law_round_by_round(monkeypatch, first: int) -> None:
-    one = law_of_sampler(lambda s: FLIP.release(PEELED, s), word_bits=1, most_bits=14)
-    assert_law(one.probabilities, one.unresolved, lambda i: FLIP.probabilities(PEELED)[i], at_most=0.02)
+    one = distribution_of_sampler(lambda s: FLIP.release(PEELED, s), word_bits=1, most_bits=14)
+    assert_distribution(one.probabilities, one.unresolved, lambda i: FLIP.probabilities(PEELED)[i], at_most=0.02)
     found = peeled(words_that_choose(first), most_bits=13)
-    assert_law(found.probabilities, found.unresolved, second_round(first).__getitem__, at_most=0.004)
+    assert_distribution(found.probabilities, found.unresolved, second_round(first).__getitem__, at_most=0.004)
 
 
 @pytest.mark.parametrize("method", ["floats", "exact"])
@@ -273,4 +277,4 @@ def test_an_error_of_five_percent_in_peeling_is_found(monkeypatch, method: str) 
     five_percent(monkeypatch, choice.Exponents, method)
     found = peeled(words, most_bits=13)
     with pytest.raises(AssertionError):
-        assert_law(found.probabilities, found.unresolved, second_round(2).__getitem__, at_most=0.004)
+        assert_distribution(found.probabilities, found.unresolved, second_round(2).__getitem__, at_most=0.004)

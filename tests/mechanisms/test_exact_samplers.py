@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_checks import assert_law, enumerate_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.kit.goodness_of_fit import assert_distribution, enumerate_bits
 
 from ledgerwood.mechanisms import (
     BoundedDiscreteLaplaceMechanism,
@@ -42,20 +42,20 @@ def gaussian_pmf(variance: float):
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(1, 3), Fraction(5, 2)])
 def test_discrete_laplace_by_enumeration(scale: Fraction, word_bits: int, depth: int, left: float) -> None:
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(scale, 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, laplace_pmf(float(scale)), at_most=left)
+    assert_distribution(mass, undecided, laplace_pmf(float(scale)), at_most=left)
 
 
 @pytest.mark.parametrize(("word_bits", "depth", "left"), [(1, 11, 0.02), (6, 12, 0.01), (5, 15, 0.003)])
 @pytest.mark.parametrize("variance", [Fraction(1), Fraction(1, 5), Fraction(4)])
 def test_discrete_gaussian_by_enumeration(variance: Fraction, word_bits: int, depth: int, left: float) -> None:
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_gaussian(variance, 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, gaussian_pmf(float(variance)), at_most=left)
+    assert_distribution(mass, undecided, gaussian_pmf(float(variance)), at_most=left)
 
 
 def test_a_scale_wrong_by_one_percent_is_found_by_enumeration() -> None:
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(Fraction(101, 100), 1, s)[0]), 5, 15)
     with pytest.raises(AssertionError):
-        assert_law(mass, undecided, laplace_pmf(1.0), at_most=0.004)
+        assert_distribution(mass, undecided, laplace_pmf(1.0), at_most=0.004)
 
 
 @pytest.mark.parametrize(("word_bits", "depth"), [(1, 14), (3, 12)])
@@ -64,16 +64,16 @@ def test_coarse_and_fine_parts_make_the_same_laws(monkeypatch, word_bits: int, d
     monkeypatch.setattr(draws, "_DIRECT_GAUSSIAN", 0)
     monkeypatch.setattr(draws, "_fine_bits", lambda scale, coarse_bits: 1)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(Fraction(2), 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, laplace_pmf(2.0), at_most=0.4)
+    assert_distribution(mass, undecided, laplace_pmf(2.0), at_most=0.4)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_gaussian(Fraction(9), 1, s)[0]), word_bits, depth)
-    assert_law(mass, undecided, gaussian_pmf(9.0), at_most=0.4)
+    assert_distribution(mass, undecided, gaussian_pmf(9.0), at_most=0.4)
 
 
 @pytest.mark.parametrize("variance", [Fraction(1), Fraction(3)])
 def test_skellam_by_enumeration(variance: Fraction) -> None:
     mass, undecided = enumerate_bits(lambda s: int(draws.skellam(variance, 1, s)[0]), 1, 14)
     half = float(variance) / 2
-    assert_law(mass, undecided, lambda k: float(stats.skellam.pmf(k, half, half)), at_most=0.03)
+    assert_distribution(mass, undecided, lambda k: float(stats.skellam.pmf(k, half, half)), at_most=0.03)
 
 
 @pytest.mark.parametrize("value", [0.3125, -0.75])
@@ -82,11 +82,11 @@ def test_rounded_noise_by_enumeration(monkeypatch, value: float) -> None:
     gauss = GaussianMechanism(sigma=0.75, sensitivity=1.0, grid=1.0)
     mass, undecided = enumerate_bits(lambda s: gauss.release(value, s), 1, 13)
     cdf = stats.norm(loc=value, scale=0.75).cdf
-    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
+    assert_distribution(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
     laplace = LaplaceMechanism(scale=0.75, sensitivity=1.0, grid=1.0)
     mass, undecided = enumerate_bits(lambda s: laplace.release(value, s), 1, 13)
     cdf = stats.laplace(loc=value, scale=0.75).cdf
-    assert_law(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
+    assert_distribution(mass, undecided, lambda k: float(cdf(k + 0.5) - cdf(k - 0.5)), at_most=0.4)
 
 
 SCORES = [0.0, 1.0, 2.5]
@@ -96,33 +96,33 @@ SCORES = [0.0, 1.0, 2.5]
 def test_exponential_mechanism_by_enumeration(word_bits: int, depth: int) -> None:
     m = ExponentialMechanism(epsilon=1.0, range_sensitivity=2.0)
     mass, undecided = enumerate_bits(lambda s: m.release(SCORES, s), word_bits, depth)
-    assert_law(mass, undecided, lambda i: m.probabilities(SCORES)[i], at_most=0.01)
+    assert_distribution(mass, undecided, lambda i: m.probabilities(SCORES)[i], at_most=0.01)
 
 
 def test_permute_and_flip_by_enumeration() -> None:
     m = PermuteAndFlipMechanism(epsilon=1.0, range_sensitivity=2.0)
     mass, undecided = enumerate_bits(lambda s: m.release(SCORES, s), 1, 14)
-    assert_law(mass, undecided, lambda i: m.probabilities(SCORES)[i], at_most=0.02)
+    assert_distribution(mass, undecided, lambda i: m.probabilities(SCORES)[i], at_most=0.02)
 
 
 def test_quantiles_by_enumeration() -> None:
     m = QuantileMechanism(epsilon=1.0, quantile=0.5, lower=0.0, upper=5.0, step=1.0)
     records = [1.0, 1.2, 4.0]
     mass, undecided = enumerate_bits(lambda s: int(m.release(records, s)), 1, 13)
-    assert_law(mass, undecided, lambda i: math.exp(m.log_probabilities(records)[i]), at_most=0.05)
+    assert_distribution(mass, undecided, lambda i: math.exp(m.log_probabilities(records)[i]), at_most=0.05)
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])  # wide bounds: Laplace proposals; narrow ones: uniform proposals
 def test_bounded_discrete_laplace_by_enumeration(scale: float) -> None:
     m = BoundedDiscreteLaplaceMechanism(scale=scale, lower=-1, upper=3)
     mass, undecided = enumerate_bits(lambda s: m.release(2, s), 3, 12)
-    assert_law(mass, undecided, lambda z: m.probabilities(2)[z + 1], at_most=0.4)
+    assert_distribution(mass, undecided, lambda z: m.probabilities(2)[z + 1], at_most=0.4)
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5, 1.0, 2.0**-5])
 def test_poisson_sampling_by_enumeration(rate: float) -> None:
     mass, undecided = enumerate_bits(lambda s: bool(poisson_sample(1, rate, s)[0]), 2, 12)
-    assert_law(mass, undecided, lambda kept: rate if kept else 1 - rate, at_most=0.001)
+    assert_distribution(mass, undecided, lambda kept: rate if kept else 1 - rate, at_most=0.001)
 
 
 # --- kernels against plain integers, on adversarial words --------------------------------------------------
@@ -171,10 +171,10 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
         "gaussian": exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), zero, 3),
         "laplace": exact.LazyShape(Geometric(r, False), zero, zero, r, 3),
     }[which]
-    first = data.draw(words_near(thresholds(shape.law, 63)[1], True))
+    first = data.draw(words_near(thresholds(shape.distribution, 63)[1], True))
     m = shape.fine_digits(64)
     u = data.draw(st.one_of(st.integers(0, 2**m - 1), st.sampled_from([0, 2**m - 1])))
-    i = exact.invert(shape.law, exact.Uniform(first >> 1, 63, exact.Reader(ReplaySource([7] * 9))))
+    i = exact.invert(shape.distribution, exact.Uniform(first >> 1, 63, exact.Reader(ReplaySource([7] * 9))))
     at = Fraction(u, 2**m)
     x = float((shape.product * i + shape.linear) * at + shape.square * at * at)
     edge = min(int(math.exp(-x) * 2 ** (64 - m)), 2 ** (64 - m) - 1)  # the acceptance that is hardest to decide
@@ -192,7 +192,7 @@ def test_refined_kernel_equals_plain_integers(which: str, data: st.DataObject) -
 def test_digits_of_u_that_are_not_yet_known_leave_the_acceptance_undecided() -> None:
     """Where exp(-x) lies above a multiple of 2**-32 by less than the unknown digits of u are worth."""
     shape = _normal_shape()
-    offset, table = thresholds(shape.law, 63)
+    offset, table = thresholds(shape.distribution, 63)
     i = 1000
     first = (int(table[i - 1 - offset]) + 2**20) << 1
     u = np.arange(1, 2**32, 99_991, dtype=np.uint64)

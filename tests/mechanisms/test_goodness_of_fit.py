@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exact_checks import FALSE_ALARM, assert_fits, counts_of
 from scipy import stats
+from tests.kit.goodness_of_fit import FALSE_ALARM, assert_fits, counts_of
 
 from ledgerwood.mechanisms import (
     BoundedDiscreteLaplaceMechanism,

@@ -1,4 +1,4 @@
-"""Order preservation: enumeration, P1's theorems, and the numbers that P1 prints."""
+"""Order preservation: enumeration, Li et al.'s theorems, and the numbers that Li et al. print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ledgerwood.mechanisms.local import (
 HUNDRED = Domain(1, 100)
 ALPHAS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
-# P1 Table 5: |D| = 100, theta = 10, epsilon = 0.1; columns dist = 0, ..., 9
+# Li et al., Table 5: |D| = 100, theta = 10, epsilon = 0.1; columns dist = 0, ..., 9
 TABLE_5 = {
     "GRR(eps)": [0.4950, 0.4951, 0.4953, 0.4954, 0.4955, 0.4956, 0.4957, 0.4958, 0.4959, 0.4960],
     "GRR(theta eps)": [0.4958, 0.4975, 0.4991, 0.5008, 0.5025, 0.5041, 0.5058, 0.5074, 0.5091, 0.5108],
@@ -43,7 +43,7 @@ TABLE_5 = {
 
 
 def printed_theorem_4_6(q: float, T: int, k: float) -> float:
-    """P1 Theorem 4.6 as printed; k = inf drops the term q**(k - T)."""
+    """Li et al., Theorem 4.6 as printed; k = inf drops the term q**(k - T)."""
     first = ((1 - q * q) * T + 1) / ((1 + q - q ** (T + 1) - q ** (k - T)) * (1 + q))
     return 1 - q**T * (first - (1 - q) ** 2 * (T + 1) / (2 * (1 + q) ** 2))
 
@@ -119,7 +119,7 @@ def test_theorem_4_6_as_printed_is_false_for_small_parts() -> None:
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_table_5_is_theorem_4_6_without_a_term_and_with_99_for_100(alpha: float) -> None:
-    within = 0.1 / (alpha + 10 / 99)  # P1 §4.2 says theta / |D| = 10 / 100
+    within = 0.1 / (alpha + 10 / 99)  # Li et al., §4.2 says theta / |D| = 10 / 100
     q = math.exp(-alpha * 10 * within / 2)
     assert [round(printed_theorem_4_6(q, T, math.inf), 4) for T in range(10)] == TABLE_5[alpha]
 
@@ -154,7 +154,7 @@ def test_figure_10_by_enumeration() -> None:
     whole = order_preservation(GlobalMap(HUNDRED, 0.1))
     assert np.abs(gamma[1.0] - whole)[1:].max() < 0.06
     for smaller, larger in pairwise(ALPHAS):
-        assert (gamma[larger][10:] > gamma[smaller][10:]).all()  # P1's text says the opposite, Table 5 this
+        assert (gamma[larger][10:] > gamma[smaller][10:]).all()  # Li et al.'s text says the opposite, Table 5 this
         assert (gamma[larger][1:10] < gamma[smaller][1:10]).all()
     means = [
         np.array([np.diagonal(kept, t).mean() for t in range(1, 100)])
@@ -179,7 +179,7 @@ def test_figure_3_adj_map_with_alpha_1_overlaps_global_map_for_a_value_in_the_mi
 
 
 def test_bounds_refuse_what_they_do_not_cover() -> None:
-    with pytest.raises(ParameterError, match="distance must lie in"):
+    with pytest.raises(ParameterError, match="distance must be an integer"):
         global_map_bound(GlobalMap(HUNDRED, 1.0), 100)
     with pytest.raises(ParameterError, match="partition must be even"):
         adj_map_bound(AdjMap(Domain(0, 5), Partition((1, 3, 2)), 1.0, 1.0), 1)

@@ -116,7 +116,7 @@ def test_probabilities_sum_to_one(mechanism: OrderedMechanism) -> None:
 
 
 def log_ratio_by_definition(mechanism: OrderedMechanism, x: int, o: int) -> mpmath.mpf:
-    """``log Pr[o | x]`` at 50 digits, from the algorithms as P1 prints them (sums, not closed forms)."""
+    """``log Pr[o | x]`` at 50 digits, from the algorithms as Li et al. print them (sums, not closed forms)."""
 
     def global_map(size: int, epsilon: float, centre: int, output: int) -> mpmath.mpf:
         weight = lambda d: mpmath.exp(-mpmath.mpf(epsilon) / 2 * abs(d))  # noqa: E731
@@ -127,7 +127,7 @@ def log_ratio_by_definition(mechanism: OrderedMechanism, x: int, o: int) -> mpma
     assert isinstance(mechanism, AdjMap | LocalMap)
     starts, widths = mechanism.partition.starts, mechanism.partition.widths
     part, own = (int(mechanism.partition.index(np.array(v))) for v in (o, x))
-    # P1's inner step weighs |x - o| for o in the part, wherever x lies
+    # Li et al.'s inner step weighs |x - o| for o in the part, wherever x lies
     inner = global_map(widths[part], mechanism.epsilon_ner, x - int(starts[part]), o - int(starts[part]))
     if isinstance(mechanism, LocalMap):
         return mpmath.log(inner) if part == own else mpmath.ninf
@@ -215,7 +215,7 @@ def test_claims_are_attained_within_one_per_cent_somewhere() -> None:
 
 
 def test_adj_map_is_not_distance_ldp_across_a_boundary() -> None:
-    """P1 §6.3 says that these parameters provide 0.1-dLDP."""
+    """Li et al., §6.3 says that these parameters provide 0.1-dLDP."""
     mechanism = AdjMap.from_epsilon(Domain(1, 100), 10, epsilon=0.1, alpha=1.0)
     profile = mechanism.enumerated_profile()
     assert profile.epsilon(1) == pytest.approx(0.66, abs=5e-4)

@@ -10,8 +10,8 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
-from exact_checks import enumerate_bits
 from scipy import stats
+from tests.kit.goodness_of_fit import enumerate_bits
 
 from ledgerwood.mechanisms.local import (
     AdjMap,
@@ -291,7 +291,7 @@ def test_attempts_succeed_often_for_every_rate():
 
 
 def two_stages(mechanism: AdjMap, x: int) -> list[mpmath.mpf]:
-    """Adj-map's law from P1's Algorithm 2, on offsets."""
+    """Adj-map's law from Li et al.'s Algorithm 2, on offsets."""
     parts = mechanism.partition
     own = int(parts.index(np.array(x)))
     law = []

@@ -25,7 +25,7 @@ from ledgerwood.mechanisms.randomness import SeededSource
 
 
 def kendall_by_definition(r: np.ndarray, s: np.ndarray) -> float:
-    """P1 Definition 6.1, pair by pair; the weight is the distance of the mean ranks of r."""
+    """Li et al., Definition 6.1, pair by pair; the weight is the distance of the mean ranks of r."""
     rho = stats.rankdata(r)
     weight = np.abs(rho[:, None] - rho)
     sign_r, sign_s = np.sign(np.subtract.outer(r, r)), np.sign(np.subtract.outer(s, s))

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_checks import assert_fits, assert_law, enumerate_bits
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
+from tests.kit.goodness_of_fit import assert_distribution, assert_fits, enumerate_bits
 
 from ledgerwood.accounting import BoundedRange, Ledger
 from ledgerwood.errors import ParameterError
@@ -44,11 +44,11 @@ def test_the_code_has_the_joint_law_by_every_bit_string(word_bits: int, depth: i
     m = ParallelExponentialMechanism(1.0, 2.0)
     p = m.probabilities(SCORES)
     mass, undecided = enumerate_bits(lambda s: tuple(m.release(SCORES, s).tolist()), word_bits, depth)
-    assert_law(mass, undecided, lambda o: p[0][o[0]] * p[1][o[1]], at_most=left)
+    assert_distribution(mass, undecided, lambda o: p[0][o[0]] * p[1][o[1]], at_most=left)
     wrong = ParallelExponentialMechanism(1.1, 2.0).probabilities(SCORES)
     if left < 0.1:
         with pytest.raises(AssertionError):
-            assert_law(mass, undecided, lambda o: wrong[0][o[0]] * wrong[1][o[1]], at_most=left)
+            assert_distribution(mass, undecided, lambda o: wrong[0][o[0]] * wrong[1][o[1]], at_most=left)
 
 
 @settings(max_examples=200, deadline=None)

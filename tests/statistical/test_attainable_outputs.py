@@ -1,8 +1,8 @@
 """Every float our samplers release could have come from the neighbour: no lattice tells two inputs apart.
 
-The law of a release on a grid gives every multiple of the grid a positive probability, whatever the value was. So an
-output is unattainable if, and only if, it is no multiple of the grid (or lies outside declared bounds). Beyond that,
-values that differ by a whole number leave the finest bit of every output with the *same* law: rounded noise plus an
+A release on a grid gives every multiple of the grid a positive probability, whatever the value was. So an output is
+unattainable if, and only if, it is not a multiple of the grid (or lies outside declared bounds). Beyond that, values
+that differ by a whole number leave the finest bit of every output with the *same* distribution: rounded noise plus an
 integer has the same lowest set bit as long as that bit is below one. Both are checked; textbook noise fails both.
 """
 
@@ -50,7 +50,7 @@ def draws(release, value, count, rng):
 
 
 def unattainable(outputs, grid):
-    """Outputs that are no multiple of the grid."""
+    """Outputs that are not a multiple of the grid."""
     return int(np.count_nonzero(low_bit(outputs.astype(np.float64)) < np.log2(grid)))
 
 
@@ -61,7 +61,7 @@ def finest_bits(outputs, grid):
 
 
 def difference(first, second):
-    """The p-value of equal laws, rare levels put together."""
+    """The p-value of equal distributions, rare levels put together."""
     table = np.array([first, second], dtype=float)
     rare = table.sum(axis=0) < 50
     table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])

@@ -7,15 +7,14 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.reference_tree import ReferenceTree, add_remove_pairs
-from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
+from tests.kit.reference_tree import ReferenceTree, add_remove_pairs, clamped_discrete_laplace
+from tests.kit.sampler_distribution import distribution_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.enumeration import (
     DiscreteDistribution,
-    clamped_discrete_laplace,
     discrete_laplace,
     distribution_of,
     pair_of,
@@ -32,10 +31,14 @@ SIX_ROWS = [(b, y) for b in range(3) for y in (-1, 1)]
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_sequence_of_outcomes_is_run_once_with_its_product_probability(weights):
-    laws = [DiscreteDistribution(tuple(range(len(w))), tuple(Fraction(x, sum(w)) for x in w)) for w in weights]
-    found = distribution_of(lambda data, source: tuple(source.draw(law) for law in laws), None)
+    distributions = [DiscreteDistribution(tuple(range(len(w))), tuple(Fraction(x, sum(w)) for x in w)) for w in weights]
+    found = distribution_of(
+        lambda data, source: tuple(source.draw(distribution) for distribution in distributions), None
+    )
     expected = {
-        combination: math.prod((law.probabilities[i] for law, i in zip(laws, combination)), start=Fraction(1))
+        combination: math.prod(
+            (distribution.probabilities[i] for distribution, i in zip(distributions, combination)), start=Fraction(1)
+        )
         for combination in itertools.product(*(range(len(w)) for w in weights))
     }
     assert found.probabilities == expected
@@ -157,7 +160,7 @@ def test_cut_off_noise_adds_its_tail_to_the_certified_interval(reach):
     assert math.log(2) - 7 * float(outside) <= found.epsilon.lower <= math.log(2)
     assert found.epsilon.upper == math.inf
     pair = pair_of(noisy_count(reach), (), (1,))
-    # closed form of the uncut law: P(z <= 0) - e^0.3 Q(z <= 0)
+    # closed form of the uncut distribution: P(z <= 0) - e^0.3 Q(z <= 0)
     truth = Fraction(2, 3) - Fraction(math.exp(0.3)) * Fraction(1, 3)
     bounds = pair.delta(0.3)
     assert bounds.lower <= truth <= bounds.upper
@@ -179,21 +182,21 @@ def biased_coin(source, numerator=1, denominator=3):
 
 
 def test_a_sampler_is_shown_to_have_its_law_by_feeding_it_every_bit_string():
-    law = law_of_sampler(biased_coin, most_bits=12)
-    assert law.unresolved == Fraction(1, 2**12)
-    assert 1 / 3 in law.probability(1)
-    assert law.contradicts({1: Fraction(1, 3), 0: Fraction(2, 3)}) is None
-    assert law.contradicts({1: Fraction(34, 100), 0: Fraction(66, 100)}) is not None
+    distribution = distribution_of_sampler(biased_coin, most_bits=12)
+    assert distribution.unresolved == Fraction(1, 2**12)
+    assert 1 / 3 in distribution.probability(1)
+    assert distribution.contradicts({1: Fraction(1, 3), 0: Fraction(2, 3)}) is None
+    assert distribution.contradicts({1: Fraction(34, 100), 0: Fraction(66, 100)}) is not None
 
 
 def test_a_biased_sampler_is_contradicted_exactly():
     def modulo_die(source):
         return int(source.words(1)[0]) % 6
 
-    law = law_of_sampler(modulo_die, word_bits=3, most_bits=3)
-    assert law.unresolved == 0
-    assert law.probabilities[0] == Fraction(1, 4)
-    assert law.contradicts({i: Fraction(1, 6) for i in range(6)}) == 0
+    distribution = distribution_of_sampler(modulo_die, word_bits=3, most_bits=3)
+    assert distribution.unresolved == 0
+    assert distribution.probabilities[0] == Fraction(1, 4)
+    assert distribution.contradicts({i: Fraction(1, 6) for i in range(6)}) == 0
 
 
 def test_the_time_of_a_sampler_is_an_output_like_any_other():
@@ -207,15 +210,15 @@ def test_the_time_of_a_sampler_is_an_output_like_any_other():
 
         return sampler
 
-    by_value = sampler_pair(*(law_of_sampler(response(s)) for s in (0, 1)))
-    by_time = sampler_pair(*(law_of_sampler(response(s), observe_bits=True) for s in (0, 1)))
+    by_value = sampler_pair(*(distribution_of_sampler(response(s)) for s in (0, 1)))
+    by_time = sampler_pair(*(distribution_of_sampler(response(s), observe_bits=True) for s in (0, 1)))
     assert check(by_value, PureDP(0.0)).holds
     assert check(by_time, PureDP(10.0)).violated
 
 
 def test_bad_depths_are_refused():
     with pytest.raises(ParameterError, match="most_bits"):
-        law_of_sampler(biased_coin, word_bits=4, most_bits=3)
+        distribution_of_sampler(biased_coin, word_bits=4, most_bits=3)
 
 
 def test_a_loop_without_end_is_an_error_not_a_hang():

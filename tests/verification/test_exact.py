@@ -17,6 +17,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.distributions import Cell, Pair
+from ledgerwood.verification.exact.exponential_sums import laplace_cdf, laplace_density, product, shifted
 from ledgerwood.verification.exact.intervals import ONE, hull, interval, logarithm, normal_cdf, total
 
 EPSILON = Fraction(1, 10)
@@ -24,7 +25,7 @@ EPSILON = Fraction(1, 10)
 
 @st.composite
 def rational_pairs(draw, most=5):
-    """Two rational laws on the same few outcomes, zeros included."""
+    """Two rational distributions on the same few outcomes, zeros included."""
     k = draw(st.integers(1, most))
     weights = st.lists(st.integers(0, 12), min_size=k, max_size=k).filter(any)
     first, second = draw(weights), draw(weights)
@@ -52,7 +53,7 @@ def test_delta_is_the_best_of_all_events(pair, epsilon):
             for size in range(len(p) + 1)
             for event in itertools.combinations(p, size)
         )
-    found = Pair.from_laws(p, q).delta(epsilon)
+    found = Pair.from_distributions(p, q).delta(epsilon)
     assert found.lower <= exact <= found.upper
     assert found.upper - found.lower <= 1e-15
 
@@ -60,7 +61,7 @@ def test_delta_is_the_best_of_all_events(pair, epsilon):
 @given(rational_pairs())
 def test_max_divergence_is_the_log_of_the_exact_largest_ratio(pair):
     p, q = pair
-    found = Pair.from_laws(p, q)
+    found = Pair.from_distributions(p, q)
     impossible = any(p[o] > 0 and q[o] == 0 for o in p)
     ratio = found.max_ratio()
     if impossible:
@@ -76,8 +77,10 @@ def test_max_divergence_is_the_log_of_the_exact_largest_ratio(pair):
 
 @given(rational_pairs(), st.sampled_from([1.0, 1.5, 2.0, 7.0, 40.0]))
 def test_renyi_divergence_encloses_its_definition(pair, order):
-    p, q = ({o: w + Fraction(1, 7) for o, w in law.items()} for law in pair)  # keep the supports equal
-    p, q = ({o: w / sum(law.values()) for o, w in law.items()} for law in (p, q))
+    p, q = (
+        {o: w + Fraction(1, 7) for o, w in distribution.items()} for distribution in pair
+    )  # keep the supports equal
+    p, q = ({o: w / sum(distribution.values()) for o, w in distribution.items()} for distribution in (p, q))
     with mpmath.workdps(50):
         mp = {
             o: (mpmath.mpf(p[o].numerator) / p[o].denominator, mpmath.mpf(q[o].numerator) / q[o].denominator) for o in p
@@ -86,7 +89,7 @@ def test_renyi_divergence_encloses_its_definition(pair, order):
             exact = sum(a * mpmath.log(a / b) for a, b in mp.values())
         else:
             exact = mpmath.log(sum(a**order * b ** (1 - order) for a, b in mp.values())) / (order - 1)
-    found = Pair.from_laws(p, q).renyi(order)
+    found = Pair.from_distributions(p, q).renyi(order)
     assert found.lower <= exact + mpmath.mpf(10) ** -40
     assert exact - mpmath.mpf(10) ** -40 <= found.upper
     assert found.upper - found.lower <= 1e-14 * max(1, found.upper)
@@ -94,7 +97,7 @@ def test_renyi_divergence_encloses_its_definition(pair, order):
 
 @given(rational_pairs(), st.floats(1e-6, 0.9))
 def test_epsilon_inverts_delta(pair, delta):
-    found = Pair.from_laws(*pair)
+    found = Pair.from_distributions(*pair)
     epsilon = found.epsilon(delta)
     if math.isfinite(epsilon.upper):
         assert found.delta(epsilon.upper).upper <= delta
@@ -105,7 +108,7 @@ def test_epsilon_inverts_delta(pair, delta):
 
 @given(rational_pairs(), st.floats(-2, 2))
 def test_the_two_directions_are_one_curve(pair, gamma):
-    forward = Pair.from_laws(*pair)
+    forward = Pair.from_distributions(*pair)
     left = forward.delta(-gamma)
     right = forward.swapped().delta(gamma)
     assert left.lower <= -math.expm1(-gamma) + math.exp(-gamma) * right.upper + 1e-14
@@ -115,7 +118,7 @@ def test_the_two_directions_are_one_curve(pair, gamma):
 @given(rational_pairs(), st.floats(0, 1), st.floats(0.001, 0.3))
 def test_no_outcome_of_the_worst_event_can_be_spared(pair, epsilon, delta):
     p, q = pair
-    event = Pair.from_laws(p, q).worst_event(epsilon, delta)
+    event = Pair.from_distributions(p, q).worst_event(epsilon, delta)
     if event is None:
         return
 
@@ -134,10 +137,10 @@ def test_a_cut_tail_widens_the_answer_and_never_loses_the_truth(weights, epsilon
     mass = sum(weights)
     p = {i: Fraction(w, mass) for i, w in enumerate(weights)}
     q = {i: Fraction(w, mass) for i, w in enumerate(reversed(weights))}
-    whole = Pair.from_laws(p, q)
+    whole = Pair.from_distributions(p, q)
     kept = range(len(weights) - 2)
-    tails = tuple(sum(law[i] for i in law if i not in kept) for law in (p, q))
-    cut = Pair.from_laws({i: p[i] for i in kept}, {i: q[i] for i in kept}, tails=tails)
+    tails = tuple(sum(distribution[i] for i in distribution if i not in kept) for distribution in (p, q))
+    cut = Pair.from_distributions({i: p[i] for i in kept}, {i: q[i] for i in kept}, tails=tails)
     assert cut.delta(epsilon).lower <= whole.delta(epsilon).lower
     assert whole.delta(epsilon).upper <= cut.delta(epsilon).upper
     assert cut.max_divergence().lower <= whole.max_divergence().upper
@@ -147,7 +150,9 @@ def test_a_cut_tail_widens_the_answer_and_never_loses_the_truth(weights, epsilon
 def test_unresolved_mass_may_belong_to_a_known_outcome():
     """P = Q = (1/2, 1/2), but a fifth of Q is not resolved: nothing may be certified."""
     half = Fraction(1, 2)
-    pair = Pair.from_laws({0: half, 1: half}, {0: Fraction(3, 10), 1: half}, tails=(Fraction(0), Fraction(1, 5)))
+    pair = Pair.from_distributions(
+        {0: half, 1: half}, {0: Fraction(3, 10), 1: half}, tails=(Fraction(0), Fraction(1, 5))
+    )
     assert pair.delta(0.0).lower == 0
     assert pair.max_divergence().lower <= 0
     assert pair.epsilon(0.01).lower <= 0
@@ -169,15 +174,15 @@ def test_a_privacy_loss_law_gives_the_same_answers_as_its_pair():
 
 def test_laws_that_are_not_laws_are_refused():
     with pytest.raises(ParameterError, match="sum to one exactly"):
-        Pair.from_laws({0: Fraction(1, 2)}, {0: Fraction(1)})
+        Pair.from_distributions({0: Fraction(1, 2)}, {0: Fraction(1)})
     with pytest.raises(ParameterError, match="negative"):
-        Pair.from_laws({0: Fraction(3, 2), 1: Fraction(-1, 2)}, {0: 1})
+        Pair.from_distributions({0: Fraction(3, 2), 1: Fraction(-1, 2)}, {0: 1})
     with pytest.raises(ParameterError, match="sum to one"):
-        Pair.from_laws({0: 0.5, 1: 0.4}, {0: 0.5, 1: 0.5})
+        Pair.from_distributions({0: 0.5, 1: 0.4}, {0: 0.5, 1: 0.5})
     with pytest.raises(ParameterError, match="delta"):
-        Pair.from_laws({0: 1}, {0: 1}).epsilon(1.0)
+        Pair.from_distributions({0: 1}, {0: 1}).epsilon(1.0)
     with pytest.raises(ParameterError, match="order"):
-        Pair.from_laws({0: 1}, {0: 1}).renyi(0.5)
+        Pair.from_distributions({0: 1}, {0: 1}).renyi(0.5)
 
 
 # -- cells of a continuous output ----------------------------------------------------------------------------
@@ -237,7 +242,7 @@ def test_discrete_gaussian_agrees_with_a_plain_sum():
         assert found.upper == pytest.approx(expected, rel=1e-12)
 
 
-# -- laws in closed form -------------------------------------------------------------------------------------
+# -- distributions in closed form -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reach", [7, 12, 40])
@@ -253,16 +258,16 @@ def test_a_discrete_gaussian_cut_early_still_encloses_the_truth(reach):
         assert not interval(known[cell.outcome]).surely_above(cell.p)
 
 
-def sums_to_one(law):
-    mass = total(law.values()).bounds()
+def sums_to_one(distribution):
+    mass = total(distribution.values()).bounds()
     return mass.lower <= 1 <= mass.upper and mass.upper - mass.lower <= 1e-15
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=5), st.sampled_from(["laplace", "exponential"]))
 def test_noisy_max_agrees_with_quadrature(scores, noise):
-    law = textbook.noisy_max_distribution(scores, 4, noise)
-    assert sums_to_one(law)
+    distribution = textbook.noisy_max_distribution(scores, 4, noise)
+    assert sums_to_one(distribution)
     family = {"laplace": stats.laplace, "exponential": stats.expon}[noise](scale=4)
 
     def integrand(z, i):
@@ -270,7 +275,7 @@ def test_noisy_max_agrees_with_quadrature(scores, noise):
         return family.pdf(z - scores[i]) * math.prod(others)
 
     value, _ = integrate.quad(integrand, -250, 250, args=(0,), points=sorted({*scores}), limit=400)
-    assert law[0].midpoint() == pytest.approx(value, abs=1e-7)
+    assert distribution[0].midpoint() == pytest.approx(value, abs=1e-7)
 
 
 def test_permute_and_flip_is_noisy_max_with_exponential_noise():
@@ -284,29 +289,29 @@ def test_permute_and_flip_is_noisy_max_with_exponential_noise():
 
 def test_sparse_vector_agrees_with_quadrature():
     queries, threshold = [0, 2, 1, -1], 0.5
-    law = textbook.above_threshold_distribution(queries, threshold, threshold_scale=2, query_scale=4)
-    assert sums_to_one(law)
+    distribution = textbook.above_threshold_distribution(queries, threshold, threshold_scale=2, query_scale=4)
+    assert sums_to_one(distribution)
 
     def integrand(r):
         below = [stats.laplace.cdf(threshold + r - q, scale=4) for q in queries]
         return stats.laplace.pdf(r, scale=2) * below[0] * below[1] * (1 - below[2])
 
     value, _ = integrate.quad(integrand, -80, 80, points=[0, -0.5, 1.5, 0.5], limit=400)
-    assert law["001"].midpoint() == pytest.approx(value, abs=1e-9)
+    assert distribution["001"].midpoint() == pytest.approx(value, abs=1e-9)
 
 
 def test_the_released_value_of_a_sparse_vector_agrees_with_simulation():
     rng = np.random.default_rng(5)
     queries, n = np.array([0, 1]), 400_000
-    law = textbook.above_threshold_value_distribution(
+    distribution = textbook.above_threshold_value_distribution(
         queries.tolist(), 1, threshold_scale=2, query_scale=3, edges=[-1, 2]
     )
-    assert sums_to_one(law)
+    assert sums_to_one(distribution)
     noisy = queries + rng.laplace(scale=3, size=(n, 2))
     accepted = noisy >= 1 + rng.laplace(scale=2, size=(n, 1))
     value = noisy[:, 1]
     hits = (~accepted[:, 0] & accepted[:, 1] & (value >= -1) & (value < 2)).sum()
-    p = law[("01", "[-1, 2)")].midpoint()
+    p = distribution[("01", "[-1, 2)")].midpoint()
     assert abs(hits - n * p) < 6.5 * math.sqrt(n * p * (1 - p))  # false alarm below 1e-10
 
 
@@ -316,14 +321,23 @@ def test_published_values_are_reproduced():
 
     ones, halves = ([1] * 10, [2] * 5 + [0] * 5), ([0] * 5 + [1] * 5, [1] * 5 + [0] * 5)
     e = EPSILON
-    svt1 = Pair.from_laws(*(svt(d, Fraction(1, 2), (2 / e, 4 / e)) for d in ones))
-    svt2 = Pair.from_laws(*(svt(d, 1, (2 / e, 4 / e)) for d in halves))
-    svt4 = Pair.from_laws(*(svt(d, 1, (4 / e, Fraction(4, 3) / e)) for d in ones))
-    noisy_max = Pair.from_laws(*(textbook.noisy_max_distribution(d, 2 / e) for d in ([1] * 5, [0, 2, 2, 2, 2])))
+    svt1 = Pair.from_distributions(*(svt(d, Fraction(1, 2), (2 / e, 4 / e)) for d in ones))
+    svt2 = Pair.from_distributions(*(svt(d, 1, (2 / e, 4 / e)) for d in halves))
+    svt4 = Pair.from_distributions(*(svt(d, 1, (4 / e, Fraction(4, 3) / e)) for d in ones))
+    noisy_max = Pair.from_distributions(
+        *(textbook.noisy_max_distribution(d, 2 / e) for d in ([1] * 5, [0, 2, 2, 2, 2]))
+    )
     assert worse(svt1) == pytest.approx(0.08853, abs=5e-6)
     assert worse(svt2) == pytest.approx(0.08748, abs=5e-6)
     assert worse(svt4) == pytest.approx(0.17247, abs=5e-6)
     assert worse(noisy_max) == pytest.approx(0.09461, abs=5e-6)
+
+
+def threshold_bits_probability(queries, threshold, bits, *, threshold_scale, query_scale):
+    """Probability of a whole bit string when the sparse vector never stops (Lyu et al. 2017, Algorithm 6)."""
+    below = [shifted(laplace_cdf(Fraction(query), scale=query_scale), Fraction(threshold)) for query in queries]
+    factors = product(f.complement() if bit == "1" else f for f, bit in zip(below, bits, strict=True))
+    return (laplace_density(Fraction(0), scale=threshold_scale) * factors).integral()
 
 
 @pytest.mark.parametrize(("k", "expected"), [(2, 0.076), (4, 0.158), (8, 0.331), (10, 0.42003), (12, 0.510)])
@@ -334,7 +348,7 @@ def test_algorithm_six_of_the_sparse_vector_grows_with_the_number_of_queries(k, 
     for ones in itertools.product(range(half + 1), repeat=2):
         bits = "".join("1" * n + "0" * (half - n) for n in ones)
         p, q = (
-            textbook.threshold_bits_probability(d, 1, bits, threshold_scale=2 / EPSILON, query_scale=2 / EPSILON)
+            threshold_bits_probability(d, 1, bits, threshold_scale=2 / EPSILON, query_scale=2 / EPSILON)
             for d in ([1] * k, [2] * half + [0] * half)
         )
         worst = max(worst, abs((logarithm(p) - logarithm(q)).midpoint()))
@@ -344,20 +358,20 @@ def test_algorithm_six_of_the_sparse_vector_grows_with_the_number_of_queries(k, 
 # -- claims --------------------------------------------------------------------------------------------------
 
 
-def randomised_response(k, epsilon):
+def randomized_response(k, epsilon):
     one_hot = [[int(i == j) for i in range(k)] for j in (0, 1)]
     return textbook.exponential_mechanism_pair(*one_hot, rate=epsilon)
 
 
 def test_tight_claims_are_proved_without_any_tolerance():
-    assert check(randomised_response(8, 1), PureDP(1.0), tolerance=0).holds
+    assert check(randomized_response(8, 1), PureDP(1.0), tolerance=0).holds
     assert check(textbook.laplace_pair(0, 1, 10), PureDP(0.1), tolerance=0).holds
     assert check(textbook.discrete_laplace_pair(3, 5, 1), PureDP(2.0), tolerance=0).holds
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0])
 def test_a_claim_smaller_by_a_hair_is_refuted(epsilon):
-    pair = randomised_response(3, epsilon)
+    pair = randomized_response(3, epsilon)
     assert check(pair, PureDP(epsilon)).holds
     verdict = check(pair, PureDP(epsilon * (1 - 1e-9)))
     assert verdict.violated
@@ -385,7 +399,7 @@ def test_an_approximate_claim_names_a_smallest_event():
 def test_bounded_range_holds_for_the_exponential_mechanism_and_fails_for_permute_and_flip():
     scores = [0, 0], [0, 1]
     exponential_mechanism = textbook.exponential_mechanism_pair(*scores, rate=1)
-    flip = Pair.from_laws(*(textbook.permute_and_flip_distribution(s, 1) for s in scores))
+    flip = Pair.from_distributions(*(textbook.permute_and_flip_distribution(s, 1) for s in scores))
     assert check(exponential_mechanism, BoundedRange(1.0)).holds
     assert check(exponential_mechanism, BoundedRange(0.999)).violated
     assert check(flip, PureDP(1.0)).holds
@@ -395,7 +409,7 @@ def test_bounded_range_holds_for_the_exponential_mechanism_and_fails_for_permute
 
 
 def test_a_curve_claim_is_decided_over_all_orders():
-    pair = randomised_response(2, 1)
+    pair = randomized_response(2, 1)
     worst = max(pair.renyi(a).upper / a for a in np.linspace(1, 3, 400))
     assert check(pair, ZCDP(worst * 1.01)).holds
     verdict = check(pair, ZCDP(worst * 0.98))
@@ -406,7 +420,7 @@ def test_a_curve_claim_is_decided_over_all_orders():
 
 
 def test_a_profile_claim_is_decided_over_all_epsilons():
-    pair = Pair.from_laws({0: Fraction(3, 5), 1: Fraction(2, 5)}, {0: Fraction(2, 5), 1: Fraction(3, 5)})
+    pair = Pair.from_distributions({0: Fraction(3, 5), 1: Fraction(2, 5)}, {0: Fraction(2, 5), 1: Fraction(3, 5)})
     assert check(pair, Gaussian(mu=0.8)).holds
     assert check(pair, Gaussian(mu=0.3)).violated
     assert check(pair, 2 * PureDP(0.5)).holds
@@ -415,7 +429,7 @@ def test_a_profile_claim_is_decided_over_all_epsilons():
 
 def test_a_violation_between_the_ends_of_the_axis_is_not_overlooked():
     """Claims that hold at both ends and break in the middle."""
-    pair = randomised_response(2, 1)
+    pair = randomized_response(2, 1)
     low, high = pair.renyi(1.0).upper, pair.renyi(1.6).lower
     step = RDP(lambda alpha: np.where(np.asarray(alpha) < 1.7, (low + high) / 2, 2.0))
     verdict = check(pair, step)
@@ -432,11 +446,13 @@ def test_a_violation_between_the_ends_of_the_axis_is_not_overlooked():
 
 
 def test_unresolved_mass_leaves_a_pure_claim_undecided():
-    law = {0: Fraction(1, 2), 1: Fraction(49, 100)}
-    verdict = check(Pair.from_laws(law, law, tails=(Fraction(1, 100),) * 2), PureDP(1.0))
+    distribution = {0: Fraction(1, 2), 1: Fraction(49, 100)}
+    verdict = check(Pair.from_distributions(distribution, distribution, tails=(Fraction(1, 100),) * 2), PureDP(1.0))
     assert verdict.status == "undecided"
     assert "lies in" in str(verdict)
-    assert check(Pair.from_laws(law, law, tails=(Fraction(1, 100),) * 2), ApproxDP(1.0, 0.01)).holds
+    assert check(
+        Pair.from_distributions(distribution, distribution, tails=(Fraction(1, 100),) * 2), ApproxDP(1.0, 0.01)
+    ).holds
 
 
 def test_a_repeated_loss_is_no_error():
@@ -449,7 +465,7 @@ def test_a_probability_that_may_be_zero_is_enclosed_at_every_order(order):
     vague = Pair((Cell(0, hull(0, small), interval(small)), Cell(1, hull(1 - small, 1), interval(1 - small))))
     found = vague.renyi(order)
     for p in (Fraction(0), small / 3, small):
-        exact = Pair.from_laws({0: p, 1: 1 - p}, {0: small, 1: 1 - small}).renyi(order)
+        exact = Pair.from_distributions({0: p, 1: 1 - p}, {0: small, 1: 1 - small}).renyi(order)
         assert found.lower <= exact.lower
         assert exact.upper <= found.upper
     assert found.upper < 0.01
@@ -458,7 +474,7 @@ def test_a_probability_that_may_be_zero_is_enclosed_at_every_order(order):
 def test_an_infinite_loss_is_allowed_only_within_the_mass_that_is_given_up():
     """An event of probability 1/1000 that the other input cannot give."""
     p = {0: Fraction(999, 1000), 1: Fraction(1, 1000)}
-    pair = Pair.from_laws(p, {0: Fraction(1)})
+    pair = Pair.from_distributions(p, {0: Fraction(1)})
     assert check(pair, 2 * ApproxDP(0.1, 1e-3)).holds
     assert not check(pair, 2 * ApproxDP(0.1, 1e-4)).holds
     assert check(pair, Gaussian(mu=1.0)).violated
@@ -471,8 +487,8 @@ def test_an_uncertain_zero_never_refutes():
     assert check(pair, PureDP(1.0)).status == "undecided"
 
 
-def test_randomised_response_with_two_answers_is_decided_at_its_epsilon_and_a_touched_profile_soon_left_undecided():
-    pair = Pair.from_laws({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)})
+def test_randomized_response_with_two_answers_is_decided_at_its_epsilon_and_a_touched_profile_soon_left_undecided():
+    pair = Pair.from_distributions({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)})
     assert check(pair, RandomizedResponse(math.log(3))).holds
     assert check(pair, RandomizedResponse(1.09)).violated
     start = time.process_time()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.verification.auditor import encoding
 from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, has_nan, low_bit, row_keys
+from ledgerwood.verification.auditor.tuning import TUNING
 
 plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
 nested = st.recursive(
@@ -133,21 +133,21 @@ def test_low_digits_of_a_huge_integer_are_a_field():
     assert np.array_equal(np.diff(low), np.ones(4))
 
 
-def test_of_too_many_fields_the_telling_ones_are_kept(monkeypatch):
-    monkeypatch.setattr(encoding, "_MOST_COLUMNS", 20)
+def test_of_too_many_fields_the_informative_ones_are_kept():
     rng = np.random.default_rng(1)
+    many = TUNING.most_columns + 100
     samples = [
-        [{f"f{i:02d}": int(rng.integers(9)) for i in range(40)} | {"last": side} for _ in range(50)] for side in (0, 1)
+        [{f"f{i}": value for i, value in enumerate(rng.integers(9, size=many).tolist())} | {"last": side}] * 20
+        for side in (0, 1)
     ]
     encoder = OutputEncoder.fit(*samples)
-    assert len(encoder.names) == 20 and encoder.names[0] == "y.last"
+    assert len(encoder.names) == TUNING.most_columns and "y.last" in encoder.names
 
 
 @pytest.mark.parametrize("make", [list, np.array])
-def test_what_is_not_read_of_a_long_output_still_tells(make, monkeypatch):
-    monkeypatch.setattr(encoding, "_MOST_ITEMS", 10)
-    outputs = [{"v": make([0] * 30)}, {"v": make([0] * 29 + [1])}]
-    assert np.unique(row_keys(OutputEncoder.fit(outputs)(outputs).numbers)).size == 2
+def test_an_element_beyond_those_that_are_read_still_changes_the_row(make):
+    outputs = [{"v": make([0] * TUNING.most_items + [last])} for last in (0, 1)]
+    assert np.unique(row_keys(OutputEncoder.fit(outputs[:1], outputs[1:])(outputs).numbers)).size == 2
 
 
 def test_nan_is_seen_anywhere_and_an_output_may_hold_itself():

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.verification.samplers import geometric
+from tests.kit.samplers import geometric
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.auditor.audit import audit

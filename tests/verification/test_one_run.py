@@ -20,7 +20,7 @@ from ledgerwood.verification.training_audit import (
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
-def test_the_bound_holds_for_randomised_response_on_every_canary_by_enumeration(epsilon):
+def test_the_bound_holds_for_randomized_response_on_every_canary_by_enumeration(epsilon):
     m = 60
     q = 1 / (1 + math.exp(-epsilon))
     right = np.arange(m + 1)
@@ -89,9 +89,9 @@ def test_impossible_counts_and_scores_are_refused():
 @pytest.mark.parametrize("alpha", [0.1, 0.01])
 def test_the_gaussian_bound_errs_at_most_alpha_for_independent_gaussian_releases(canaries, mu, alpha):
     """All canaries guessed from releases of their own: the number of right guesses is binomial, exactly."""
-    law = binom(canaries, ndtr(mu / 2))
+    distribution = binom(canaries, ndtr(mu / 2))
     wrong = [v for v in range(canaries + 1) if gdp_one_run_bound(canaries, canaries, v, confidence=1 - alpha) > mu]
-    error = sum(float(law.pmf(v)) for v in wrong)
+    error = sum(float(distribution.pmf(v)) for v in wrong)
     assert error <= alpha
     if (canaries, mu) == (120, 0.3):
         assert wrong  # not valid by being useless
@@ -136,10 +136,10 @@ def test_the_bound_at_a_delta_holds_for_canaries_that_are_betrayed_all_at_once(m
     """With probability delta the learner publishes everything, otherwise it answers each canary at random."""
     q = 1 / (1 + math.exp(-epsilon))
     right = np.arange(m + 1)
-    law = (1 - coins) * binom.pmf(right, m, q)
-    law[-1] += coins
+    distribution = (1 - coins) * binom.pmf(right, m, q)
+    distribution[-1] += coins
     bounds = np.array([one_run_bound(m, m, int(v), delta=coins, confidence=0.95) for v in right])
-    assert float(law @ (bounds > epsilon)) <= 0.05
+    assert float(distribution @ (bounds > epsilon)) <= 0.05
 
 
 def test_many_trainings_and_one_are_reported_side_by_side():

@@ -141,7 +141,7 @@ def test_the_table_sees_that_autodp_returns_zero_near_order_one() -> None:
 
 @pytest.mark.skipif(version("dp-accounting") != "0.6.0", reason="the table speaks of dp-accounting 0.6.0")
 def test_the_table_sees_that_dp_accounting_forgets_a_count() -> None:
-    verdicts = _row("randomised response, ε = 0.1, 200 times", delta=1e-5)
+    verdicts = _row("randomized response, ε = 0.1, 200 times", delta=1e-5)
     assert verdicts["dp-accounting PLD"] is Agreement.TOO_SMALL
     assert verdicts["dp-accounting RDP"] is Agreement.LOOSE
 

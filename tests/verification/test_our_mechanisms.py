@@ -1,4 +1,4 @@
-"""Our own mechanisms under our own verifier: their code has the stated law, and the law keeps the stated cost."""
+"""Our own mechanisms under our own verifier: their code has the stated distribution, which keeps the stated cost."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.sampler_distribution import law_of_sampler, sampler_pair
+from tests.kit.sampler_distribution import distribution_of_sampler, sampler_pair
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, PureDP
 from ledgerwood.mechanisms import (
@@ -29,43 +29,45 @@ NOISE = DiscreteLaplaceMechanism(scale=1.0)
 BOUNDED = BoundedDiscreteLaplaceMechanism(scale=2.0, lower=0, upper=3)
 
 
-def exponential_law(scores, rate):
+def exponential_distribution(scores, rate):
     return {cell.outcome: cell.p for cell in textbook.exponential_mechanism_pair(scores, scores, rate).cells}
 
 
-def discrete_laplace_law(value, rate):
+def discrete_laplace_distribution(value, rate):
     r = exponential(-rate)
     return {value + k: (ONE - r) / (ONE + r) * exponential(-rate * abs(k)) for k in range(-40, 41)}
 
 
-def bounded_law(value, rate):
+def bounded_distribution(value, rate):
     weights = {z: exponential(-rate * abs(z - value)) for z in range(4)}
     return {z: w / total(weights.values()) for z, w in weights.items()}
 
 
 CASES = {
-    "exponential mechanism": (EM, SCORES, lambda v, c: exponential_law(v, c / 2)),
+    "exponential mechanism": (EM, SCORES, lambda v, c: exponential_distribution(v, c / 2)),
     "permute and flip": (FLIP, SCORES, lambda v, c: textbook.permute_and_flip_distribution(v, c / 2)),
-    "discrete Laplace": (NOISE, (0, 1), lambda v, c: discrete_laplace_law(v, c)),
-    "bounded discrete Laplace": (BOUNDED, (0, 1), lambda v, c: bounded_law(v, c / 2)),
+    "discrete Laplace": (NOISE, (0, 1), lambda v, c: discrete_laplace_distribution(v, c)),
+    "bounded discrete Laplace": (BOUNDED, (0, 1), lambda v, c: bounded_distribution(v, c / 2)),
 }
 
 
 def law_from_code(mechanism, value, **options):
     # the bounded mechanism takes its leading bits from one word, so a word must hold them
     word_bits = 2 if mechanism is BOUNDED else 1
-    return law_of_sampler(lambda source: mechanism.release(value, source), word_bits=word_bits, most_bits=14, **options)
+    return distribution_of_sampler(
+        lambda source: mechanism.release(value, source), word_bits=word_bits, most_bits=14, **options
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_code_of_a_mechanism_has_its_law_by_every_bit_string(name):
-    mechanism, values, law = CASES[name]
+    mechanism, values, distribution = CASES[name]
     for value in values:
         found = law_from_code(mechanism, value)
-        assert found.contradicts(law(value, Fraction(1))) is None
+        assert found.contradicts(distribution(value, Fraction(1))) is None
         # 14 bits leave 0.1 % open, 11 % for the rejection sampler: a wrong rate is seen all the same
         rate = Fraction(2) if mechanism is BOUNDED else Fraction(11, 10)
-        assert found.contradicts(law(value, rate)) is not None
+        assert found.contradicts(distribution(value, rate)) is not None
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,7 +96,7 @@ def test_selections_keep_their_cost_at_every_pair(pair, epsilon):
     assert check(exact, em.cost).holds
     flip = PermuteAndFlipMechanism(epsilon=epsilon, range_sensitivity=2.0)
     assert check(
-        Pair.from_laws(*(textbook.permute_and_flip_distribution(s, flip.coefficient) for s in pair)), flip.cost
+        Pair.from_distributions(*(textbook.permute_and_flip_distribution(s, flip.coefficient) for s in pair)), flip.cost
     ).holds
 
 
@@ -103,15 +105,17 @@ def test_selections_keep_their_cost_at_every_pair(pair, epsilon):
 def test_noisy_max_keeps_its_cost_at_every_pair(pair):
     mechanism = NoisyMaxMechanism(epsilon=0.5, range_sensitivity=2.0)
     rate = Fraction(mechanism.coefficient)
-    assert check(Pair.from_laws(*(textbook.noisy_max_distribution(s, 1 / rate) for s in pair)), mechanism.cost).holds
+    assert check(
+        Pair.from_distributions(*(textbook.noisy_max_distribution(s, 1 / rate) for s in pair)), mechanism.cost
+    ).holds
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-12, 12).map(lambda n: n / 4), min_size=1, max_size=6))
 def test_reported_probabilities_are_the_exact_ones(scores):
-    for mechanism, law in (
-        (EM, exponential_law(scores, Fraction(EM.coefficient))),
+    for mechanism, distribution in (
+        (EM, exponential_distribution(scores, Fraction(EM.coefficient))),
         (FLIP, textbook.permute_and_flip_distribution(scores, FLIP.coefficient)),
     ):
-        exact = np.array([law[i].midpoint() for i in range(len(scores))])
+        exact = np.array([distribution[i].midpoint() for i in range(len(scores))])
         np.testing.assert_allclose(mechanism.probabilities(scores), exact, rtol=1e-11)

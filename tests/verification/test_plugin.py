@@ -1,5 +1,6 @@
 """``pytest --dp-audit`` in a session of its own."""
 
+import os
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from ledgerwood.accounting import PureDP
 from ledgerwood.verification import verify_mechanism
 from ledgerwood.verification.strategies import score_pairs
 
-def law(scores, base):
+def distribution(scores, base):
     weights = [Fraction(base) ** int(s) for s in scores]
     return {i: w / sum(weights) for i, w in enumerate(weights)}
 
@@ -27,11 +28,11 @@ pairs = score_pairs(k=(2, 4), range=2).filter(integers)
 
 @verify_mechanism(claim=PureDP(1.3863), pairs=pairs)
 def good(scores):
-    return law(scores, 2)
+    return distribution(scores, 2)
 
 @verify_mechanism(claim=PureDP(1.0), pairs=pairs)
 def bad(scores):
-    return law(scores, 2)
+    return distribution(scores, 2)
 
 def test_ordinary():
     assert True
@@ -114,6 +115,22 @@ def test_a_static_method_of_a_test_class_is_a_mechanism_and_a_searched_pair_is_n
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*flip*violated at this pair*", "exact_sum: violation*", "*pair (*) / array(*"])
     assert "None" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(("option", "loaded"), [([], False), (["--dp-audit"], True)])
+def test_a_plain_run_imports_nothing_of_the_verifier(tmp_path, option, loaded):
+    """Every pytest run on the machine loads the plug-in; only those that ask for audits pay for them."""
+    (tmp_path / "test_other_project.py").write_text(
+        "import sys\n"
+        "def test_modules():\n"
+        f"    assert ('ledgerwood.verification' in sys.modules) == {loaded}\n"
+        f"    assert {loaded} or not any(name == 'numpy' or name.startswith('ledgerwood.a') for name in sys.modules)\n"
+    )
+    plugins = ["-p", "no:cacheprovider", "-p", "ledgerwood._pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *option, str(tmp_path)]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other plug-ins may import what they like
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert found.returncode == 0, found.stdout
 
 
 @pytest.mark.parametrize("absent", ["hypothesis", "mpmath"])

@@ -1,8 +1,6 @@
 """The public strategies keep their relation, reach the nasty corners, and find small sensitivity errors."""
 
 import math
-import sys
-import types
 from collections import Counter
 from fractions import Fraction
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from ledgerwood.accounting import PureDP
 from ledgerwood.errors import ParameterError, PrivacyViolation
+from ledgerwood.verification import decorator
 from ledgerwood.verification.decorator import verify, verify_mechanism
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.check import check
@@ -210,10 +209,10 @@ def test_a_claim_that_cannot_be_proved_is_not_a_pass():
 def test_a_program_is_verified_by_enumeration():
     def program(keep):
         @verify_mechanism(claim=PureDP(math.log(3)), pairs=[(0, 1)], method="program")
-        def randomised_response(bit, source):
+        def randomized_response(bit, source):
             return bit if source.draw({True: keep, False: 1 - keep}) else 1 - bit
 
-        return randomised_response
+        return randomized_response
 
     verify(program(Fraction(3, 4)))
     with pytest.raises(PrivacyViolation, match="violated"):
@@ -242,7 +241,7 @@ def test_an_audit_fails_the_test_unless_it_is_complete_and_flags_nothing(monkeyp
         asked.append((f, claim, pair, options))
         return report
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", types.SimpleNamespace(audit=audit))
+    monkeypatch.setattr(decorator, "audit", audit)
 
     @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1)], method="audit", samples=1000, seed=3)
     def noisy(data, rng):
@@ -265,7 +264,7 @@ def test_the_pairs_of_an_audit_share_the_error(monkeypatch, options, each):
         asked.append(options["confidence"])
         return Report(False)
 
-    monkeypatch.setitem(sys.modules, "ledgerwood.verification.auditor.audit", types.SimpleNamespace(audit=audit))
+    monkeypatch.setattr(decorator, "audit", audit)
 
     @verify_mechanism(claim=PureDP(0.5), pairs=[(0, 1), (1, 0), (1, 2), (2, 1)], method="audit", **options)
     def noisy(data, rng):
@@ -289,10 +288,10 @@ def test_a_verification_that_could_check_nothing_is_refused(options, name):
         verify_mechanism(**{"claim": PureDP(1.0), "pairs": [(0, 1)], **options})
 
 
-@pytest.mark.parametrize("law", [None, [0.5, 0.5]])
-def test_what_is_no_law_is_named(law):
+@pytest.mark.parametrize("distribution", [None, [0.5, 0.5]])
+def test_what_is_no_law_is_named(distribution):
     with pytest.raises(ParameterError, match="mapping from outcome to probability"):
-        verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: law))
+        verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: distribution))
 
 
 def test_the_decorator_refuses_what_it_cannot_use():

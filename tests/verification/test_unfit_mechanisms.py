@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.verification.samplers import Vectorised, gaussian
+from tests.kit.samplers import Vectorized, gaussian
 
 from ledgerwood.accounting import Gaussian, PureDP
 from ledgerwood.errors import ParameterError
@@ -29,16 +29,15 @@ def test_an_exception_on_one_input_only_is_a_leak():
     assert "raised" in str(report) and not report.passed
 
 
-def test_a_batch_that_raises_is_no_batch_of_outputs(monkeypatch):
-    """Both inputs have one law; a third of these was flagged when a failed batch counted as so many outputs."""
-    monkeypatch.setattr(sampling, "_BATCH", 2000)
+def test_a_batch_that_raises_is_not_a_batch_of_outputs():
+    """Both inputs have one distribution; a third of these was flagged when a failed batch counted as outputs."""
 
     def fails(data, n, rng):
         if n >= 500 and rng.random() < 0.4:
             raise ArithmeticError
         return rng.geometric(0.3, n)
 
-    reports = [audit(Vectorised(fails), PureDP(0.5), pair=(0, 1), samples=8_000, seed=seed) for seed in range(12)]
+    reports = [audit(Vectorized(fails), PureDP(0.5), pair=(0, 1), samples=8_000, seed=seed) for seed in range(12)]
     assert not any(report.flagged for report in reports)
     failed = [report for report in reports if report.problems]
     assert len(failed) > 6
@@ -52,7 +51,7 @@ def test_a_vectorised_mechanism_that_fails_in_the_pilot_is_asked_for_single_outp
             raise ArithmeticError
         return outputs
 
-    report = audit(Vectorised(fails), PureDP(0.5), pair=(0, 1), samples=3_000, seed=1)
+    report = audit(Vectorized(fails), PureDP(0.5), pair=(0, 1), samples=3_000, seed=1)
     assert not report.flagged and report.certificates
     assert "calls raised: ArithmeticError" in str(report) and not report.passed
 
@@ -61,7 +60,7 @@ def test_a_vectorised_exception_on_one_input_only_is_a_leak():
     def divide(data, n, rng):
         return np.round(np.full(n, 1 // int(data)) + rng.laplace(size=n), 3)
 
-    report = audit(Vectorised(divide), PureDP(1.0), pair=(1, 0), samples=3_000, seed=1)
+    report = audit(Vectorized(divide), PureDP(1.0), pair=(1, 0), samples=3_000, seed=1)
     assert report.flagged
     assert "raised" in str(report) and not report.passed
 
@@ -89,7 +88,7 @@ def test_a_rare_nan_of_a_vectorised_mechanism_is_reported_and_not_passed():
     def draw(data, n, rng):
         return np.where(rng.random(n) < 1e-4, np.nan, np.where(rng.random(n) < 0.5, np.inf, -np.inf))
 
-    assert "nan" in str(audit(Vectorised(draw), PureDP(1.0), pair=(0.0, 1.0), samples=100_000, seed=1))
+    assert "nan" in str(audit(Vectorized(draw), PureDP(1.0), pair=(0.0, 1.0), samples=100_000, seed=1))
 
 
 def test_a_mechanism_slower_than_the_time_there_is_is_called_so_at_once():
@@ -158,9 +157,8 @@ def test_a_mechanism_that_sorts_its_input_is_audited():
 
 
 def test_a_coin_that_ignores_its_generator_is_reported_and_no_process_copies_it(monkeypatch):
-    """Forked processes would all toss the same coins, and a bound from so many equal ones would be wrong."""
-    monkeypatch.setattr(sampling, "_PARALLEL_FROM", 0.0)
-    monkeypatch.setattr(sampling.Draws, "_outputs_travel", lambda draws: pytest.fail("asked for more processes"))
+    """Forked processes would all toss the same coins, and a bound from equal ones would be wrong."""
+    monkeypatch.setattr(sampling.Draws, "use_all_cores", lambda *_: pytest.fail("asked for more processes"))
     own = np.random.default_rng(5)
     for _ in range(10):
         report = audit(lambda data, rng: bool(own.random() < 0.9), PureDP(1.0), pair=(0.0, 1.0), samples=1000, seed=1)

@@ -8,7 +8,7 @@ from ledgerwood.errors import ParameterError
 
 
 class Neighbours(StrEnum):
-    """The relation a cost speaks of. Costs under different relations cannot be added.
+    """The relation that a cost is stated for. Costs under different relations cannot be added.
 
     >>> Neighbours("replace_one").sentence
     'one record replaced by another'

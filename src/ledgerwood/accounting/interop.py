@@ -20,7 +20,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood._rounding import ratio_up
+from ledgerwood._rounding import ULP, denominator_down, raised, ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Composition, Cost, compose, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteLaplace, RandomizedResponse
@@ -151,7 +151,7 @@ def to_dp_accounting(cost: Cost) -> Any:
     if cost.is_free():
         return dp.NoOpDpEvent()
     if isinstance(cost, Gaussian):
-        return dp.GaussianDpEvent(_noise(2 if replace else 1, cost.ratio))
+        return dp.GaussianDpEvent(denominator_down(2 if replace else 1, cost.ratio))
     if isinstance(cost, (Laplace, DiscreteLaplace)) and replace:
         hint = (
             "Its PLD accountant refuses Laplace noise under REPLACE_ONE and its RDP accountant prices it with half the "
@@ -159,13 +159,13 @@ def to_dp_accounting(cost: Cost) -> Any:
         )
         raise ParameterError("cost", "have an event that dp-accounting prices rightly", cost, hint)
     if isinstance(cost, Laplace):
-        return dp.LaplaceDpEvent(_noise(1, cost.size))
+        return dp.LaplaceDpEvent(denominator_down(1, cost.size))
     if isinstance(cost, DiscreteLaplace):
         return dp.DiscreteLaplaceDpEvent(ratio_up(1, cost.scale), cost.sensitivity)
     if isinstance(cost, RandomizedResponse):
         _replaced(cost.neighbours)
         # Pr[true]/Pr[other] = e^ε with Pr[other] = p/k and Pr[true] = 1 − p + p/k.
-        p = cost.k / (math.expm1(cost.size) + cost.k) * (1 - _ROUNDING)
+        p = cost.k / (math.expm1(cost.size) + cost.k) * (1 - 4 * ULP)  # of the few operations
         return dp.RandomizedResponseDpEvent(p, cost.k)
     if isinstance(cost, ZCDP):
         return dp.ZCDpEvent(cost.size)
@@ -199,7 +199,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     if isinstance(event, dp.NoOpDpEvent):
         return zero(relation)
     if isinstance(event, dp.SelfComposedDpEvent):
-        return from_dp_accounting(event.event, neighbours=relation) * _checks.count("count", event.count)
+        return from_dp_accounting(event.event, neighbours=relation) * _checks.integer("count", event.count)
     if isinstance(event, dp.ComposedDpEvent):
         costs = [from_dp_accounting(e, neighbours=relation) for e in event.events]
         return compose([term for cost in costs for term in cost.terms], neighbours=relation)
@@ -208,7 +208,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     if isinstance(event, dp.LaplaceDpEvent):
         return Laplace(scale=event.noise_multiplier, sensitivity=moves, neighbours=relation)
     if isinstance(event, dp.DiscreteLaplaceDpEvent):
-        scale = _noise(1, _checks.positive("noise_parameter", event.noise_parameter))
+        scale = denominator_down(1, _checks.positive("noise_parameter", event.noise_parameter))
         return DiscreteLaplace(scale=scale, sensitivity=moves * event.sensitivity, neighbours=relation)
     if isinstance(event, dp.RandomizedResponseDpEvent):
         _replaced(relation)
@@ -216,7 +216,7 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
         if k == 1 or p == 1:
             return zero(relation)
         if 0 < p < 1:
-            return RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + _ROUNDING), k=k, neighbours=relation)
+            return RandomizedResponse(raised(math.log1p(k * (1 - p) / p)), k=k, neighbours=relation)
     if isinstance(event, dp.ZCDpEvent):
         xi, rho = _checks.non_negative("xi", event.xi), _checks.non_negative("rho", event.rho)
         return ZCDP(rho, neighbours=relation) if xi == 0 else RDP(_Line(xi, rho), neighbours=relation)
@@ -234,18 +234,6 @@ def _replaced(neighbours: Neighbours) -> None:
     if neighbours is not Neighbours.REPLACE_ONE:
         hint = "The event randomises the value of one record that is there; dp-accounting refuses it too"
         raise ParameterError("neighbours", "be 'replace_one' for randomised response", str(neighbours), hint)
-
-
-#: Covers the rounding of the few operations between a randomised response's ε and its probability of a lie.
-_ROUNDING = 2.0**-50
-
-
-def _noise(sensitivity: int, size: float) -> float:
-    """The noise at which ``sensitivity`` costs ``size``, rounded so that it costs no less."""
-    noise = sensitivity / size
-    while ratio_up(sensitivity, noise) < size:
-        noise = math.nextafter(noise, 0.0)
-    return noise
 
 
 class _Line:

@@ -22,46 +22,46 @@ class LeafNoise:
     r"""How noise moves the weight of a leaf.
 
     The weight is :math:`-G/(H+\lambda)`. Noise of standard deviation ``noise`` on :math:`G` moves it by
-    :math:`\text{noise}/(H+\lambda)`; :math:`H` is ``curvature`` per row, 1/4 for the logistic loss at an even chance.
+    :math:`\text{noise}/(H+\lambda)`; :math:`H` is ``hessian`` per row, 1/4 for the logistic loss at an even chance.
     For averages and squared errors :math:`H` is the number of rows. Learners shrink weights that noise dominates, which
     trades a part of this error for a smaller weight.
 
-    >>> LeafNoise(noise=45.0, curvature=0.25, penalty=1.0).error(500.0)
+    >>> LeafNoise(noise=45.0, hessian=0.25, penalty=1.0).error(500.0)
     0.35714285714285715
     """
 
     noise: float
-    curvature: float
+    hessian: float
     penalty: float
     unit: str = "log-odds"
 
     @classmethod
-    def of(cls, facts: PlanRequest, plan: Plan) -> Self | None:
+    def of(cls, request: PlanRequest, plan: Plan) -> Self | None:
         """Return that of a plan's leaves; None if the model has none."""
-        settings = facts.settings
+        settings = request.settings
         if settings is None:
             return None
-        size, curvature = _one_record(settings)
-        return cls(_deviation(leaf_release(plan)) * size, settings.rows * curvature, settings.l2, _unit(settings))
+        size, hessian = _one_record(settings)
+        return cls(_deviation(leaf_release(plan)) * size, settings.rows * hessian, settings.l2, _unit(settings))
 
     def error(self, rows: float) -> float:
-        """Return the typical error of the weight of a leaf with so many rows."""
-        return self.noise / (rows * self.curvature + self.penalty)
+        """Return the typical error of the weight of a leaf with this many rows."""
+        return self.noise / (rows * self.hessian + self.penalty)
 
 
 def _one_record(settings: TreeSettings) -> tuple[float, float]:
-    """Return the size of what a record can add to the sums of a leaf, and the curvature it adds at an even chance."""
+    """Return the size of what a record can add to the sums of a leaf, and the hessian it adds at an even chance."""
     from ledgerwood.learners.trees.aggregator import ONE, TABLE_HALF
     from ledgerwood.learners.trees.leaves import layout_of
 
     loss = settings.make_loss()
     layout = layout_of(settings, loss, _ANY_SCORE, laplace=settings.leaf in ("laplace", "noisy_average"))
-    curvature = 1.0
+    hessian = 1.0
     if settings.leaf == "newton" and settings.loss == "softmax":
-        curvature = (1 - 1 / settings.n_classes) / settings.n_classes
+        hessian = (1 - 1 / settings.n_classes) / settings.n_classes
     elif settings.leaf == "newton" and settings.loss == "logistic":
-        curvature = float(loss.task.pairs[0, TABLE_HALF, 1] / (loss.kappa * ONE))
-    return layout.noise(layout.sensitivity), curvature
+        hessian = float(loss.task.pairs[0, TABLE_HALF, 1] / (loss.kappa * ONE))
+    return layout.noise(layout.sensitivity), hessian
 
 
 def _unit(settings: TreeSettings) -> str:
@@ -91,15 +91,15 @@ def saving(plan: Plan, other: Plan) -> float:
     return max(0.0, 1 - mine / its) if mine and its else 0.0
 
 
-def trees_for_error(facts: PlanRequest, rows: float, error: float) -> int:
-    """Return how many trees keep the leaf error within a limit at these facts' epsilon (0 if not even one).
+def trees_for_error(request: PlanRequest, rows: float, error: float) -> int:
+    """Return how many trees keep the leaf error within a limit at the epsilon of the request (0 if not even one).
 
     Noise grows with the number of trees. Priced by Rényi accounting, which is quick and asks for a little more noise
     than the plan will need, so the answer is on the safe side.
     """
 
     def fits(trees: int) -> bool:
-        asked = replace(facts, trees=trees)
+        asked = replace(request, trees=trees)
         try:
             plan = asked.plan(method="rdp")
         except CalibrationError:
@@ -107,7 +107,7 @@ def trees_for_error(facts: PlanRequest, rows: float, error: float) -> int:
         leaf = LeafNoise.of(asked, plan)
         return leaf is not None and leaf.error(rows) <= error
 
-    if facts.recipe == "linear" or not fits(1):
+    if request.recipe == "linear" or not fits(1):
         return 0
     low, high = 1, 2
     while high <= MOST_TREES and fits(high):

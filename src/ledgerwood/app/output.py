@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ledgerwood._checks import is_bool
+
 
 @dataclass(frozen=True, slots=True)
 class AlignedTable:
@@ -86,7 +88,7 @@ def shown(value: Any) -> str:
     """Return a cell's text."""
     if value is None:
         return ""
-    if isinstance(value, bool):
+    if is_bool(value):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

@@ -1,9 +1,9 @@
-"""From public facts to a plan: what the command line and the page both ask of the learners.
+"""From public metadata to a plan: what the command line and the page both ask of the learners.
 
->>> facts = PlanRequest(recipe="xgb", rows=32561, trees=50, depth=4, epsilon=1.0)
->>> facts.target_delta
+>>> request = PlanRequest(recipe="xgb", rows=32561, trees=50, depth=4, epsilon=1.0)
+>>> request.target_delta
 1e-06
->>> [release.label for release in facts.plan().releases()]
+>>> [release.label for release in request.plan().releases()]
 ['split', 'leaf']
 >>> PlanRequest(rows=32561, features=14).what()
 'boosted AdaSSP, then boosted random grids: 344 trees of depth 3'
@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from ledgerwood import _checks
 from ledgerwood.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -50,11 +51,11 @@ def recipe_table() -> list[dict[str, Any]]:
     from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
 
     chosen = {"trees": None, "depth": None, "divided": False, "share": None}
-    ours = "chosen from the public facts: boosted random grids, a linear model, or one after the other"
+    ours = "chosen from the public metadata: boosted random grids, a linear model, or one after the other"
     line = "boosted AdaSSP, a linear model; it has no trees"
     rows: list[dict[str, Any]] = [
         {"name": AUTO, "paper": "ours", "summary": ours, **chosen},
-        {"name": LINEAR, "paper": "P4, ours", "summary": line, **chosen},
+        {"name": LINEAR, "paper": "Rho et al. 2022, ours", "summary": line, **chosen},
     ]
     for recipe in RECIPES.values():
         settings = recipe_settings(recipe.name)
@@ -79,7 +80,7 @@ def _usual_share(settings: TreeSettings | None, n_features: int = 2) -> float | 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """Public facts about a training run that has not happened yet. No data, nothing learned from data.
+    """Public metadata about a training run that has not happened yet. No data, nothing learned from data.
 
     Attributes
     ----------
@@ -88,11 +89,11 @@ class PlanRequest:
     rows, features, categories
         The public size of the table; how many of the features are categories.
     classes
-        How many classes are told apart; 0 is a number to predict.
+        The number of classes; 0 is a number to predict.
     learned
         How many columns of numbers have no public bounds, so that these are learned first.
     unit_rows
-        How many rows one person (the unit of privacy) may have.
+        How many rows one person (the privacy unit) may have.
     trees, depth
         The size of the model; None is the recipe's own, or the rule's choice.
     epsilon, delta
@@ -133,7 +134,7 @@ class PlanRequest:
             if value is None and name in _OPTIONAL:
                 continue
             whole = name in _WHOLE
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            if not (_checks.is_integer(value) if whole else _checks.is_real(value)):
                 raise ParameterError(name, "be an integer" if whole else "be a number", value)
             if not low <= value <= high:
                 raise ParameterError(name, f"lie between {low:g} and {high:g}", value)
@@ -154,13 +155,13 @@ class PlanRequest:
 
     @classmethod
     def from_mapping(cls, given: Any) -> Self:
-        """Read facts from JSON values, strictly."""
+        """Read a request from JSON values, strictly."""
         if not isinstance(given, Mapping):
-            raise FormatError("the facts must be a JSON object")
+            raise FormatError("the request must be a JSON object")
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
-                raise FormatError(f"unknown fact {name!r}; known are {', '.join(known)}")
+                raise FormatError(f"unknown field {name!r}; known are {', '.join(known)}")
         return cls(**given)
 
     def to_mapping(self) -> dict[str, Any]:
@@ -185,7 +186,7 @@ class PlanRequest:
         return self.training.settings
 
     def plan(self, method: str | None = None) -> Plan:
-        """Return the calibrated plan: what a training run with these facts will spend."""
+        """Return the calibrated plan: what a training run of this request will spend."""
         return self.training.plan(method)
 
     def what(self) -> str:
@@ -211,14 +212,9 @@ class PlanRequest:
         return {"trees": settings.n_trees, "depth": settings.max_depth}
 
     def statement(self, plan: Plan) -> str:
-        """Return the sentence that may be published about a plan of these facts."""
-        from ledgerwood.accounting.adjacency import as_neighbours
-
-        text = plan.statement()
-        if self.unit_rows > 1:
-            person = f"one person, of whom at most {self.unit_rows} rows are used, added or removed"
-            text = text.replace(as_neighbours(self.neighbours).sentence, person)
-        return " ".join([text, *self.cautions()])
+        """Return the sentence that may be published about a plan of this request."""
+        person = f"one person, of whom at most {self.unit_rows} rows are used, added or removed"
+        return " ".join([plan.statement(person if self.unit_rows > 1 else None), *self.cautions()])
 
     def cautions(self) -> tuple[str, ...]:
         """Return why the guarantee says little, if it does."""
@@ -231,16 +227,16 @@ class PlanRequest:
     def command(self) -> str:
         """Return the command that asks the same."""
         words = ["ledgerwood", "plan"]
-        for name, value in self._told().items():
+        for name, value in self._shown().items():
             words += [f"--{name.replace('_', '-')}", str(value)]
         return shlex.join(words)
 
-    def _told(self) -> dict[str, Any]:
-        told = {**asdict(self), "delta": self.target_delta}
+    def _shown(self) -> dict[str, Any]:
+        every = {**asdict(self), "delta": self.target_delta}
         if self.classes == 0:
-            told = {**told, "task": "regression", "classes": 2}
+            every = {**every, "task": "regression", "classes": 2}
         return {
-            name: value for name, value in told.items() if value is not None and value != _SHOWN_IF_CHANGED.get(name)
+            name: value for name, value in every.items() if value is not None and value != _SHOWN_IF_CHANGED.get(name)
         }
 
     def python(self) -> str:
@@ -249,7 +245,7 @@ class PlanRequest:
         known: dict[str, Any] = {"n_rows": self.rows, "n_features": self.features, **target}
         more = {
             "n_categories": (self.categories, 0), "n_classes": (self.classes or None, 2),
-            "n_learned": (self.learned, 0), "rows_per_unit": (self.unit_rows, 1),
+            "n_learned": (self.learned, 0), "max_rows_per_unit": (self.unit_rows, 1),
             "neighbours": (self.neighbours, "add_remove"),
         }  # fmt: skip
         known |= {name: value for name, (value, usual) in more.items() if value != usual}
@@ -271,29 +267,29 @@ class PlanRequest:
 
 
 @lru_cache(maxsize=256)
-def _training(facts: PlanRequest) -> PlannedTraining:
+def _training(request: PlanRequest) -> PlannedTraining:
     from ledgerwood.learners.auto.planner import declared_metadata, training_of
 
     public = declared_metadata(
-        n_rows=facts.rows, n_features=facts.features, epsilon=facts.epsilon, delta=facts.target_delta,
-        n_categories=facts.categories, n_classes=facts.classes or None, n_learned=facts.learned,
-        neighbours=facts.neighbours, max_rows_per_unit=facts.unit_rows,
+        n_rows=request.rows, n_features=request.features, epsilon=request.epsilon, delta=request.target_delta,
+        n_categories=request.categories, n_classes=request.classes or None, n_learned=request.learned,
+        neighbours=request.neighbours, max_rows_per_unit=request.unit_rows,
     )  # fmt: skip
-    return training_of(facts.recipe, public, **_options(facts))
+    return training_of(request.recipe, public, **_options(request))
 
 
-def _options(facts: PlanRequest) -> dict[str, Any]:
+def _options(request: PlanRequest) -> dict[str, Any]:
     """Return the settings that are not the recipe's own choice."""
-    found: dict[str, Any] = {"n_trees": facts.trees, "max_depth": facts.depth}
-    if facts.share is not None and facts.recipe not in (AUTO, LINEAR):
+    found: dict[str, Any] = {"n_trees": request.trees, "max_depth": request.depth}
+    if request.share is not None and request.recipe not in (AUTO, LINEAR):
         from ledgerwood.learners.trees.recipes import recipe_settings
 
-        settings = recipe_settings(facts.recipe, **{k: v for k, v in found.items() if v is not None})
+        settings = recipe_settings(request.recipe, **{k: v for k, v in found.items() if v is not None})
         if _is_divided(settings):
-            sketch, split, leaf = settings.shares or settings.loops(facts.features).queries
+            sketch, split, leaf = settings.shares or settings.loops(request.features).queries
             whole = sketch + split + leaf
             rest = (split + leaf) / whole
-            found["shares"] = sketch / whole, rest * facts.share, rest * (1 - facts.share)
+            found["shares"] = sketch / whole, rest * request.share, rest * (1 - request.share)
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Data to try things on, with their public facts. See ``ATTRIBUTION.md`` beside this file."""
+"""Data to try things on, with their schemas. See ``ATTRIBUTION.md`` beside this file."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 class Dataset(NamedTuple):
-    """A table, its labels, and its public facts.
+    """A table, its labels, and its schema.
 
     >>> from ledgerwood.datasets import load_bank
     >>> X, y, schema = load_bank()

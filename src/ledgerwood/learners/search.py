@@ -38,6 +38,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood import _checks
 from ledgerwood._rounding import format_up
 from ledgerwood.accounting import RDP, Cost, Ledger, PureDP
 from ledgerwood.accounting.costs import serialization
@@ -159,8 +160,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Search; ``ledger`` pays for the whole as one release."""
         if not isinstance(self.estimator, PrivateEstimator):
             raise ParameterError("estimator", "be a private estimator", type(self.estimator).__name__)
-        if isinstance(self.runs, bool) or not isinstance(self.runs, int) or self.runs < 2:
-            raise ParameterError("runs", "be a whole number of at least 2", self.runs)
+        _checks.integer("runs", self.runs, 2)
         if not isinstance(self.estimator.schema, Schema):
             raise ParameterError("schema", "be declared for a search", self.estimator.schema, "Give a Schema")
         for name in [name for name in vars(self) if name.endswith("_")]:  # an interrupted search leaves no model

@@ -18,12 +18,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledgerwood._rounding import sqrt_up
+from ledgerwood import _checks
+from ledgerwood._rounding import float_up, sqrt_up
 from ledgerwood.accounting.ledger.ledger import Mechanism
 from ledgerwood.errors import ParameterError
 
@@ -36,10 +37,8 @@ __all__ = [
     "coerce_floats",
     "finite_floats",
     "integers",
-    "positive",
     "real_array",
     "typed_array",
-    "whole_number",
 ]
 
 
@@ -64,7 +63,7 @@ class Sensitivity:
     dimension: int = 1
 
     def __post_init__(self) -> None:
-        whole_number("dimension", self.dimension, at_least=1)
+        _checks.integer("dimension", self.dimension, 1)
         known = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
         coerce_floats(self, *known, upwards=True)
         if not known:
@@ -107,49 +106,21 @@ class Sensitivity:
         return min(float(bound) for bound in (self.l1, self.l2, self.linf) if bound is not None)
 
 
-def positive(name: str, value: SupportsFloat) -> float:
-    """``value`` as a float if it is a positive, finite number; otherwise an error.
-
-    >>> positive("sigma", -1)
-    Traceback (most recent call last):
-    ...
-    ledgerwood.errors.ParameterError: sigma must be a positive finite number, got sigma=-1
-    """
-    if type(value) is float and 0 < value < math.inf:  # what comes nearly always, and is quickly said
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Fraction):
-        raise ParameterError(name, "be a positive finite number", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not 0 < number < math.inf:
-        raise ParameterError(name, "be a positive finite number", value)
-    return number
-
-
 def coerce_floats(mechanism: object, *names: str, upwards: bool = False) -> None:
     """Check positive fields of a new frozen value, and keep them as floats: priced and sampled as one number.
 
     A numpy scalar or a fraction would go through exact arithmetic as something else than its price says; a
-    sensitivity that is no float is rounded ``upwards``.
+    sensitivity that is not a float is rounded ``upwards``.
 
     >>> Sensitivity(l1=Fraction(1, 3)).in_l1 >= Fraction(1, 3)
     True
     """
     for name in names:
         value = getattr(mechanism, name)
-        number = positive(name, value)
-        if upwards and number < value:
-            number = positive(name, math.nextafter(number, math.inf))
+        number = _checks.positive(name, value)
+        if upwards:
+            number = _checks.positive(name, float_up(value))
         object.__setattr__(mechanism, name, number)
-
-
-def whole_number(name: str, value: Any, *, at_least: int) -> int:
-    """``value`` as an int if it is a whole number not below ``at_least``; otherwise an error."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ParameterError(name, f"be a whole number of at least {at_least}", value)
-    return int(value)
 
 
 def check_bounds(bounds: tuple[float, float], grid: float = 1.0) -> None:

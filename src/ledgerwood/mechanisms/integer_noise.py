@@ -1,10 +1,8 @@
-"""Integer noise on integer values: discrete Laplace, discrete Gaussian, Skellam.
+"""Integer noise on integer values: discrete Laplace, discrete Gaussian, Skellam, bounded discrete Laplace.
 
-Each has a law and a cost of its own; none of them is priced as its continuous cousin. The samplers are exact
+Each has a distribution and a cost of its own; none of them is priced as its continuous cousin. The samplers are exact
 (:mod:`ledgerwood.mechanisms.sampling`). Values are integers of at most 2**61 and scales at most 2**50, so sums with
-noise do not overflow.
-
-Bounded discrete Laplace: integer noise conditioned on the output staying within declared bounds.
+noise do not overflow. Bounded discrete Laplace noise is conditioned on the output staying within declared bounds.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting import BoundedRange, DiscreteGaussian, DiscreteLaplace, PureDP, Skellam, calibrate
 from ledgerwood.errors import ParameterError
@@ -26,7 +25,6 @@ from ledgerwood.mechanisms.base import (
     coerce_floats,
     integers,
     real_array,
-    whole_number,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
@@ -59,7 +57,7 @@ class DiscreteLaplaceMechanism:
     bounds : (int, int), optional
         Values are clamped to them; without bounds they are taken as they are.
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -88,7 +86,7 @@ class DiscreteLaplaceMechanism:
         """The exact cost of one integer; pure DP for vectors that can move by more than one unit.
 
         A vector of integers with L1 sensitivity 1 moves in one coordinate, by one. For larger moves of vectors the
-        scalar law is not known to be the worst case, so they are priced by L1 sensitivity / scale alone.
+        scalar distribution is not known to be the worst case, so they are priced by L1 sensitivity / scale alone.
         """
         return _laplace_cost(self.scale, self.sensitivity, self.neighbours)
 
@@ -125,14 +123,14 @@ class DiscreteGaussianMechanism:
     Parameters
     ----------
     sigma : float
-        The parameter of the law; the standard deviation is very nearly sigma (a little less for sigma < 1).
+        The parameter of the distribution; the standard deviation is very nearly sigma (a little less for sigma < 1).
     sensitivity : int or Sensitivity
         How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`, of
         which the L2 bound counts.
     bounds : (int, int), optional
         Values are clamped to them; without bounds they are taken as they are.
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -184,8 +182,8 @@ class DiscreteGaussianMechanism:
 class SkellamMechanism:
     """Adds the difference of two Poisson variables of mean variance / 2, independently in every coordinate.
 
-    The law is closed under addition, so that many parties can add a share each (:meth:`share`) and the sum, made by
-    secure aggregation modulo a power of two, carries exactly Skellam noise of the whole variance.
+    The distribution is closed under addition, so that many parties can add a share each (:meth:`share`) and the sum,
+    made by secure aggregation modulo a power of two, carries exactly Skellam noise of the whole variance.
 
     Parameters
     ----------
@@ -197,7 +195,7 @@ class SkellamMechanism:
     bounds : (int, int), optional
         Values are clamped to them; without bounds they are taken as they are.
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -246,10 +244,10 @@ class SkellamMechanism:
     def share(self, value: ArrayLike, *, parties: int, rng: Rng = None) -> Released:
         """One party's value + its share of the noise, of variance / parties, to be summed by secure aggregation.
 
-        ``parties`` is the number of *honest* parties that surely take part: what others add is no protection. A
-        share by itself is not covered by ``cost``, which speaks of the sum.
+        ``parties`` is the number of *honest* parties that surely take part: what others add does not protect. A
+        share by itself is not covered by ``cost``, which is stated for the sum.
         """
-        return self._add(value, whole_number("parties", parties, at_least=1), source_of(rng))
+        return self._add(value, _checks.integer("parties", parties, 1), source_of(rng))
 
     def _add(self, value: ArrayLike, parties: int, source: RandomSource) -> Released:
         placed = _place(value, self.sensitivity, self.bounds)
@@ -263,11 +261,11 @@ def _check_scale(name: str, scale: float) -> None:
 
 def _check_sensitivity(sensitivity: int | Sensitivity, bounds: tuple[int, int] | None) -> None:
     if not isinstance(sensitivity, Sensitivity):
-        whole_number("sensitivity", sensitivity, at_least=1)
+        _checks.integer("sensitivity", sensitivity, 1, None)
     if bounds is not None:
         check_bounds(bounds)
         for bound in bounds:
-            whole_number("bounds", bound, at_least=-(2**61))
+            _checks.integer("bounds", bound, -(2**61), None)
 
 
 def _single_move(sensitivity: int | Sensitivity) -> int | None:
@@ -329,9 +327,10 @@ def _sum(placed: NDArray[np.int64], noise: NDArray[np.int64]) -> Released:
 def log_normaliser(scale: float, below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.float64]:
     r"""Logarithm of sum exp(-|z| / scale) over z = -below, ..., above (both at least 0).
 
-    With q = exp(-1 / scale): (1 + q - q^{below+1} - q^{above+1}) / (1 - q). This is Lemma 4.10 of P1 (OpBoost)
-    corrected: there the factor tau that makes the truncated law a law has numerator 2; it must be 1 + q, since the
-    whole discrete Laplace law has normaliser (1 + q) / (1 - q).
+    With q = exp(-1 / scale): (1 + q - q^{below+1} - q^{above+1}) / (1 - q). This is Lemma 4.10 of
+    OpBoost (Li et al. 2022, arXiv:2210.01318), corrected: there the factor tau that normalizes the truncated
+    distribution has numerator 2; it must be 1 + q, since the whole discrete Laplace distribution has normalizer
+    (1 + q) / (1 - q).
     Written as 1 + [q (1 - q^below) + q (1 - q^above)] / (1 - q) nothing cancels.
     """
     tails = np.expm1(-below / scale) + np.expm1(-above / scale)
@@ -356,7 +355,7 @@ class BoundedDiscreteLaplaceMechanism:
     sensitivity : int
         How far neighbours can move the value.
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -378,9 +377,9 @@ class BoundedDiscreteLaplaceMechanism:
         if self.scale > draws.LARGEST_SCALE:
             raise ParameterError("scale", "be at most 2**50", self.scale, "Take a coarser grid")
         for name in ("lower", "upper"):
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=-(2**60)))
+            object.__setattr__(self, name, _checks.integer(name, getattr(self, name), -(2**60), None))
         check_bounds((2 * self.lower, 2 * self.upper))
-        object.__setattr__(self, "sensitivity", whole_number("sensitivity", self.sensitivity, at_least=1))
+        object.__setattr__(self, "sensitivity", _checks.integer("sensitivity", self.sensitivity, 1, None))
         _ = self.cost
 
     @property

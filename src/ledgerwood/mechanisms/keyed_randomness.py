@@ -127,7 +127,7 @@ def _keystream(key: bytes) -> Any:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """Yield bytes that tell a value from every other; total on values of any type.
+    """Yield bytes that distinguish a value from every other; total on values of any type.
 
     What a type outside this list shows of itself may be a part of it (a long series prints its ends), so its bytes are
     fresh ones: no other value shares them, and a repetition is not known again.

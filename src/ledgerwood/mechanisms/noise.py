@@ -9,7 +9,7 @@ power of two). The sampler holds the noise as a real X whose digits are drawn on
 (:class:`~ledgerwood.mechanisms.sampling.draws.LazyReals`) and returns n + floor(f + scale X + 1/2), the scale in grid
 units. It answers in floats only if f + scale X is further from a rounding boundary than the error bound of the float;
 otherwise it compares rationals and draws digits of X until the floor is certain. So the returned integer *is* the
-rounding of value / grid + scale X, where X has exactly the standard normal or Laplace law. ∎
+rounding of value / grid + scale X, where X has exactly the standard normal or Laplace distribution. ∎
 
 Halves are rounded up; they have probability zero.
 """
@@ -25,6 +25,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
+from ledgerwood._rounding import with_quotient
 from ledgerwood.accounting import Gaussian, Laplace, calibrate
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import (
@@ -35,7 +37,6 @@ from ledgerwood.mechanisms.base import (
     coerce_floats,
     finite_floats,
     integers,
-    positive,
     real_array,
 )
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
@@ -53,7 +54,7 @@ class GaussianMechanism:
     """Rounded continuous normal noise: round to the grid of value + N(0, sigma^2) in every coordinate, exactly.
 
     The cost is exactly that of the Gaussian mechanism, mu = (L2 sensitivity) / sigma, by post-processing.
-    (Noise on the integers with weights exp(-k^2 / 2 sigma^2) is another law with another cost:
+    (Noise on the integers with weights exp(-k^2 / 2 sigma^2) is another distribution with another cost:
     :class:`~ledgerwood.mechanisms.DiscreteGaussianMechanism`.)
 
     Parameters
@@ -69,7 +70,7 @@ class GaussianMechanism:
     bounds : (float, float), optional
         Values are clamped to them, nan to the lower one. Without bounds a value that is not finite is refused.
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class GaussianMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _settle(self, "sigma")
+        _coerce(self, "sigma")
         _check_parameters("sigma", self.sigma, self.grid, self.bounds)
         _ = self.cost
 
@@ -111,6 +112,22 @@ class GaussianMechanism:
         size = _in_l2(sensitivity)
         sigma = calibrate(lambda s: Gaussian(sigma=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
         return cls(sigma=sigma, sensitivity=sensitivity, **options)
+
+    @classmethod
+    def for_cost(cls, cost: Gaussian, sensitivity: float, *, grid: float | None = None, **options: Any) -> Self:
+        """The mechanism that costs exactly ``cost``, for a value of this L2 sensitivity.
+
+        A ledger that follows a plan accepts the planned cost to the last bit only, and a quotient is rounded: the
+        sensitivity is overstated by the few units in the last place that make the two floats equal. The grid is by
+        default the coarsest whole one that is some 2**20 times finer than the noise: rounding adds nothing to it.
+
+        >>> planned = Gaussian(sigma=7.3)
+        >>> GaussianMechanism.for_cost(planned, sensitivity=1234.5).cost == planned
+        True
+        """
+        sigma, size = with_quotient(sensitivity, cost.ratio)
+        grid = 2.0 ** max(0, math.frexp(sigma)[1] - 21) if grid is None else grid
+        return cls(sigma=sigma, sensitivity=size, grid=grid, neighbours=str(cost.neighbours), **options)
 
     def check(self, value: ArrayLike) -> None:
         """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
@@ -146,7 +163,7 @@ class LaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _settle(self, "scale")
+        _coerce(self, "scale")
         _check_parameters("scale", self.scale, self.grid, self.bounds)
         _ = self.cost
 
@@ -178,17 +195,17 @@ class LaplaceMechanism:
 
 
 def _in_l1(sensitivity: float | Sensitivity) -> float:
-    return sensitivity.in_l1 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+    return sensitivity.in_l1 if isinstance(sensitivity, Sensitivity) else _checks.positive("sensitivity", sensitivity)
 
 
 def _in_l2(sensitivity: float | Sensitivity) -> float:
-    return sensitivity.in_l2 if isinstance(sensitivity, Sensitivity) else positive("sensitivity", sensitivity)
+    return sensitivity.in_l2 if isinstance(sensitivity, Sensitivity) else _checks.positive("sensitivity", sensitivity)
 
 
 Released = NDArray[np.float64] | NDArray[np.int64] | float | int
 
 
-def _settle(mechanism: GaussianMechanism | LaplaceMechanism, name: str) -> None:
+def _coerce(mechanism: GaussianMechanism | LaplaceMechanism, name: str) -> None:
     coerce_floats(mechanism, name, "grid")
     if not isinstance(mechanism.sensitivity, Sensitivity):
         coerce_floats(mechanism, "sensitivity", upwards=True)

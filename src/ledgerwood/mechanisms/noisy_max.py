@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import whole_number
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
 from ledgerwood.mechanisms.selection import (
@@ -134,8 +134,8 @@ class TopKMechanism:
 
     Each selection is one run of ``base`` among the remaining candidates, so the cost is k times its cost (adaptive
     composition). For the exponential mechanism one shot suffices: the k first arrivals of one race (the k largest
-    of scores plus Gumbel noise) have exactly the law of k rounds of peeling, because after the first arrival the
-    rest run on without memory; that is how it is sampled. No such identity holds for permute-and-flip, which is
+    of scores plus Gumbel noise) have exactly the distribution of k rounds of peeling, because after the first arrival
+    the rest run on without memory; that is how it is sampled. No such identity holds for permute-and-flip, which is
     peeled round by round.
 
     Parameters
@@ -160,7 +160,7 @@ class TopKMechanism:
     def __post_init__(self) -> None:
         if not isinstance(self.base, ExponentialMechanism | PermuteAndFlipMechanism):
             raise ParameterError("base", "be an exponential or a permute-and-flip mechanism", self.base)
-        whole_number("k", self.k, at_least=1)
+        _checks.integer("k", self.k, 1)
 
     @property
     def sensitivity(self) -> float:

@@ -3,8 +3,8 @@ r"""Private quantiles and ranks: the exponential mechanism over a grid of thresh
 Each record is first mapped to the nearest point of the grid ``lower, lower + step, ..., upper`` (records outside go
 to the ends, nan to the lower one); a function of the record alone, so nothing about it can change the sensitivity.
 The score of a threshold is constant between neighbouring records, so the grid is never listed: a gap is chosen with
-weight (number of its points) times exp(c score), then a point in it uniformly. The law is that of the exponential
-mechanism over all points, exactly.
+weight (number of its points) times exp(c score), then a point in it uniformly. The distribution is that of the
+exponential mechanism over all points, exactly.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import BoundedRange
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import LARGEST_INTEGER, coerce_floats, real_array, whole_number
+from ledgerwood.mechanisms.base import LARGEST_INTEGER, coerce_floats, real_array
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice
 from ledgerwood.mechanisms.sampling.exact import Reader
@@ -201,7 +202,7 @@ class RankMechanism:
 
     def __post_init__(self) -> None:
         coerce_floats(self, "epsilon", "step")
-        if whole_number("rank", self.rank, at_least=0) > LARGEST_INTEGER:
+        if _checks.integer("rank", self.rank, 0, None) > LARGEST_INTEGER:
             raise ParameterError("rank", "be at most 2**61", self.rank)
         if self.side not in ("below", "above"):
             raise ParameterError("side", "be 'below' or 'above'", self.side)

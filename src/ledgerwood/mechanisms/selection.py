@@ -1,13 +1,13 @@
-r"""Choosing one of many candidates by score: the exponential mechanism and permute-and-flip.
+r"""Choosing one of many candidates by score: the exponential mechanism and permute-and-flip, also in many parts.
 
 Both are calibrated by the **range sensitivity** R of the scores: the supremum over neighbours of
 max_o (s(o) - s'(o)) - min_o (s(o) - s'(o)). Always R <= 2 Delta, with Delta the largest change of one score; scores
 that only move in one direction (counts, under add/remove) have R = Delta, and asymmetric ones lie between.
 
 Scores are integers or floats, that is, exact rationals; the coefficient c = epsilon / R is rounded down to a
-float. The sampled law is exactly the stated one for these numbers.
+float. The sampled distribution is exactly the stated one for these numbers.
 
-One selection in each of many disjoint parts of the data, in one release: the nodes of a tree's level.
+One release may hold a selection in each of many disjoint parts of the data: the nodes of a tree's level.
 
 **Theorem (cost).** Let every record lie in at most one part, and let the scores of a part have range sensitivity R for
 one record added to it or removed from it. Select in every part p, independently, candidate o with probability
@@ -78,7 +78,7 @@ class ExponentialMechanism:
     range_sensitivity : float
         R of the scores (twice the sensitivity of one score if nothing better is known).
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -136,8 +136,8 @@ class ExponentialMechanism:
         """Select from a stream of score chunks in one pass and constant memory; return the index in the stream.
 
         The racing sampler: candidate i arrives at time E_i exp(-c s_i) with E_i exponential, and the first to arrive
-        wins. Only the leader is remembered. The law is that of :meth:`release` (the largest of c s_i plus Gumbel
-        noise).
+        wins. Only the leader is remembered. The distribution is that of :meth:`release` (the largest of c s_i plus
+        Gumbel noise).
 
         >>> m = ExponentialMechanism(epsilon=1.0, range_sensitivity=1.0)
         >>> m.release_stream([[0.0, 1.0], [1000.0], [2.0, 3.0, 4.0]])
@@ -167,7 +167,7 @@ class PermuteAndFlipMechanism:
 
     Never worse than the exponential mechanism at equal pure epsilon, and epsilon-DP with c = epsilon / R. But it is
     *not* epsilon-bounded-range: its loss has range up to almost 2 epsilon, so it costs more under composition. (Adding
-    exponential noise of scale 1/c to the scores and reporting the largest has the same law.)
+    exponential noise of scale 1/c to the scores and reporting the largest has the same distribution.)
 
     The order is independent of the coins, so the first head in it is uniform among all heads: the sampler flips all
     coins (the best candidate's always shows heads) and picks one of the heads.
@@ -301,12 +301,12 @@ class ParallelExponentialMechanism:
         return ratio_down(self.epsilon / parts, self.range_sensitivity)  # halving a float is exact
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Logarithms of the selection probabilities, each row a law of its own."""
+        """Logarithms of the selection probabilities, each row a distribution of its own."""
         x = choice.behind_the_best(Fraction(self.coefficient), _score_matrix(scores))
         return np.asarray(-x - np.log(np.sum(np.exp(-x), axis=1, keepdims=True)))
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Selection probabilities, each row a law of its own."""
+        """Selection probabilities, each row a distribution of its own."""
         return np.exp(self.log_probabilities(scores))
 
     def check(self, scores: ArrayLike) -> None:

@@ -24,9 +24,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood.accounting import SparseVector
 from ledgerwood.errors import ParameterError, ReleaseRefused
-from ledgerwood.mechanisms.base import coerce_floats, finite_floats, whole_number
+from ledgerwood.mechanisms.base import coerce_floats, finite_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
@@ -128,7 +129,7 @@ def _query_vector(values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _settle_threshold(mechanism: SparseVectorMechanism | GaussianSparseVectorMechanism) -> None:
+def _coerce_threshold(mechanism: SparseVectorMechanism | GaussianSparseVectorMechanism) -> None:
     threshold = finite_floats("threshold", mechanism.threshold)
     if threshold.ndim:
         raise ParameterError("threshold", "be one number", mechanism.threshold)
@@ -157,7 +158,7 @@ class SparseVectorMechanism:
     monotone : bool
         Do neighbours move all queries in the same direction?
     neighbours : str
-        The relation that the sensitivity speaks of.
+        The relation that the sensitivity is stated for.
 
     Examples
     --------
@@ -176,8 +177,8 @@ class SparseVectorMechanism:
     def __post_init__(self) -> None:
         coerce_floats(self, "epsilon")
         coerce_floats(self, "sensitivity", upwards=True)
-        _settle_threshold(self)
-        object.__setattr__(self, "cutoff", whole_number("cutoff", self.cutoff, at_least=1))
+        _coerce_threshold(self)
+        object.__setattr__(self, "cutoff", _checks.integer("cutoff", self.cutoff, 1))
         _ = self.cost
         if max(self.scales) > 2**900:
             raise ParameterError("epsilon", "not be negligible beside the sensitivity", self.epsilon)
@@ -249,7 +250,7 @@ class GaussianSparseVectorMechanism:
     def __post_init__(self) -> None:
         coerce_floats(self, "sigma_threshold", "sigma_query")
         coerce_floats(self, "sensitivity", upwards=True)
-        _settle_threshold(self)
+        _coerce_threshold(self)
         _ = self.cost
 
     @property

@@ -73,7 +73,7 @@ def check_learner(
         The budget of the audited trainings.
     samples, seconds
         Trainings on each of the two tables, and the time they may take (no limit by default). An audit that time
-        cuts short is no pass.
+        cuts short does not pass.
     seed
         Makes the audit reproducible.
 
@@ -236,7 +236,7 @@ def _numbers(model: Any) -> Iterator[float]:
 
 
 def _flat(value: Any, depth: int) -> Iterator[float]:
-    if isinstance(value, bool | int | float | np.generic):
+    if isinstance(value, int | float | np.generic):
         yield float(value)
     elif isinstance(value, np.ndarray):
         if value.dtype.kind in "biuf" and value.size <= 4096:

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from ledgerwood.accounting import Cost
 from ledgerwood.errors import MissingDependency, ParameterError, PrivacyViolation
+from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.exact.check import check
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.enumeration import pair_of
@@ -31,14 +32,14 @@ try:
 except ModuleNotFoundError as missing:  # pragma: no cover - depends on the installation
     raise MissingDependency("hypothesis", "verify_mechanism", "verification") from missing
 
-Method = Literal["law", "program", "audit"]
+Method = Literal["distribution", "program", "audit"]
 Mechanism = TypeVar("Mechanism", bound=Callable[..., Any])
 _ATTRIBUTE = "__dp_verification__"
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What :func:`verify_mechanism` was told."""
+    """The arguments of :func:`verify_mechanism`."""
 
     claim: Cost
     method: Method
@@ -51,7 +52,7 @@ def verify_mechanism(
     *,
     claim: Cost,
     pairs: SearchStrategy[tuple[Any, Any]] | Iterable[tuple[Any, Any]] | None = None,
-    method: Method = "law",
+    method: Method = "distribution",
     examples: int = 300,
     **audit_options: Any,
 ) -> Callable[[Mechanism], Mechanism]:
@@ -64,11 +65,11 @@ def verify_mechanism(
     pairs : strategy or iterable of pairs
         Neighbouring inputs: a Hypothesis strategy (see :mod:`ledgerwood.verification.strategies`) or a list. The audit
         may do without and search from ``schema=...``.
-    method : "law", "program" or "audit"
-        "law": ``f(data)`` returns its output law, a mapping from outcome to probability, verified exactly. "program":
-        ``f(data, source)`` draws from ``source`` (:class:`ledgerwood.verification.exact.enumeration.Choices`), verified
-        exactly by enumeration. "audit": ``f(data, rng)`` returns one output, judged by
-        :func:`ledgerwood.verification.auditor.audit`.
+    method : "distribution", "program" or "audit"
+        "distribution": ``f(data)`` returns its output distribution, a mapping from outcome to probability, verified
+        exactly. "program": ``f(data, source)`` draws from ``source``
+        (:class:`ledgerwood.verification.exact.enumeration.Choices`), verified exactly by enumeration. "audit":
+        ``f(data, rng)`` returns one output, judged by :func:`ledgerwood.verification.audit`.
     examples : int
         Most pairs to draw from a strategy.
     **audit_options
@@ -81,8 +82,8 @@ def verify_mechanism(
     ...     return {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
     >>> verify(flip)  # says nothing: proved
     """
-    if method not in ("law", "program", "audit"):
-        raise ParameterError("method", "be 'law', 'program' or 'audit'", method)
+    if method not in ("distribution", "program", "audit"):
+        raise ParameterError("method", "be 'distribution', 'program' or 'audit'", method)
     if audit_options and method != "audit":
         raise ParameterError(
             "method", "be 'audit' when audit options are given", method, f"Drop {sorted(audit_options)}."
@@ -112,7 +113,7 @@ def verification_of(mechanism: Any) -> Verification | None:
     """The claim attached to a mechanism, or None."""
     try:
         plan = getattr(mechanism, _ATTRIBUTE, None)
-    except Exception:  # a proxy in a test module that refuses to be looked at is no mechanism
+    except Exception:  # a proxy in a test module that refuses to be looked at is not a mechanism
         return None
     return plan if isinstance(plan, Verification) else None
 
@@ -171,7 +172,7 @@ def _verify_pair(mechanism: Callable[..., Any], plan: Verification, first: Any, 
     if plan.method == "program":
         pair = pair_of(mechanism, first, second)
     else:
-        pair = Pair.from_laws(mechanism(first), mechanism(second))
+        pair = Pair.from_distributions(mechanism(first), mechanism(second))
     verdict = check(pair, plan.claim)
     if not verdict.holds:
         raise PrivacyViolation(_name(mechanism), str(verdict), first, second)
@@ -179,8 +180,6 @@ def _verify_pair(mechanism: Callable[..., Any], plan: Verification, first: Any, 
 
 
 def _verify_by_audit(mechanism: Callable[..., Any], plan: Verification) -> None:
-    from ledgerwood.verification.auditor.audit import audit
-
     if isinstance(plan.pairs, SearchStrategy):
         raise ParameterError("pairs", "be a list for an audit", plan.pairs, "Or give schema= and let the audit search.")
     pairs = plan.pairs or (None,)

@@ -55,7 +55,7 @@ _DELTA = 1e-5  # where a claim that is a whole profile is read
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float = 0.0) -> float:
-    """Probability at most with which an (epsilon, delta)-DP learner allows so many right guesses.
+    """Probability at most with which an (epsilon, delta)-DP learner allows this many right guesses.
 
     >>> round(one_run_p_value(100, 20, 20, 1.0), 6)
     0.001901
@@ -217,7 +217,7 @@ def audit_one_run(
         raise ParameterError("claim", "be about records added or removed, as canaries are", claim)
     if delta is None:
         # A claim at one point says nothing at a smaller delta, and less than it could at a larger one.
-        delta = max(_DELTA, reading.points[-1].delta) if reading.forgiven is None else reading.forgiven
+        delta = max(_DELTA, reading.points[-1].delta) if reading.claimed_delta is None else reading.claimed_delta
     elif not 0 <= delta < 1:
         raise ParameterError("delta", "lie in [0, 1)", delta)
     rng = default_rng(seed)

@@ -62,34 +62,16 @@ def test_a_training_over_a_transport_learns_and_says_what_it_guarantees() -> Non
     assert (result.rounds, result.failed, result.survivors) == (2, 0, ((3, 5, 8), (3, 5, 8)))
     X = np.random.default_rng(1).uniform(size=(500, 2))
     assert ((result.probabilities(X)[:, 1] > 0.5) == (X[:, 0] > 0.5)).mean() > 0.8
-    text = result.statement()
-    assert "epsilon=8" in text and "2 of 3" in text and "any one party" in text
+    assert "epsilon=8" in result.statement()
 
 
-@pytest.mark.parametrize(
-    ("noise", "said", "unsaid"),
-    [
-        ("shares", "Each party drew its share of the noise itself, sized for 2 honest parties", "exact sums"),
-        ("central", "The server drew the noise. The server opened only sums of at least 2 of 3 parties. Assumed: the "
-         "server is trusted with exact sums: it adds the noise, forgets the sums and follows the protocol", "Skellam"),
-        ("local", "Every record's vector carried the whole noise by itself", "exact sums"),
-    ],
-)  # fmt: skip
-def test_the_statement_says_who_drew_the_noise_and_who_is_trusted(noise: str, said: str, unsaid: str) -> None:
-    relation = "replace_one" if noise == "local" else "add_remove"
-    task = replace(TASK, noise=noise, schema=replace(TASK.schema, neighbours=relation))
-    done = Coordinator(task, Wire(task)).train(KEYS)
-    assert said in done.statement() and unsaid not in done.statement()
-
-
-def test_a_record_that_cannot_be_used_makes_no_party_refuse_and_the_statement_says_so() -> None:
+def test_a_record_that_cannot_be_used_makes_no_party_refuse() -> None:
     wire = Wire()
     X, y = [[0.2, "x"], [None, 0.5], [0.7, 0.1]], ["neither", None, 1]
     node = wire.nodes[3]
     wire.nodes[3] = replace(node, party=lambda: Party(TASK, X, y))
     done = Coordinator(TASK, wire).train(KEYS)
     assert done.refusals == () and done.survivors == ((3, 5, 8), (3, 5, 8))
-    assert "a record without a usable label as absent: neither made a party refuse" in done.statement()
 
 
 def test_a_federation_is_saved_without_pickle_and_hostile_files_are_refused(tmp_path: Path) -> None:

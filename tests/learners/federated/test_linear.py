@@ -117,7 +117,7 @@ def test_three_parties_learn_a_linear_model() -> None:
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"n_rounds": 11}, "1 .. 10"),
+        ({"n_rounds": 11}, "at most 10"),
         ({"n_trees": 3}, "be among"),
         ({"ridge": 0.0}, "positive"),
         ({"loss": "x"}, "one of"),

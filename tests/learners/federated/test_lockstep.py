@@ -143,7 +143,7 @@ def test_a_batched_training_takes_one_round_per_batch_and_learns() -> None:
     ],
 )
 def test_a_hundred_trees_take_a_handful_of_rounds(recipe: str, options: dict[str, Any], rounds: int) -> None:
-    """P2, section 5.2: T = 100 and B = 25 make four rounds, and s more for s refinements of the candidates."""
+    """Maddock et al., 5.2: T = 100 and B = 25 make four rounds, and s more for s refinements of the candidates."""
     task = task_of(recipe, n_trees=100, **options)
     answers: list[Ints] = []
     counted = 0

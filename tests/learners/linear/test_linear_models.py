@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's conventions, encodings from public facts, export, statements, units."""
+"""The estimators: scikit-learn's conventions, encodings from public metadata, export, statements, units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimators: every recipe end to end, tasks, totality on values, errors on public facts."""
+"""The estimators: every recipe end to end, tasks, totality on values, errors on public metadata."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_undeclared_facts_are_paid_for_and_units_are_grouped() -> None:
         bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1], unit=3, max_rows_per_unit=2
     )
     model = PrivateBoostingClassifier(recipe="xgb", epsilon=8.0, schema=schema, **FAST).fit(X, y)
-    assert "2 rows" in str(model.privacy_statement())
+    assert model.privacy_statement().details["rows_per_unit"] == 2
 
 
 def test_a_sample_of_the_rows_can_be_chosen_by_keyword_and_costs_less_noise() -> None:

@@ -67,7 +67,7 @@ def random_task(rng: np.random.Generator, kind: str) -> Task:
         pairs = rng.integers(-ONE, ONE + 1, (2, TABLE_SIZE, 2)).astype(np.int32)
         return Task("table", pairs=np.stack([pairs[..., 0], abs(pairs[..., 1])], axis=-1))
     if kind == "squared":
-        return Task("squared", clip=int(rng.integers(1, ONE + 1)), unit=int(rng.integers(0, ONE + 1)))
+        return Task("squared", clip=int(rng.integers(1, ONE + 1)), constant_hessian=int(rng.integers(0, ONE + 1)))
     hessian = rng.integers(0, ONE + 1, ONE + 1).astype(np.int32)
     norm = 0 if rng.random() < 0.5 else int(rng.integers(1, 2 * ONE))
     return Task("softmax", n_outputs=int(rng.integers(3, 6)), hessian=hessian, norm=norm)

@@ -63,7 +63,7 @@ def test_a_recipe_spends_its_plan_exactly_and_learns(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("dp_ebm", (0, 0, 30 * 10)),  # P2 Table 2: T m
+        ("dp_ebm", (0, 0, 30 * 10)),  # Maddock et al., Table 2: T m
         ("feverless", (0, 30 * 10 * 4, 0)),  # T m d
         ("dp_rf", (0, 0, 30)),
         ("pr", (0, 30 * 10 * 4, 0)),

@@ -1,4 +1,4 @@
-"""Theorem 5.1 of P1: exactly, by enumeration of all outcomes; and that the printed sum is no lower bound."""
+"""Theorem 5.1 of Li et al.: exactly, by enumeration of all outcomes; and that the printed sum is no lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises against laws written down anew from P1's definitions, in plain Python: no code of the mechanisms."""
+"""The promises against distributions written anew from Li et al.'s definitions: no code of the mechanisms."""
 
 from __future__ import annotations
 
@@ -142,4 +142,6 @@ def test_a_split_survives_as_often_as_all_outcomes_say(method: str) -> None:
     mechanism = made.release_.columns[0].mechanism
     sides = mechanism, np.array(left) + 1, np.array(right) + 1
     assert split_survives(*sides) == pytest.approx(exact, rel=1e-9)
-    assert printed_beta(*sides) == pytest.approx(tied, rel=1e-9)  # P1's Theorem 5.1 counts every tie for the largest
+    assert printed_beta(*sides) == pytest.approx(
+        tied, rel=1e-9
+    )  # Li et al.'s Theorem 5.1 counts every tie for the largest

@@ -273,7 +273,7 @@ def test_messages_that_break_the_rules_are_refused(tmp_path: Path) -> None:
             ("splits", b"", "at least"),
             ("splits", bytes(LARGEST_REQUEST + 1), "at most"),
             ("splits", bytes(5 * LARGEST_REQUEST), "at most"),
-            ("splits", b"HTTP" + good[4:], "no request"),
+            ("splits", b"HTTP" + good[4:], "not a request"),
             ("splits", new_version, "version 1 of the protocol, the request is of 2"),
             ("splits", tampered(good, 40), "not sealed"),
             ("splits", tampered(good, len(good) - 1), "not sealed"),

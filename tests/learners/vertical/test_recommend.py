@@ -1,4 +1,4 @@
-"""Recommendations: P1's order of preference, and the exact curves beside each."""
+"""Recommendations: Li et al.'s order of preference, and the exact curves beside each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_text_and_the_plot_show_the_exact_curves() -> None:
     text = str(advice)
     assert "epsilon(1)=inf" in text  # Local-map, across a boundary
     adjusted = next(choice for choice in advice.choices if choice.transformer.method == "adj_map")
-    assert adjusted.column is not None and adjusted.column.profile.epsilon(1) > 0.4  # what P1 calls 0.4-dLDP
+    assert adjusted.column is not None and adjusted.column.profile.epsilon(1) > 0.4  # what Li et al. call 0.4-dLDP
     assert f"epsilon(1)={adjusted.column.profile.epsilon(1):.3g}" in text
     losses, orders = advice.plot().axes
     assert len(orders.lines) == 4

@@ -1,4 +1,4 @@
-"""The page of P1's experiments shows the committed results, and they keep the floors that were asked for."""
+"""The page of Li et al.'s experiments shows the committed results, and they keep the floors that were asked for."""
 
 from __future__ import annotations
 

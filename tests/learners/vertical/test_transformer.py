@@ -35,7 +35,7 @@ def fitted(method: str = "global_map", **kwargs: Any) -> OrderPreservingTransfor
     )
 
 
-# ---- refusals: public facts raise, cells never do
+# ---- refusals: public metadata raise, cells never do
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,9 @@ _AIM, _ALLOWED, _ALLOWED_IF_LONG = 1e-5, 8e-5, 9e-4
 _FAR, _NEAR = 230.0, 35.0
 #: Cell evaluations (1e9 a second) of a price that is searched for on coarser grids first; and of one not asked twice.
 _QUICK, _LONG = 5e6, 1e8
-#: By how much more the answer moves from 8 to 16 cells than from 4 to 8, and from 16 to so many than from 8 to 16:
+#: By how much more the answer moves from 8 to 16 cells than from 4 to 8, and from 16 to that many than from 8 to 16:
 #: measured, the latter at the lower end.
 _TO_SIXTEEN, _BEYOND_SIXTEEN = 0.28, {16: 0.0, 32: 0.265, 64: 0.315}
-#: How far the start of a recalibration is off, as a part of the move in log ε.
-_WARM = 5e-3
 
 
 def calibrate(
@@ -155,7 +153,8 @@ def _from_coarse_grids(
     """Where the search on the fine grid will end, as seen from coarser ones; None if there is no slow grid.
 
     Every grid gives an upper bound, and on c cells per ε the bound is off by nearly a constant / c^1.8. So the answers
-    for 4, 8 and 16 cells tell the one for 32 or 64; each costs a fraction of it.
+    for 4, 8 and 16 cells tell the one for 32 or 64; each costs a fraction of it. It gains a factor of 3.7 on a plan of
+    300 trees (0.21 s of CPU instead of 0.79 s) and of 2 on one of 100 trees.
 
     Returns
     -------
@@ -209,25 +208,6 @@ def _next_to(exact: _Prices, start: float, slope: float, sign: float, within: fl
             break
         there -= sign * (beyond - _AIM)
     return met
-
-
-def recalibrate(
-    cost: Callable[[float], Cost], *, epsilon: float, delta: float, last: tuple[Cost, float, float], guess: float
-) -> float:
-    """Like :func:`calibrate` by the tightest method, starting from the answer for another target.
-
-    ``cost`` must fall as its scale grows. ``last`` is (cost, epsilon, delta) of that answer: how far Theorem 1 was off
-    in log δ there tells how far it is off here, so that the exact search starts next to its end.
-    """
-    done, last_epsilon, last_delta = last
-    try:
-        excess = done.delta(last_epsilon, "rdp") / last_delta
-        rough = _search(_Prices(cost, epsilon, min(delta * excess, 0.5), "rdp"), math.log(guess), 1.0, _FAR)
-    except (MethodUnavailable, CalibrationError):
-        return calibrate(cost, epsilon=epsilon, delta=delta, guess=guess)
-    within = _WARM * abs(math.log(epsilon / last_epsilon)) + 2 * _TOLERANCE
-    best = _search(_Prices(cost, epsilon, delta, None), math.log(rough), 1.0, _NEAR, step=within)
-    return _confirmed(cost, best, 1.0, epsilon, delta, None)
 
 
 class _Prices:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import MARGIN
 from ledgerwood.accounting.curves import gaussian
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
@@ -31,9 +32,6 @@ _DIGITS = 30
 
 UNIT: int = 10**_DIGITS
 """One is this many units: amounts are integers in steps of 1e-30."""
-
-_MARGIN = 2.0**-40
-"""Relative allowance for rounding in a computed price or limit; curves are accurate to 1e-12."""
 
 
 _CONTEXT = Context(prec=400, Emax=999999, Emin=-999999)
@@ -135,11 +133,11 @@ class RenyiFilter:
     def limit(self) -> float:
         """B, the conversion solved for the divergence."""
         constant = conversion(self.order, self.delta - self.reserved_delta)
-        return self.epsilon - constant - _MARGIN * (self.epsilon + abs(constant))
+        return self.epsilon - constant - MARGIN * (self.epsilon + abs(constant))
 
     def price(self, cost: Cost) -> float:
         """Return the cost's Rényi divergence at the order."""
-        return _priced(self, float(cost.renyi(np.array([self.order]))[0]) * (1 + _MARGIN))
+        return _priced(self, float(cost.renyi(np.array([self.order]))[0]) * (1 + MARGIN))
 
     def epsilon_of(self, amount: float) -> float:
         """Return the conversion of ``amount``."""
@@ -178,12 +176,12 @@ class ConcentratedFilter:
     def limit(self) -> float:
         """Return rho."""
         twin = RenyiFilter(self.epsilon, self.delta, self.reserved_delta)
-        return twin.limit / twin.order * (1 - _MARGIN)
+        return twin.limit / twin.order * (1 - MARGIN)
 
     def price(self, cost: Cost) -> float:
         """Return the cost's rho."""
         rho = cost.rho()
-        return _priced(self, math.inf if rho is None else rho * (1 + _MARGIN))
+        return _priced(self, math.inf if rho is None else rho * (1 + MARGIN))
 
     def epsilon_of(self, amount: float) -> float:
         """Return the best conversion of the curve of ``amount`` over all orders."""
@@ -225,12 +223,12 @@ class GaussianFilter:
     @property
     def limit(self) -> float:
         """Return the square of the largest mu that meets epsilon at delta."""
-        return _largest_mu(self.epsilon, self.delta - self.reserved_delta) ** 2 * (1 - _MARGIN)
+        return _largest_mu(self.epsilon, self.delta - self.reserved_delta) ** 2 * (1 - MARGIN)
 
     def price(self, cost: Cost) -> float:
         """Return the square of the cost's mu."""
         mu = cost.mu()
-        return _priced(self, math.inf if mu is None else mu * mu * (1 + _MARGIN))
+        return _priced(self, math.inf if mu is None else mu * mu * (1 + MARGIN))
 
     def epsilon_of(self, amount: float) -> float:
         """Return the Gaussian epsilon of the amount."""
@@ -373,7 +371,7 @@ class Balance:
     limit
         The ledger's whole budget in that unit.
     epsilon
-        What a ledger with that amount as its whole budget would be worth, at ``delta``.
+        The epsilon, at ``delta``, of a ledger with that amount as its whole budget.
     delta
         The ledger's delta.
     reserved_delta

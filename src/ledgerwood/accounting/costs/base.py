@@ -112,14 +112,14 @@ class Cost(ABC):
     def __mul__(self, times: object) -> Cost:
         if isinstance(times, Cost):
             return NotImplemented
-        k = _checks.count("count", times)
+        k = _checks.integer("count", times)
         return compose([(part, k * n) for part, n in self.terms], neighbours=self.neighbours)
 
     __rmul__ = __mul__
 
     def group(self, k: int) -> Cost:
         """The cost when k records change at once (a person with k rows)."""
-        k = _checks.count("k", k, least=1)
+        k = _checks.integer("k", k, 1)
         return self if k == 1 else self._group(k)
 
     def is_free(self) -> bool:
@@ -225,7 +225,7 @@ class Composition(Cost):
         for part, n in self.parts:
             counts[part] = counts.get(part, 0) + n
         for n in counts.values():
-            _checks.count("count", n)
+            _checks.integer("count", n)
         object.__setattr__(self, "_counted", tuple(counts.items()))
 
     def __hash__(self) -> int:
@@ -246,7 +246,7 @@ class Composition(Cost):
 
     def __mul__(self, times: object) -> Cost:
         if self.ordered and not isinstance(times, Cost):
-            return sequence(self.parts * _checks.count("count", times), neighbours=self.neighbours)
+            return sequence(self.parts * _checks.integer("count", times), neighbours=self.neighbours)
         return Cost.__mul__(self, times)
 
     __rmul__ = __mul__
@@ -317,7 +317,7 @@ def sequence(parts: Iterable[Cost | tuple[Cost, int]], *, neighbours: str | None
     steps: list[tuple[Cost, int]] = []
     for item in parts:
         cost, n = item if isinstance(item, tuple) else (item, 1)
-        n = _checks.count("count", n)
+        n = _checks.integer("count", n)
         inner = cost.terms if n else ()
         if isinstance(cost, Composition) and len(inner) > 1 and n > 1:
             expanded = list(inner) * n

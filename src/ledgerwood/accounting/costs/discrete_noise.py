@@ -36,7 +36,7 @@ class RandomizedResponse(Atom):
     neighbours: Neighbours
 
     def __init__(self, epsilon: float, k: int = 2, *, neighbours: str = "add_remove") -> None:
-        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon), k=_checks.count("k", k, least=2))
+        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon), k=_checks.integer("k", k, 2))
 
     def parameters(self) -> dict[str, Any]:
         return {"epsilon": self.size, "k": self.k}
@@ -98,7 +98,7 @@ class DiscreteLaplace(Atom):
             self,
             neighbours,
             scale=_checks.positive("scale", scale),
-            sensitivity=_checks.count("sensitivity", sensitivity),
+            sensitivity=_checks.integer("sensitivity", sensitivity),
         )
         _checks.non_negative("sensitivity/scale", self.size)
 
@@ -180,7 +180,7 @@ class DiscreteGaussian(Atom):
         self, *, sigma: float, sensitivity: float = 1, dimension: int = 1, neighbours: str = "add_remove"
     ) -> None:
         size = _checks.non_negative("sensitivity", sensitivity)
-        coordinates = _checks.count("dimension", dimension, least=1)
+        coordinates = _checks.integer("dimension", dimension, 1)
         if coordinates == 1 and not size.is_integer():
             raise ParameterError("sensitivity", "be an integer (grid units) for one coordinate", sensitivity)
         set_fields(self, neighbours, sigma=_checks.positive("sigma", sigma), sensitivity=size, dimension=coordinates)

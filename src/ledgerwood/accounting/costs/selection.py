@@ -134,7 +134,7 @@ class SparseVector(Atom):
         neighbours: str = "add_remove",
     ) -> None:
         common = {
-            "cutoff": _checks.count("cutoff", cutoff, least=1),
+            "cutoff": _checks.integer("cutoff", cutoff, 1),
             "sensitivity": _checks.non_negative("sensitivity", sensitivity),
             "monotone": bool(monotone),
         }
@@ -157,7 +157,7 @@ class SparseVector(Atom):
                 size=None,
                 sigma_threshold=_checks.positive("sigma_threshold", sigma_threshold),
                 sigma_query=_checks.positive("sigma_query", sigma_query),
-                max_queries=_checks.count("max_queries", max_queries, least=1),
+                max_queries=_checks.integer("max_queries", max_queries, 1),
                 **common,
             )
         else:

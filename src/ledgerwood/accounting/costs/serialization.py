@@ -115,7 +115,7 @@ def from_dict(data: Any) -> Cost:
 def _composite(kind: str, parts: Any, relation: str) -> Cost:
     if kind == "worst":
         return worst((from_dict(part) for part in parts), neighbours=relation)
-    counted = [(from_dict(part), _checks.count("count", n, least=1)) for part, n in parts]
+    counted = [(from_dict(part), _checks.integer("count", n, 1)) for part, n in parts]
     if sum(n for _, n in counted) > MOST_PARTS:
         raise FormatError(f"a cost of kind {kind!r} has at most {MOST_PARTS} parts")
     if kind == "parallel":

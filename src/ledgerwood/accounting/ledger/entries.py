@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import ULP
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Cost
 from ledgerwood.accounting.costs.parallel import PART_HINT, PART_RULE
@@ -187,7 +188,7 @@ class RunningTotal:
             total += curve
         # Each addition may have lost half a unit in the last place.
         additions = self._additions + sum(len(b.parts) + 1 for b in self._open.values()) + len(self._reserved)
-        return total * (1 + (additions + 1) * 2.0**-52)
+        return total * (1 + (additions + 1) * ULP)
 
     def epsilon(self, delta: float) -> float:
         """Return the odometer's reading."""

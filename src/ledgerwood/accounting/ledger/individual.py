@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood import _checks
+from ledgerwood._rounding import MARGIN, next_up
 from ledgerwood.accounting.accountant.filters import RenyiFilter
 from ledgerwood.accounting.costs.guarantees import RDP
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.accountant.filters import Balance
-
-_MARGIN = 2.0**-40
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class IndividualBudget:
             raise ParameterError("balance", "come from a ledger with filter='rdp'", balance)
         if not 0 < fraction <= 1:
             raise ParameterError("fraction", "lie in (0, 1]", fraction)
-        return cls(balance.filter.order, balance.amount * fraction * (1 - 2 * _MARGIN))
+        return cls(balance.filter.order, balance.amount * fraction * (1 - 2 * MARGIN))
 
     @property
     def cost(self) -> RDP:
@@ -146,7 +145,7 @@ class IndividualFilter:
         ----------
         prices
             The Rényi divergence, at the budget's order, that each record's own contribution to the next release causes;
-            a function of that record and of earlier outputs only. A price that is no number retires its record.
+            a function of that record and of earlier outputs only. A price that is not a number retires its record.
 
         Returns
         -------
@@ -158,7 +157,7 @@ class IndividualFilter:
             raise ParameterError("prices", "have one entry per record", price.shape)
         price = np.where(price >= 0, price, np.inf)  # also nan: values never raise
         with self._mutex:
-            after = np.nextafter(self._spent + price * (1 + _MARGIN), np.inf)
+            after = next_up(self._spent + price * (1 + MARGIN))
             after = np.where(price == 0, self._spent, after)
             self._active &= after <= self.budget.limit
             self._spent = np.where(self._active, after, self._spent)

@@ -130,9 +130,9 @@ class Journal:
         stored = self._stored_anchor(os.fstat(self._file).st_size)
         self._expected = [a for a in (stored, self._kept) if a is not None and a.count]
         records, torn = self._read_on()
-        for anchor in self._expected:  # before a torn line is cut: what an anchor speaks of was never torn
+        for anchor in self._expected:  # before a torn line is cut: what an anchor names was never torn
             raise JournalTampered(
-                f"the journal {self.path.name!r} has {self.count} records, its anchor speaks of {anchor.count}: "
+                f"the journal {self.path.name!r} has {self.count} records, its anchor names {anchor.count}: "
                 "records were removed from its end"
             )
         if self.count and stored != self.anchor:
@@ -195,7 +195,7 @@ class Journal:
         for anchor in [a for a in self._expected if a.count == self.count]:
             if anchor.hash != digest:
                 raise JournalTampered(
-                    f"record {self.count - 1} of {self.path.name!r} is not the one its anchor speaks of: "
+                    f"record {self.count - 1} of {self.path.name!r} is not the one its anchor names: "
                     "the history was rewritten"
                 )
             self._expected.remove(anchor)

@@ -73,11 +73,9 @@ class Mechanism(Protocol[Value, Result]):
 
 def check_value(mechanism: Mechanism[Value, Any], value: Value) -> None:
     """Let a mechanism check the value before anything is spent; a mechanism of a user may have no check."""
-    try:
-        check = mechanism.check
-    except AttributeError:
-        return
-    check(value)
+    check = getattr(mechanism, "check", None)  # the only such question: an exception would take longer than a charge
+    if check is not None:
+        check(value)
 
 
 class Ledger:
@@ -226,8 +224,8 @@ class Ledger:
             Nothing was drawn and nothing released.
         """
         check_value(mechanism, value)
-        source = bound_source(mechanism, value, rng)
-        self.charge_release(mechanism.cost, label, source)
+        source = rng if rng is None else bound_source(mechanism, value, rng)
+        self._record(_release_entry(mechanism.cost, label, source))
         return mechanism.release(value, source)
 
     def charge_release(self, cost: Cost, label: str, source: Any = None) -> None:
@@ -563,7 +561,7 @@ class LedgerParts:
         self._ledger, self._block = ledger, block
 
     def __getitem__(self, key: int | str) -> LedgerPart:
-        if isinstance(key, bool) or not isinstance(key, int | str):
+        if not isinstance(key, int | str) or _checks.is_bool(key):
             raise ParameterError("part", "be an int or a string", key)
         if isinstance(key, int) and key.bit_length() > 64:
             raise ParameterError("part", "be an int of at most 64 bits", f"<{key.bit_length()} bits>")
@@ -606,8 +604,9 @@ def bound_source(mechanism: Mechanism[Value, Any], value: Value, rng: Any) -> An
 
 
 def _release_entry(cost: Cost, label: str, source: Any) -> LedgerEntry:
-    private = source is None or getattr(source, "private", False) is True
-    entry = LedgerEntry("release", _checked_label(label), cost, private)
+    if source is None:
+        return LedgerEntry("release", _checked_label(label), cost)
+    entry = LedgerEntry("release", _checked_label(label), cost, getattr(source, "private", False) is True)
     name = _release_id(source)
     return entry if name is None else entry._replace(id=name, data={"seal": source.seal})
 

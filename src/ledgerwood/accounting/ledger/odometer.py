@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import MARGIN
+
 if TYPE_CHECKING:
     from ledgerwood.accounting.costs.base import Cost
 
 ORDERS: NDArray[np.float64] = 1 + np.exp2(np.arange(-4.0, 16.0))
 """The fixed orders of every odometer."""
 ORDERS.setflags(write=False)
-
-_MARGIN = 2.0**-40
 
 
 def loss_curve(cost: Cost) -> NDArray[np.float64]:
@@ -40,7 +40,7 @@ def loss_curve(cost: Cost) -> NDArray[np.float64]:
         curve[:-1] = cost.renyi(ORDERS)
     curve[-1] = cost.pure_epsilon()
     curve[np.isnan(curve)] = np.inf  # an order at which nothing can be computed says nothing
-    curve *= 1 + _MARGIN
+    curve *= 1 + MARGIN
     curve.setflags(write=False)
     return curve
 
@@ -75,4 +75,4 @@ def time_uniform_epsilon(total: NDArray[np.float64], delta: float) -> float:
     if delta <= 0 or sure == 0:
         return sure
     slack = math.log(ORDERS.size / delta) / (ORDERS - 1)
-    return min(sure, float(np.min(total[:-1] + slack)) * (1 + _MARGIN))
+    return min(sure, float(np.min(total[:-1] + slack)) * (1 + MARGIN))

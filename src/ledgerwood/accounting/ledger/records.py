@@ -36,8 +36,9 @@ def opening(
     reserved_delta: float,
     plan: Plan | None,
 ) -> Record:
-    """Return the opening record: every public fact the guarantee depends on. A plan is in it as it is: the journal
-    takes it as :func:`written` gives it.
+    """Return the opening record: all public metadata that the guarantee depends on.
+
+    A plan is in it as it is; for a journal :func:`written` makes plain values of it.
     """
     start = {"kind": "open", "version": VERSION, "id": fresh_id()}
     if plan is not None:
@@ -124,7 +125,7 @@ def from_record(record: Record) -> LedgerEntry:
     if record.get("kind") not in KINDS or not record.keys() <= _FIELDS:
         raise FormatError(f"record {record.get('n')} of the journal has a form this library does not know")
     if not isinstance(record.get("id", ""), str):
-        raise FormatError(f"record {record.get('n')} of the journal has an id that is no text")
+        raise FormatError(f"record {record.get('n')} of the journal has an id that is not text")
     cost = record.get("cost")
     return LedgerEntry(
         record["kind"],

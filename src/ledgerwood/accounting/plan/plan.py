@@ -1,4 +1,4 @@
-r"""Plans: decide from public facts what will be released, how often, and with how much noise.
+r"""Plans: decide from public metadata what will be released, how often, and with how much noise.
 
 Calibration finds one number :math:`s` and gives every release with a share the noise at which
 
@@ -8,7 +8,7 @@ where :math:`n_i` is how often it is paid for and :math:`\rho_i` its small-scale
 :math:`\varepsilon^2/8`, Gaussian :math:`\mu^2/2`, pure and Laplace :math:`\varepsilon^2/2`). More :math:`s` is less
 noise everywhere, so the largest :math:`s` whose price meets the target is found by bisection on the safe side.
 
-Tidy tables: rows of named values that print well and plot well, without a dependency.
+What a plan says about itself are tables of named values (:class:`TextTable`): they print well and need no dependency.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
-from ledgerwood.accounting.accountant.calibration import calibrate, recalibrate
+from ledgerwood._rounding import format_up
+from ledgerwood.accounting.accountant.calibration import calibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, sequence
@@ -62,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Releases in their order of execution, made from public facts only.
+    """Releases in their order of execution, made from public metadata only.
 
     Parameters
     ----------
@@ -205,18 +206,24 @@ class Plan:
             rows.append({**row, "note": note})
         return TextTable(rows)
 
-    def statement(self) -> str:
-        """Return the guarantee as a full sentence."""
-        from ledgerwood._rounding import format_up
+    def statement(self, protects: str | None = None) -> str:
+        """Return the guarantee as a full sentence.
 
+        Parameters
+        ----------
+        protects
+            What one guarantee is about, in words, for a plan whose costs are those of all rows of a privacy unit. By
+            default the adjacency of the plan, such as "one record added or removed".
+        """
         epsilon, delta = self._target()
         counts: dict[str, int] = {}
         for run in self.runs():
             counts[run.label] = counts.get(run.label, 0) + run.times
         listed = ", ".join(f"{count} x {label}" for label, count in counts.items())
+        protects = protects or Neighbours(self.neighbours).sentence
         return (
             f"Releasing {listed}, with the noise of the plan and in its order, is (epsilon={format_up(epsilon)}, "
-            f"delta={format_up(delta)})-differentially private for {Neighbours(self.neighbours).sentence}, whatever is "
+            f"delta={format_up(delta)})-differentially private for {protects}, whatever is "
             f"asked on the strength of earlier outputs; accounting: adaptive composition in the plan's order; assumed: "
             f"the stated sensitivities, disjoint parts in parallel groups, noise from the operating system's source."
         )
@@ -280,14 +287,9 @@ class Plan:
         def cost(noise: float) -> Cost:
             return target._with_noise(noise).cost
 
-        guess, now = _first_noise(epsilon, delta), self._noise_now()
-        if method is None and delta and now and self.epsilon and self.delta:
-            guess *= now / _first_noise(self.epsilon, self.delta)
-            last = self.cost, self.epsilon, self.delta
-            noise = recalibrate(cost, epsilon=epsilon, delta=delta, last=last, guess=guess)
-        else:
-            options = {} if tolerance is None else {"tolerance": tolerance}
-            noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
+        options = {} if tolerance is None else {"tolerance": tolerance}
+        guess = _first_noise(epsilon, delta)
+        noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
         return target._with_noise(noise)
 
     def what_if(
@@ -308,8 +310,7 @@ class Plan:
         rows = []
         for label, count, plan in variants or [(None, None, self)]:
             for target in epsilon:
-                plan = plan.calibrate(epsilon=target, delta=delta)  # the last one is the next one's first guess
-                for release in plan.releases():
+                for release in plan.calibrate(epsilon=target, delta=delta).releases():
                     rows.append({
                         "epsilon": target, "delta": delta, "varied": label, "times": count,
                         "label": release.label, "scale": release.scale,
@@ -372,17 +373,6 @@ class Plan:
 
     def _shares(self) -> float:
         return math.fsum(_share(item) for item in self.items) + (self.reserve or 0.0)
-
-    def _noise_now(self) -> float | None:
-        """Return the noise of a plan that is calibrated already, as :meth:`_with_noise` counts it."""
-        if not self.is_calibrated:
-            return None
-        spends, whole, shared = self._spends(), 0.0, 0.0
-        for item in self.items:
-            for release in () if isinstance(item, InParallel) else _members(item):
-                if release.share is not None:
-                    whole, shared = whole + spends[release.label], shared + release.share
-        return math.sqrt(shared / self._shares() / whole) if whole else None
 
     def _with_noise(self, noise: float) -> Plan:
         """Return the plan in which the shares divide a spend of 1 / noise^2."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ledgerwood import _checks
+from ledgerwood._rounding import MARGIN
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.parallel import parallel
@@ -20,7 +21,7 @@ from ledgerwood.accounting.curves.numerics import boundary
 from ledgerwood.errors import CalibrationError, ParameterError
 
 RESERVE = "reserve"
-RESERVE_SLACK = 2.0**-39
+RESERVE_SLACK = 2 * MARGIN
 """A plan pays for a reserve whose squared mu is larger by this, so that the whole can be spent despite rounding."""
 Template: TypeAlias = type[Atom] | Callable[[float], Cost] | Cost
 
@@ -100,7 +101,7 @@ class Release:
         for name, value in {
             "label": label,
             "cost": cost,
-            "times": _checks.count("times", times, least=1),
+            "times": _checks.integer("times", times, 1),
             "share": None if share is None else _checks.positive("share", share),
             "scale": None if scale is None else _checks.positive("scale", scale),
             "fixed": tuple(sorted(fixed.items())),
@@ -298,7 +299,10 @@ def scale_of(cost: Cost) -> float | None:
 
 
 def _scale_at_rho(cost: Callable[[float], Cost], rho: float) -> float:
-    """Return the scale at which a monotone function of it has small-scale concentrated cost at most ``rho``."""
+    """Return the scale at which a monotone function of it has small-scale concentrated cost at most ``rho``.
+
+    For functions, whose inverse is not known; a cost class has a closed form (``from_rho``).
+    """
     growing = small_scale_rho(cost(2.0)) > small_scale_rho(cost(1.0))  # more scale, more cost: an epsilon
 
     def gap(log_noise: float) -> float:
@@ -324,4 +328,4 @@ def _check_group(group: InSequence | InParallel) -> None:
     object.__setattr__(group, "releases", tuple(group.releases))
     if not group.members or not all(isinstance(release, Release) for release in group.members):
         raise ParameterError("releases", "be one or more releases", group.releases)
-    _checks.count("times", group.times, least=1)
+    _checks.integer("times", group.times, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ledgerwood._checks import is_integer
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.plan.releases import InParallel, InSequence, Item, Release
@@ -34,7 +35,7 @@ def fields_from_dict(data: Any) -> dict[str, Any]:
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise FormatError(f"a plan must be a JSON object with the field 'format': {FORMAT!r}")
     version = data.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
+    if not is_integer(version) or not 1 <= version <= VERSION:
         raise FormatError(f"the plan has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
     fields = _strict(data, _PLAN, "a plan")
     if not isinstance(fields["items"], list) or len(fields["items"]) > MOST_RELEASES:

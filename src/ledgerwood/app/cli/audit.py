@@ -1,6 +1,7 @@
 """``audit``: look for a violation of a privacy claim, with a certificate.
 
-A recipe as a black box for the auditor: train on a handful of rows, show every number that the model holds.
+The mechanism is a Python function, or a recipe of the learners: :class:`RecipeTraining` trains on a handful of rows and
+shows the auditor every number that the model holds.
 
 >>> import numpy as np
 >>> training = RecipeTraining("tr", epsilon=1.0, delta=1e-3)
@@ -63,7 +64,7 @@ def audit(
     ] = None,
     pair: Annotated[str | None, typer.Option("--pair", metavar="JSON", help="Two neighbouring inputs.")] = None,
     schema: Annotated[
-        str | None, typer.Option("--schema", metavar="JSON", help="Public facts from which a pair is searched.")
+        str | None, typer.Option("--schema", metavar="JSON", help="Public metadata from which a pair is searched.")
     ] = None,
     zoo: Annotated[bool, typer.Option("--zoo", help="Judge the built-in broken and correct mechanisms.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="With --zoo: also by sampling, as a black box.")] = False,
@@ -110,15 +111,15 @@ def audit(
 
     mechanism = load(targets[0])
     inputs = None if pair is None else _json("pair", pair)
-    facts = None if schema is None else _json("schema", schema)
+    declared = None if schema is None else _json("schema", schema)
     promise = read_cost(claim, neighbours)
     progress(f"auditing {targets[0]} ...")
     options["samples"] = _OUTPUTS if samples is None else samples
-    report = run(mechanism, promise, pair=inputs, schema=facts, **options)
-    raise typer.Exit(_told(report, json))
+    report = run(mechanism, promise, pair=inputs, schema=declared, **options)
+    raise typer.Exit(_print_report(report, json))
 
 
-def _told(report: AuditReport, json: bool) -> int:
+def _print_report(report: AuditReport, json: bool) -> int:
     CommandOutput(json_module.loads(report.to_json())).say(str(report)).print(as_json=json)
     return VIOLATION if report.flagged else NOT_AUDITED if report.problems else 0
 
@@ -129,7 +130,7 @@ def _audit_recipe(recipe: str, epsilon: float, options: dict[str, Any], json: bo
     training = RecipeTraining(recipe, epsilon=epsilon)
     claim = training.claim()
     progress(f"training {recipe} {2 * options['samples']} times ...")
-    return _told(run(training, claim, pair=training.pair, subject=training.subject, **options), json)
+    return _print_report(run(training, claim, pair=training.pair, subject=training.subject, **options), json)
 
 
 def _split(target: str) -> tuple[str, str]:
@@ -230,7 +231,7 @@ class RecipeTraining:
         return self.model.plan(X, y).cost
 
     def __call__(self, data: Rows, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Train once; return the splits, the leaf weights and the released masses."""
+        """Train once; return the splits, the leaf weights and the released covers."""
         X, y = _table(data)
         self.model.set_params(random_state=int(rng.integers(2**31 - 1)))
         with warnings.catch_warnings():
@@ -239,7 +240,7 @@ class RecipeTraining:
         numbers = []
         for tree in forest.trees:
             numbers += [tree.structure.feature, tree.structure.left.sum(axis=1), tree.weights]
-            numbers += [tree.mass] if tree.mass is not None else []
+            numbers += [tree.cover] if tree.cover is not None else []
         return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in numbers])
 
 

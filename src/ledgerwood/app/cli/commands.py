@@ -54,7 +54,7 @@ def serve(
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the planner page. It receives public facts only, never data, and asks nothing of the network."""
+    """Show the planner page. It receives public metadata only, never data, and asks nothing of the network."""
     if not host.strip():  # an empty address would listen to every machine
         raise ParameterError("host", "be an address such as 127.0.0.1", host)
     try:

@@ -56,7 +56,7 @@ def check_output(name: str, path: str | None, *endings: str) -> None:
 
 
 def read_schema(path: str) -> Schema:
-    """Read public facts: what ``Schema.to_json`` wrote, or a TOML or JSON file written by hand.
+    """Read public metadata: what ``Schema.to_json`` wrote, or a TOML or JSON file written by hand.
 
     By hand it has the names of the arguments of ``Schema``::
 
@@ -81,9 +81,9 @@ def read_schema(path: str) -> Schema:
         return Schema.from_json(text)
     known = [field.name for field in fields(Schema)]
     if not isinstance(content, dict):
-        raise FormatError(f"{path} must be a table of public facts: {', '.join(known)}")
+        raise FormatError(f"{path} must be a table of public metadata: {', '.join(known)}")
     for name in content:
         if name not in known:
-            raise FormatError(f"{path}: unknown fact {name!r}; known are {', '.join(known)}")
+            raise FormatError(f"{path}: unknown field {name!r}; known are {', '.join(known)}")
     given: dict[str, Any] = content
     return Schema(**given)

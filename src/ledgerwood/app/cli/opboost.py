@@ -1,8 +1,8 @@
 """``ledgerwood opboost``: boosting between parties that hold different columns of the same records.
 
-The configuration files of ``ledgerwood opboost``: paths are relative to the file, secrets lie in their own files.
+Each party has a configuration file. Paths in it are relative to the file, and secrets lie in files of their own.
 
-Party B::
+The feature party (B)::
 
     name = "bank"
     listen = "grpc+tls://0.0.0.0:8815"     # TLS always: no other scheme is taken
@@ -23,7 +23,7 @@ Party B::
     age = { bounds = [0, 100] }
     colour = { categories = ["red", "green"] }
 
-Party A::
+The label party (A)::
 
     data = "labels.parquet"
     id = "customer"
@@ -60,7 +60,7 @@ from ledgerwood.errors import FormatError, ParameterError
 
 app = App(
     short_help="Train across parties with different columns.",
-    help="Vertical boosting between parties: order-preserving desensitisation, then any learner.",
+    help="Vertical boosting between parties: order-preserving noise on each value, then any learner.",
     epilog=examples("ledgerwood opboost certificates parties bank shop lender"),
     no_args_is_help=True,
 )
@@ -323,7 +323,7 @@ def read_table(path: Path, id_column: str, *, guess_types: bool) -> tuple[Any, A
 
 
 def check_columns(settings: OpBoostConfig) -> None:
-    """A feature party's file must have its ids and the declared columns, and nothing else: told before it serves."""
+    """A feature party's file must have its ids and the declared columns, and nothing else: checked before it serves."""
     from ledgerwood.learners.data.files import open_files
 
     names = open_files(settings.path("data")).names

@@ -52,7 +52,7 @@ def plan(
     rows: Annotated[int | None, _count("The public number of rows.", show_default="32561, or the schema's")] = None,
     features: Annotated[int | None, _count("The number of columns.", show_default="14, or the schema's")] = None,
     categories: Annotated[int, _count("How many of the columns are categories.")] = 0,
-    classes: Annotated[int, _count("How many classes are told apart.")] = 2,
+    classes: Annotated[int, _count("The number of classes.")] = 2,
     task: Annotated[str | None, typer.Option(help="classification or regression.", show_default=False)] = None,
     schema: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take columns, classes, unit and relation from a schema.")
@@ -70,7 +70,7 @@ def plan(
         int, _count("How many columns of numbers, perhaps the target, have no public bounds: they are learned.")
     ] = 0,
     unit_rows: Annotated[int, _count("How many rows one person may have.")] = 1,
-    leaf_rows: Annotated[int, _count("How wrong is a leaf with so many rows?")] = 50,
+    leaf_rows: Annotated[int, _count("How wrong is a leaf with this many rows?")] = 50,
     leaf_error: Annotated[
         float | None,
         typer.Option(parser=number, metavar="NUMBER", help="How many trees keep the error of such a leaf below this?"),
@@ -79,7 +79,7 @@ def plan(
     save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
     json: Json = False,
 ) -> None:
-    """Plan a training run from public facts: noise, price by every method, and the sentence you may publish."""
+    """Plan a training run from public metadata: noise, price by every method, and the sentence you may publish."""
     from ledgerwood.app.cli.files import check_output
     from ledgerwood.app.cli.price import method_rows, write_plan
     from ledgerwood.app.leaf_noise import LeafNoise, trees_for_error
@@ -98,31 +98,31 @@ def plan(
     if schema is not None:
         given = _from_schema(schema, given, task)
     given = {name: value for name, value in given.items() if value is not None}
-    facts = PlanRequest(recipe=recipe, epsilon=epsilon, delta=delta, trees=trees, depth=depth, share=share, **given)
-    found = facts.plan()
+    request = PlanRequest(recipe=recipe, epsilon=epsilon, delta=delta, trees=trees, depth=depth, share=share, **given)
+    found = request.plan()
     if save is not None:
         write_plan(found, save)
     account = found.account(lower_end=False)
     data: dict[str, Any] = {
-        "facts": facts.to_dict(),
-        "model": facts.what(),
+        "facts": request.to_dict(),
+        "model": request.what(),
         "releases": list(found.table()),
         "account": {name: value for name, value in account.to_dict().items() if name != "lower"},
         "leaf": None,
-        "statement": facts.statement(found),
-        "cautions": facts.cautions(),
-        "command": facts.command(),
-        "python": facts.python(),
+        "statement": request.statement(found),
+        "cautions": request.cautions(),
+        "command": request.command(),
+        "python": request.python(),
     }
     answer = CommandOutput(data)
     answer.say(
-        f"{facts.what()}, on {facts.rows:,} rows and {facts.features} features, "
-        f"epsilon = {epsilon:g}, delta = {facts.target_delta:.5g}"
+        f"{request.what()}, on {request.rows:,} rows and {request.features} features, "
+        f"epsilon = {epsilon:g}, delta = {request.target_delta:.5g}"
     )
     parts = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]
     answer.table(["release", "times", "noise", "value", "budget"], parts)
     answer.table(["method", "epsilon", "note"], method_rows(account))
-    leaf = LeafNoise.of(facts, found)
+    leaf = LeafNoise.of(request, found)
     if leaf is None:
         answer.say("A linear model has no leaves.")
     else:
@@ -130,17 +130,17 @@ def plan(
         data["leaf"] = {"rows": leaf_rows, "error": error, "unit": leaf.unit}
         answer.say(f"The weight of a leaf with {leaf_rows} rows is off by about {error:.3g} ({leaf.unit}).")
         if leaf_error is not None:
-            most = trees_for_error(facts, leaf_rows, leaf_error)
+            most = trees_for_error(request, leaf_rows, leaf_error)
             data["leaf"] |= {"limit": leaf_error, "trees": most}
             answer.say(f"At most {most} trees keep it within {leaf_error:g} (by Rényi accounting).")
     if explain:
-        _explain(answer, facts, found)
+        _explain(answer, request, found)
     answer.say("You may publish:\n" + data["statement"])
     answer.print(as_json=json)
 
 
-def _explain(answer: CommandOutput, facts: Any, plan: Any) -> None:
-    choice = facts.training.choice
+def _explain(answer: CommandOutput, request: Any, plan: Any) -> None:
+    choice = request.training.choice
     if choice is not None:
         answer.data["choice"] = [{"name": r.name, "value": r.value, "why": r.why} for r in choice.reasons]
         answer.table(["setting", "value", "why"], [[r.name, r.value, r.why] for r in choice.reasons])
@@ -151,7 +151,7 @@ def _explain(answer: CommandOutput, facts: Any, plan: Any) -> None:
 
 
 def _from_schema(path: str, given: dict[str, Any], task: str | None) -> dict[str, Any]:
-    """Return facts with what a schema says in place of the flags."""
+    """Return the fields of a request, with what a schema says in place of the flags."""
     from ledgerwood.app.cli.files import read_schema
 
     found = read_schema(path)

@@ -178,8 +178,8 @@ def compare(
     if recipes is not None:
         if releases:
             raise ParameterError("recipes", "be compared without releases", releases)
-        facts = {"rows": rows, "features": features, "epsilon": 1.0 if epsilon is None else epsilon, "delta": delta}
-        _by_recipe(recipes, {**facts, "neighbours": neighbours}).print(as_json=json)
+        size = {"rows": rows, "features": features, "epsilon": 1.0 if epsilon is None else epsilon, "delta": delta}
+        _by_recipe(recipes, {**size, "neighbours": neighbours}).print(as_json=json)
         return
     if not releases:
         raise FormatError("give releases such as '50 Gaussian sigma=45', or --recipes all")
@@ -200,11 +200,11 @@ def _by_recipe(names: str, given: dict[str, Any]) -> CommandOutput:
     known = {row["name"]: row for row in recipe_table()}
     found: list[dict[str, Any]] = []
     for name in known if names == "all" else [name.strip() for name in names.split(",")]:
-        facts = PlanRequest(recipe=name, **given)
-        plan = facts.plan()
-        leaf = LeafNoise.of(facts, plan)
+        request = PlanRequest(recipe=name, **given)
+        plan = request.plan()
+        leaf = LeafNoise.of(request, plan)
         noise = {r["label"]: {"times": r["times"], "noise": r["noise"], "scale": r["scale"]} for r in plan.table()}
-        size = {name: facts.to_dict()[name] for name in ("trees", "depth")}
+        size = {name: request.to_dict()[name] for name in ("trees", "depth")}
         error = {str(n): None if leaf is None else leaf.error(n) for n in (50, 500)}
         found.append({"recipe": name, **size, "releases": noise, "leaf_error": error, "what": known[name]["summary"]})
     answer = CommandOutput({**given, "recipes": found})
@@ -228,10 +228,10 @@ def _by_price(listed: Releases, delta: float, neighbours: str) -> CommandOutput:
     answer = CommandOutput({"delta": delta, "tightest": found.method, "lower": found.lower, "methods": rows})
     shown = [[r["method"], _price(r["epsilon"]), _percent(r["more"]), r["note"]] for r in rows]
     answer.table(["method", "epsilon", "more than the tightest", "note"], shown)
-    told = _saved(rows)
+    saved = _saved(rows)
     return answer.say(
         f"The tightest is {found.method!r} with epsilon = {price(found.epsilon)} at delta = {delta:.5g}"
-        f"{': ' if told else ''}{told}."
+        f"{': ' if saved else ''}{saved}."
     )
 
 
@@ -259,8 +259,8 @@ def _by_noise(listed: Releases, epsilon: float, delta: float, neighbours: str) -
         for r in rows
     ]
     answer.table(["method", *labels, "more noise", "note"], shown)
-    told = _saved(rows)
-    return answer.say(f"The tightest accountant needs less noise: {told}.") if told else answer
+    saved = _saved(rows)
+    return answer.say(f"The tightest accountant needs less noise: {saved}.") if saved else answer
 
 
 def _saved(rows: list[dict[str, Any]]) -> str:
@@ -315,17 +315,17 @@ def _read(texts: list[str], delta: float | None, neighbours: str) -> tuple[Relea
     from ledgerwood.app.cli.release_specs import read_releases
 
     listed = read_releases(texts)
-    delta = listed.facts.get("delta") if delta is None else delta
+    delta = listed.target.get("delta") if delta is None else delta
     if delta is None:
         raise ParameterError("delta", "be given", None, "For example --delta 1e-6, or --delta 0 for pure privacy")
-    relation = listed.facts.get("neighbours", neighbours) if neighbours == "add_remove" else neighbours
+    relation = listed.target.get("neighbours", neighbours) if neighbours == "add_remove" else neighbours
     if listed.planned is not None:
         relation = listed.planned.neighbours
     return listed, _checks.delta_value(delta), str(as_neighbours(relation))
 
 
 def _target(listed: Releases, epsilon: float | None) -> float:
-    epsilon = listed.facts.get("epsilon") if epsilon is None else epsilon
+    epsilon = listed.target.get("epsilon") if epsilon is None else epsilon
     if epsilon is None:
         raise ParameterError("epsilon", "be given", None, "For example --epsilon 1")
     return epsilon

@@ -10,7 +10,6 @@ A file holds a list ``release`` of such lines or of tables with the same names, 
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,7 +102,7 @@ class Releases:
     """What was asked about, with what a file says about the target."""
 
     specs: tuple[Spec, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    target: Mapping[str, Any] = field(default_factory=dict)
     planned: Plan | None = None
 
     def cost(self, neighbours: str = "add_remove") -> Cost:
@@ -133,31 +132,46 @@ class Releases:
 
 
 def read_releases(texts: Sequence[str]) -> Releases:
-    """Read lines and files, in any mixture."""
-    specs: list[Mapping[str, Any]] = []
-    facts: dict[str, Any] = {}
-    for text in texts:
-        if text.lower().endswith((".toml", ".json")):
-            content = _read_file(Path(text))
-            if content.get("format") == "ledgerwood.plan":
-                from ledgerwood.accounting import Plan
+    """Read lines and files of releases, in any mixture, or one file with a whole plan."""
+    from ledgerwood.accounting.plan.serialization import FORMAT
 
-                if len(texts) > 1:
-                    raise FormatError(f"{text} is a whole plan: give it alone")
-                plan = Plan.from_json(json.dumps(content))
-                return Releases((), {"delta": plan.delta, "epsilon": plan.epsilon}, plan)
-            listed = content.pop("release", None)
-            for name in content.keys() - {"delta", "epsilon", "neighbours"}:
-                raise FormatError(f"{text}: unknown field {name!r}; known are release, delta, epsilon, neighbours")
-            if not isinstance(listed, list) or not listed:
-                raise FormatError(f"{text}: the field 'release' must be a list of releases")
-            facts.update(content)
-            specs += [_from_line(item) if isinstance(item, str) else _from_table(item, text) for item in listed]
+    files = {text: _read_file(Path(text)) for text in texts if text.lower().endswith((".toml", ".json"))}
+    plans = [text for text, content in files.items() if content.get("format") == FORMAT]
+    if plans:
+        if len(texts) > 1:
+            raise FormatError(f"{plans[0]} is a whole plan: give it alone")
+        return _from_plan(files[plans[0]])
+    specs: list[Mapping[str, Any]] = []
+    target: dict[str, Any] = {}
+    for text in texts:
+        if text in files:
+            found, stated = _from_file(files[text], text)
+            specs += found
+            target |= stated
         else:
             specs.append(_from_line(text))
     if not specs:
         raise FormatError("no releases given, for example '50 Gaussian sigma=45'")
-    return Releases(tuple(_spec(raw) for raw in _labelled(specs)), facts)
+    return Releases(tuple(_spec(raw) for raw in _labelled(specs)), target)
+
+
+def _from_plan(content: Mapping[str, Any]) -> Releases:
+    """Read what ``ledgerwood plan --save`` wrote."""
+    from ledgerwood.accounting import Plan
+
+    plan = Plan.from_dict(content)
+    return Releases((), {"delta": plan.delta, "epsilon": plan.epsilon}, plan)
+
+
+def _from_file(content: Mapping[str, Any], where: str) -> tuple[list[Mapping[str, Any]], dict[str, Any]]:
+    """Return the releases of a file, and what it says about the target."""
+    target = {name: value for name, value in content.items() if name != "release"}
+    for name in target.keys() - {"delta", "epsilon", "neighbours"}:
+        raise FormatError(f"{where}: unknown field {name!r}; known are release, delta, epsilon, neighbours")
+    listed = content.get("release")
+    if not isinstance(listed, list) or not listed:
+        raise FormatError(f"{where}: the field 'release' must be a list of releases")
+    return [_from_line(item) if isinstance(item, str) else _from_table(item, where) for item in listed], target
 
 
 def read_cost(text: str, neighbours: str = "add_remove") -> Cost:

@@ -1,4 +1,4 @@
-"""``schema``: a first version of the public facts of a file, for the data holder to correct."""
+"""``schema``: a first version of the public metadata of a file, for the data holder to correct."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _MOST_CLASSES = 20
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = App(
-        short_help="Draft the public facts of a table.",
-        help="Public facts of a table: what may be known without looking at it.",
+        short_help="Draft the public metadata of a table.",
+        help="Public metadata of a table: what may be known without looking at it.",
         epilog=examples("ledgerwood schema draft adult.csv --target income --output draft.toml"),
     )
 
@@ -62,7 +62,7 @@ class _SeenValues:
         return "category" if self.limits is None else "number"
 
     @property
-    def told(self) -> str:
+    def seen(self) -> str:
         if self.limits is not None:
             return f"{self.limits[0]:g} to {self.limits[1]:g}"
         return f"{len(self.values)} values"
@@ -73,14 +73,14 @@ def draft(
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="A new .toml file.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="The table is public: what it holds is written as facts.")
+        bool, typer.Option("--public", help="The table is public: what it holds is written as public metadata.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Write a first version of a schema: what each column holds, and bounds and categories to correct.
 
-    It LOOKS AT THE DATA. Without --public all that was seen is written as comments: facts are what you know without
-    looking.
+    It LOOKS AT THE DATA. Without --public all that was seen is written as comments: public metadata is what you know
+    without looking.
     """
     from ledgerwood.learners.data.files import open_files
     from ledgerwood.learners.data.frames import raw_columns
@@ -95,7 +95,7 @@ def draft(
         file.write(_text(table, found, target, public=public))
     columns = {one.name: one.kind for one in found}
     answer = CommandOutput({"schema": output, "columns": columns, "looked_at_the_data": True})
-    answer.table(["column", "kind", "seen"], [[one.name, one.kind, one.told] for one in found])
+    answer.table(["column", "kind", "seen"], [[one.name, one.kind, one.seen] for one in found])
     answer.say("These were read from the data: outside any privacy guarantee, for the data holder only.")
     answer.say(f"Written: {output}").print(as_json=json)
 
@@ -135,7 +135,7 @@ def _text(path: str, columns: list[_SeenValues], target: str | None, *, public: 
         else:
             known = False
         if not (known and public):
-            kinds.append(f'{key} = "{one.kind}"  # seen: {one.told}')
+            kinds.append(f'{key} = "{one.kind}"  # seen: {one.seen}')
     parts = [(_PUBLIC if public else _LOOKED).format(path=path), *top]
     for name, lines in (("bounds", bounds), ("categories", categories), ("kinds", kinds)):
         if lines:

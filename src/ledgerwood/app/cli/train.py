@@ -1,4 +1,4 @@
-"""``train``, ``predict`` and ``report``: a table and its public facts in; a model, its journal and its report out."""
+"""``train``, ``predict`` and ``report``: a table and its public metadata in; a model, its journal and a report out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def train(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Public facts, a .toml or .json file; what it does not say is learned privately.",
+            help="Public metadata, a .toml or .json file; what it does not say is learned privately.",
         ),
     ] = None,
     task: Annotated[
@@ -71,7 +71,7 @@ def train(
         str,
         typer.Option(
             autocompletion=recipe_names,
-            help="auto (chosen from public facts), linear, or a recipe for trees: see compare --recipes all.",
+            help="auto (chosen from public metadata), linear, or a recipe for trees: see compare --recipes all.",
         ),
     ] = AUTO,
     trees: Trees = None,
@@ -103,17 +103,17 @@ def train(
     from ledgerwood.learners.data.files import open_files, read_training
     from ledgerwood.learners.data.labels import usable_labels
 
-    facts = Schema() if schema is None else read_schema(schema)
+    declared = Schema() if schema is None else read_schema(schema)
     files = open_files(table)
     if target not in files.names:
         raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))
-    estimator = _estimator(_task(task, facts, schema), recipe, trees, depth)
+    estimator = _estimator(_task(task, declared, schema), recipe, trees, depth)
     with reading(table) as progress:
-        X, labels = read_training(files, target, facts, progress=progress)
-    y, usable = usable_labels(labels, facts.classes)
-    if facts.classes is not None:
-        y = np.array(facts.classes)[y]
-    estimator.set_params(epsilon=epsilon, delta=delta, schema=facts, verbose=int(sys.stderr.isatty()))
+        X, labels = read_training(files, target, declared, progress=progress)
+    y, usable = usable_labels(labels, declared.classes)
+    if declared.classes is not None:
+        y = np.array(declared.classes)[y]
+    estimator.set_params(epsilon=epsilon, delta=delta, schema=declared, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
         ledger = _ledger(estimator, X, y, journal, budget)
         if ledger is not None:
@@ -147,24 +147,24 @@ def train(
     answer.say(f"Written: {written}").print(as_json=json)
 
 
-def _task(asked: str | None, facts: Schema, schema: str | None) -> str:
-    """Return the task as told or as the schema tells. The values of the target are not asked: they are private."""
+def _task(asked: str | None, declared: Schema, schema: str | None) -> str:
+    """Return the task that was asked for, or that of the schema. The target is not looked at: it is private."""
     if asked not in (None, "classification", "regression"):
         raise ParameterError("task", "be classification or regression", asked)
-    if asked == "regression" and facts.classes is not None:
+    if asked == "regression" and declared.classes is not None:
         raise ParameterError("task", "be classification: the schema declares classes", asked)
-    if asked == "classification" and facts.classes is None:
+    if asked == "classification" and declared.classes is None:
         raise ParameterError(
             "schema", "declare the classes of a classification", schema,
             'Write them into the schema: classes = ["no", "yes"]. They are shown in the model, so they must be public',
         )  # fmt: skip
-    if asked is None and facts.classes is None and facts.target_bounds is None:
+    if asked is None and declared.classes is None and declared.target_bounds is None:
         raise ParameterError(
             "schema", "declare the classes or the target_bounds", schema,
             'Write classes = ["no", "yes"] or target_bounds = [0, 100] into the schema; --task regression without '
             'target_bounds has them learned privately. "ledgerwood schema draft" writes a first version of a schema',
         )  # fmt: skip
-    return "regression" if facts.classes is None else "classification"
+    return "regression" if declared.classes is None else "classification"
 
 
 def _estimator(task: str, recipe: str, trees: int | None, depth: int | None) -> Any:

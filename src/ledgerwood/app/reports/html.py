@@ -82,7 +82,7 @@ def statement(paragraphs: Iterable[str]) -> str:
     return f"<h2>What may be published</h2><blockquote>{''.join(map(paragraph, paragraphs))}</blockquote>"
 
 
-def facts(named: Iterable[tuple[str, str]]) -> str:
+def key_values(named: Iterable[tuple[str, str]]) -> str:
     """Return the few numbers to see first."""
     return f"<dl>{''.join(f'<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>' for name, value in named)}</dl>"
 
@@ -118,7 +118,7 @@ def folded(label: str, words: Any) -> str:
 
 
 def figure(draw: Callable[[], Any], caption: str, says: str = "") -> str:
-    """Return a picture with its caption; ``says`` is what somebody who cannot see it should be told."""
+    """Return a picture with its caption; ``says`` describes it for somebody who cannot see it."""
     drawn = draw()
     stream = io.BytesIO()
     whole = getattr(drawn, "figure", None) or drawn

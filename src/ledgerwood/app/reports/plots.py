@@ -33,7 +33,7 @@ def plot_composition(
     methods: Sequence[str] = _METHODS,
     axes: Any = None,
 ) -> Any:
-    """Draw epsilon after so many repetitions of a cost, by each method that can price it.
+    """Draw epsilon after this many repetitions of a cost, by each method that can price it.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def bars(names: Sequence[str], values: Sequence[float], label: str, *, axes: Any
 
 
 def _finite_epsilon(cost: Cost, delta: float | None) -> float:
-    """Return epsilon at delta, or at the least larger one at which a cost that may fail outright has one."""
+    """Return epsilon at delta, or at the least larger delta at which a cost of approximate DP has an epsilon."""
     for tried in (delta or 1e-6, 1e-4, 1e-2, 0.5):
         found = cost.epsilon(tried)
         if math.isfinite(found):

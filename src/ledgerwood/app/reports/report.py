@@ -66,7 +66,7 @@ def _of_estimator(model: Any) -> Iterator[str]:
     if not statement.private:
         yield '<p class="warn">This fit is not private: see the statement.</p>'
     done, planned = len(model.receipt_), statement.planned
-    yield html.facts(
+    yield html.key_values(
         [
             ("Epsilon", price(statement.epsilon)),
             ("Delta", price(statement.delta)),
@@ -85,7 +85,7 @@ def _model(model: Any) -> str:
     parts = []
     if hasattr(model, "choice_"):
         rows = [(reason.name, shown(reason.value) or "none", reason.why) for reason in model.choice_.reasons]
-        parts.append(html.table("What was chosen", ["Chosen from public facts", "Value", "Why"], rows))
+        parts.append(html.table("What was chosen", ["Chosen from public metadata", "Value", "Why"], rows))
     if hasattr(model, "encoder_"):
         learner = model.fitted_learner() if hasattr(model, "fitted_learner") else model
         linear = getattr(learner, "linear", learner)  # the first part of a linear start

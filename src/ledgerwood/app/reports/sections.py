@@ -1,4 +1,4 @@
-"""Reports of models that several parties made: what each of them gave away, and what the model is made of."""
+"""Sections of a report: the guarantee, the plan, and for models of several parties what each of them released."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _rows_of_a_unit(model: Any) -> int:
 
 def _vertical(model: VerticalModel) -> Iterator[str]:
     theirs = sum(len(party.transformer.release_.columns) for party in model.parties)
-    yield html.facts(
+    yield html.key_values(
         [
             ("Parties that sent columns", str(len(model.parties))),
             ("Randomised columns", str(theirs)),
@@ -89,14 +89,15 @@ def _released(party: Any) -> str:
 
     ordered, nominal = [], []
     for column in party.transformer.release_.columns:
-        facts = column_summary(column)
-        if facts["kind"] == "nominal":
-            nominal.append([facts["name"], len(facts["categories"]), format_up_short(facts["epsilon"])])
+        summary = column_summary(column)
+        if summary["kind"] == "nominal":
+            nominal.append([summary["name"], len(summary["categories"]), format_up_short(summary["epsilon"])])
             continue
-        far = facts["levels"] - 1
-        losses = ["infinite" if facts["profile"][t] is None else format_up_short(facts["profile"][t]) for t in (1, far)]
-        kept = f"{math.floor(1e4 * facts['order'][far]) / 1e4:.4f}"
-        ordered.append([facts["name"], facts["levels"], *losses, kept, facts["mechanism"]])
+        far = summary["levels"] - 1
+        profile = summary["profile"]
+        losses = ["infinite" if profile[t] is None else format_up_short(profile[t]) for t in (1, far)]
+        kept = f"{math.floor(1e4 * summary['order'][far]) / 1e4:.4f}"
+        ordered.append([summary["name"], summary["levels"], *losses, kept, summary["mechanism"]])
     parts = []
     if ordered:
         columns = ["Column", "Levels", "Epsilon, one level apart", "Epsilon, any two", "Extremes keep order", "Map"]
@@ -131,7 +132,7 @@ _NOISE = {"shares": "a share by each party", "central": "by the server", "local"
 
 def _federated(federation: Federation) -> Iterator[str]:
     task = federation.task
-    yield html.facts(
+    yield html.key_values(
         [
             ("Epsilon", price(task.epsilon)),
             ("Delta", price(task.delta)),
@@ -149,12 +150,12 @@ def _rounds(federation: Federation) -> str:
     rows = [(number, len(one), ", ".join(map(str, one))) for number, one in enumerate(federation.survivors, start=1)]
     many = rows if len(rows) <= 20 else [*rows[:10], ("…", "…", "…"), *rows[-5:]]
     listed = html.table("Rounds", ["Round", "Parties", "Who answered"], many, numbers=("Round", "Parties"))
-    facts = (
+    summary = (
         f"Recipe {federation.task.recipe}. {federation.rounds} rounds were opened, {federation.failed} failed; "
         f"{federation.bytes_received:,} bytes reached the server."
     )
     refused = "".join(html.paragraph(f"Refused: {reason}") for reason in federation.refusals)
-    return html.paragraph(facts) + listed + refused
+    return html.paragraph(summary) + listed + refused
 
 
 TITLES = {"VerticalModel": "A model across parties with different columns", "Federation": "A federated model"}

@@ -1,4 +1,4 @@
-"""The planner page's server: a few questions about public facts, and files kept in memory.
+"""The planner page's server: a few questions about public metadata, and files kept in memory.
 
 What takes long is answered by a second process (:mod:`ledgerwood.app.web.worker`), so that a slider never waits for it.
 It never receives data. No part of a request names a file: the few documents are read once, at start-up.
@@ -89,10 +89,10 @@ def _refusal(refused: Refused) -> JSONResponse:
 
 
 async def _read(request: Request, kind_of: type[Question]) -> Question:
-    """Read the facts of a request: JSON of a small size, strictly."""
+    """Read what a request asks: JSON of a small size, strictly."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refused(415, "send the facts as application/json")
+        raise Refused(415, "send the question as application/json")
     body = b""
     async for part in request.stream():
         body += part
@@ -109,11 +109,11 @@ def _question(
 ) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            facts = await _read(request, kind_of)
+            asked = await _read(request, kind_of)
             async with limit:
                 if await request.is_disconnected():  # the reader has moved the slider on: nobody waits for this
                     return Response(status_code=204)
-                found = await to_thread.run_sync(answer, facts)
+                found = await to_thread.run_sync(answer, asked)
         except Refused as refused:
             return _refusal(refused)
         except LedgerwoodError as error:
@@ -128,7 +128,7 @@ def _question(
 
 
 def _document(name: str, kind: str) -> Callable[..., Awaitable[Response]]:
-    content = files("ledgerwood.app").joinpath("page", name).read_bytes()
+    content = files("ledgerwood.app.web").joinpath("page", name).read_bytes()
 
     async def endpoint(request: Request) -> Response:
         return Response(content, media_type=kind)

@@ -1,7 +1,7 @@
 """A process of its own for the answers that take long, so that the quick ones never share an interpreter with them.
 
-``python -m ledgerwood.app.web.worker`` reads one question per line, a JSON list of its name and facts, and writes one
-JSON object per line: ``{"answer": ...}``, or ``{"error": ...}`` for facts that cannot be planned.
+``python -m ledgerwood.app.web.worker`` reads one question per line, a JSON list of its name and its request, and writes
+one JSON object per line: ``{"answer": ...}``, or ``{"error": ...}`` for a request that cannot be planned.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def plan_training(
         The number of classes, None for regression.
     n_learned
         How many columns of numbers, the target of a regression among them, have no public bounds: they are learned.
-    neighbours, rows_per_unit
+    neighbours, max_rows_per_unit
         The relation, and how many rows a privacy unit may have.
     method
         The accounting method that calibrates; by default the tightest certified one.

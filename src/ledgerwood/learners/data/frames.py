@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ledgerwood._checks import is_integer
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import numbers, numbers_of_text, objects, scalars, scalars_of_text, texts_of
 from ledgerwood.learners.data.columns import Key, Values
@@ -284,9 +285,9 @@ def _from_frame(X: Any, any_type: bool) -> list[RawColumn]:
 def _name(name: Any) -> Key:
     if isinstance(name, str):
         return name
-    if isinstance(name, bool) or not isinstance(name, int | np.integer):
+    if not is_integer(name):
         hint = "Rename them: df.columns = [str(name) for name in df.columns]"
-        raise ParameterError("X", "have columns named by strings or whole numbers", type(name).__name__, hint)
+        raise ParameterError("X", "have columns named by strings or integers", type(name).__name__, hint)
     return int(name)
 
 

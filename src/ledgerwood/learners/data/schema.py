@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ledgerwood import _files
+from ledgerwood import _checks, _files
 from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Key, Kind, Scalar
@@ -102,8 +102,8 @@ class Schema:
         if self.classes is not None and self.target_bounds is not None:
             raise ParameterError("schema", "give classes or target_bounds, not both", self.classes)
         if self.rows is not None:
-            assign(self, "rows", _count("rows", self.rows))
-        assign(self, "max_rows_per_unit", _count("max_rows_per_unit", self.max_rows_per_unit))
+            assign(self, "rows", _checks.integer("rows", self.rows, 1))
+        assign(self, "max_rows_per_unit", _checks.integer("max_rows_per_unit", self.max_rows_per_unit, 1))
         self._check_unit()
 
     def _check_unit(self) -> None:
@@ -204,7 +204,7 @@ class Schema:
 
 
 def _key(column: Any) -> Key:
-    if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
+    if not isinstance(column, str) and not _checks.is_integer(column):
         raise ParameterError("column", "be a name or a column number", column)
     return column if isinstance(column, str) else int(column)
 
@@ -214,12 +214,6 @@ def _kind(column: Key, kind: Any) -> Kind:
         raise ParameterError(f"kinds[{column!r}]", 'be "number" or "category"', kind)
     found: Kind = kind
     return found
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(name, "be a whole number of at least 1", value)
-    return int(value)
 
 
 def _interval(name: str, value: Any) -> tuple[float, float]:

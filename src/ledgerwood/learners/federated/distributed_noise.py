@@ -26,6 +26,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import Cost, Skellam
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Ints
@@ -34,7 +35,7 @@ from ledgerwood.mechanisms.sampling import draws
 
 __all__ = ["NoiseGrid", "SkellamOf", "SkellamShare"]
 
-_UP = 1 + 2.0**-48
+_BITS = 48  # to which the roots and quotients here are good
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class NoiseGrid:
     def l2(self) -> float:
         """L2 sensitivity in coarse steps."""
         shift = self.shift
-        return self.sensitivity if not shift else (self.sensitivity / 2**shift + math.sqrt(self.touched)) * _UP
+        return self.sensitivity if not shift else raised(self.sensitivity / 2**shift + math.sqrt(self.touched), _BITS)
 
     def coarse(self, value: Ints) -> Ints:
         """Return the sum in coarse steps."""
@@ -83,7 +84,7 @@ class SkellamOf:
 
     def __call__(self, ratio: float) -> Cost:
         """Return the cost at that ratio."""
-        l1 = self.l2 * math.sqrt(self.touched) * _UP
+        l1 = raised(self.l2 * math.sqrt(self.touched), _BITS)
         return Skellam(
             variance=(self.l2 * ratio) ** 2, l1_sensitivity=l1, l2_sensitivity=self.l2, neighbours=self.neighbours
         )

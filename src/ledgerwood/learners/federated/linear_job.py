@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood import _checks
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.labels import Labels
@@ -67,8 +68,7 @@ class LinearJob:
             raise ParameterError("options", f"be among {', '.join(sorted(_USUAL))} for {RECIPE}", unknown)
         given = {**_USUAL, **({} if self._coded else {"loss": "squared"}), **dict(self.options)}
         rounds, paper = given["n_rounds"], given["accounting"] == "paper"
-        if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS:
-            raise ParameterError("n_rounds", f"lie in 1 .. {MOST_ROUNDS}: each is a round of messages", rounds)
+        rounds = _checks.integer("n_rounds", rounds, 1, MOST_ROUNDS, hint="Each is a round of messages")
         loss = loss_named(str(given["loss"]))
         clip = given["gradient_clip"]
         if clip is None:

@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ledgerwood import _files
+from ledgerwood import _checks, _files
 from ledgerwood.accounting import Gaussian, Plan, Release
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 from ledgerwood.learners.data.schema import Schema
@@ -108,8 +108,7 @@ class FederatedTask:
             value = getattr(self, name)
             if value is None and name == "resolution":
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ParameterError(name, f"be a whole number of at least {least}", value)
+            object.__setattr__(self, name, _checks.integer(name, value, least))
         if self.noise not in NOISES:
             raise ParameterError("noise", f"be one of {', '.join(NOISES)}", self.noise)
         if self.honest < 1:

@@ -254,7 +254,7 @@ def densify(starts: Array, columns: Array, entries: Array, intercept: int, begin
 def shorten(starts: Array, entries: Array, room: int, bound: int) -> None:
     """Scale every row whose squared norm is above ``room`` to a norm of at most ``bound``, in integers, towards zero.
 
-    |cell| bound // ceil(norm) <= |cell| bound / norm, so no rounding can lift the norm above the bound.
+    |entry| bound // ceil(norm) <= |entry| bound / norm, so no rounding can lift the norm above the bound.
     """
     for i in range(starts.size - 1):
         square = np.int64(0)

@@ -1,4 +1,4 @@
-r"""The one loop of AdaSSP and its boosted forms (Rho et al. 2022, Algorithm 2), against exact sums and a session.
+r"""The one loop of AdaSSP and its boosted forms (Rho et al. 2022, Algorithm 2): exact sums in, a release session out.
 
 1. Release X'X once; in the paper's form also its smallest eigenvalue. Both give the matrix :math:`\Gamma`.
 2. T times: release the sum of gradient times row at the current weights, and step by
@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.accounting import Plan, Release
+from ledgerwood._rounding import raised
+from ledgerwood.accounting import Gaussian, Plan
+from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Ints
 from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, WEIGHT_BITS, fixed_point
 from ledgerwood.learners.linear.plan import CROSS_PRODUCTS, EIGENVALUE, GRADIENTS, LinearSettings
@@ -78,7 +80,7 @@ def boost(
     for t in range(settings.rounds):
         limit, unclipped = _steps(settings.clip * settings.clip_decay**t), False
         if not settings.paper:
-            size = math.sqrt(float(np.square(released).sum(axis=1).max())) * (1 + 2.0**-40)
+            size = raised(math.sqrt(float(np.square(released).sum(axis=1).max())), 40)
             largest = loss.gradient_bound(norm, size, outputs)
             limit, unclipped = min(limit, largest), largest <= limit and loss.name == "squared"
         if unclipped:  # nothing is clipped, so the round needs no pass
@@ -89,7 +91,7 @@ def boost(
             gradient_sums = sums.gradient_sum(loss, weights, limit)
         if (limit, unclipped) not in mechanisms:
             sensitivity = bound.gradient_sum(limit, rounded=weights.size if unclipped else 0)
-            mechanisms[limit, unclipped] = _mechanism(plan[GRADIENTS], sensitivity, bound.neighbours)
+            mechanisms[limit, unclipped] = GaussianMechanism.for_cost(_cost(plan, GRADIENTS, bound), sensitivity)
         noisy = session.release(mechanisms[limit, unclipped], gradient_sums, GRADIENTS)
         step = (noisy / (ENTRY_ONE * GRADIENT_ONE)) @ inverse
         weights = fixed_point(released + settings.step_size * step)
@@ -102,14 +104,14 @@ def boost(
 def _release_inverse(
     gram: Ints, bound: RowBound, settings: LinearSettings, plan: Plan, session: SupportsRelease
 ) -> NDArray[np.float64]:
-    mechanism = _mechanism(plan[CROSS_PRODUCTS], bound.gram(plain=settings.paper), bound.neighbours)
+    mechanism = GaussianMechanism.for_cost(_cost(plan, CROSS_PRODUCTS, bound), bound.gram(plain=settings.paper))
     released = session.release(mechanism, packed(gram, plain=settings.paper), CROSS_PRODUCTS)
     noisy = unpacked(released, len(gram), plain=settings.paper) / ENTRY_ONE**2
     noise = mechanism.sigma / (1 if settings.paper else DIAGONAL) / ENTRY_ONE**2
     if not settings.paper:
         return noise_aware_inverse(noisy, noise, settings.ridge)
     if any(release.label == EIGENVALUE for release in plan.releases()):
-        mechanism = _mechanism(plan[EIGENVALUE], bound.eigenvalue(), bound.neighbours)
+        mechanism = GaussianMechanism.for_cost(_cost(plan, EIGENVALUE, bound), bound.eigenvalue())
         smallest = session.release(mechanism, smallest_eigenvalue(gram, bound.square), EIGENVALUE) / ENTRY_ONE**2
         margin = scalar_margin(mechanism.sigma / ENTRY_ONE**2)
     else:  # read off the noisy matrix: it lies no further from the true one than the noise is large
@@ -121,22 +123,9 @@ def _steps(clip: float) -> int:
     return max(1, math.ceil(clip * GRADIENT_ONE))
 
 
-def _mechanism(release: Release, sensitivity: float, neighbours: str) -> GaussianMechanism:
-    """Noise of ``release.scale`` sensitivities.
-
-    A ledger accepts no other cost than the plan's, to the last bit, and a quotient is rounded: the sensitivity is
-    overstated by as few units in the last place as make the two floats equal.
-    """
-    assert release.scale is not None
-    planned = 1 / release.scale
-    while True:
-        sigma = release.scale * sensitivity
-        for near in (sigma, math.nextafter(sigma, math.inf), math.nextafter(sigma, 0.0)):
-            if sensitivity / near == planned:
-                return GaussianMechanism(near, sensitivity, grid=_grid(near), neighbours=neighbours)
-        sensitivity = math.nextafter(sensitivity, math.inf)
-
-
-def _grid(sigma: float) -> float:
-    """A whole grid some 2**20 times finer than the noise: rounding adds nothing to it, and it is drawn quickly."""
-    return 2.0 ** max(0, math.frexp(sigma)[1] - 21)
+def _cost(plan: Plan, label: str, bound: RowBound) -> Gaussian:
+    """The planned cost of one release for one record, at a sensitivity of 1."""
+    scale = plan[label].scale
+    if scale is None:
+        raise ParameterError("plan", "be calibrated first: plan.calibrate(epsilon=..., delta=...)", label)
+    return Gaussian(sigma=scale, neighbours=bound.neighbours)

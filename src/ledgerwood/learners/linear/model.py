@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ledgerwood import _files
+from ledgerwood import _checks, _files
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.labels import Labels
@@ -75,7 +75,9 @@ class LinearModel(PartitionedEstimator):
     # ---- what PrivateEstimator asks
 
     def _plan(self, metadata: PublicMetadata) -> Plan:
-        rounds = automatic_rounds(metadata) if self.n_rounds == "auto" else _whole("n_rounds", self.n_rounds)
+        rounds = (
+            automatic_rounds(metadata) if self.n_rounds == "auto" else _checks.integer("n_rounds", self.n_rounds, 1)
+        )
         return plan_linear(self._settings(rounds, metadata.n_outputs), metadata.neighbours)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
@@ -150,10 +152,10 @@ class LinearModel(PartitionedEstimator):
             clip = (
                 math.sqrt(outputs) if paper else automatic_clip(loss.name, coded=coded, rounds=rounds, outputs=outputs)
             )
-        if self.bins is not None and not 2 <= _whole("bins", self.bins) <= MAX_BINS:
+        if self.bins is not None and not 2 <= _checks.integer("bins", self.bins, 1) <= MAX_BINS:
             raise ParameterError("bins", f"lie in 2 .. {MAX_BINS}, or be None", self.bins)
         if self.row_norm is not None and _positive("row_norm", self.row_norm) < 1 / ENTRY_ONE:
-            raise ParameterError("row_norm", "be at least 2**-12, one step of a cell", self.row_norm)
+            raise ParameterError("row_norm", "be at least 2**-12, one step of an entry", self.row_norm)
         return LinearSettings(
             loss, rounds, self._resolved_shares(paper, rounds), _positive("step_size", step),
             _positive("gradient_clip", clip, MAX_CLIP), _positive("clip_decay", self.clip_decay, 1.0),
@@ -177,15 +179,8 @@ class LinearModel(PartitionedEstimator):
         return a, b, c
 
 
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(name, "be a whole number of at least 1", value)
-    return int(value)
-
-
 def _positive(name: str, value: Any, most: float = math.inf) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value <= most or value == math.inf:
+    if not _checks.is_real(value) or not 0 < value <= most or value == math.inf:
         limit = "" if most == math.inf else f" of at most {most:g}"
         raise ParameterError(name, f"be a positive finite number{limit}", value)
     return float(value)

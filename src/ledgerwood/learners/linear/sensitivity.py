@@ -39,7 +39,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood._rounding import float_up, sqrt_up_from_float
+from ledgerwood._rounding import float_up, sqrt_up
 
 __all__ = ["DIAGONAL", "OFF_DIAGONAL", "RowBound", "packed", "smallest_eigenvalue", "unpacked"]
 
@@ -67,12 +67,12 @@ class RowBound:
     @property
     def norm(self) -> float:
         """The norm, rounded up."""
-        return sqrt_up_from_float(Fraction(self.square))
+        return sqrt_up(Fraction(self.square))
 
     def gram(self, *, plain: bool = False) -> float:
         """L2 sensitivity of :func:`packed` cross products; ``plain`` weighs the whole triangle alike."""
         squares = (self.square * (1 if plain else DIAGONAL)) ** 2
-        return sqrt_up_from_float(Fraction(squares * (2 if self._replaces else 1)))
+        return sqrt_up(Fraction(squares * (2 if self._replaces else 1)))
 
     def gradient_sum(self, clip: int, *, rounded: int = 0) -> float:
         """L2 sensitivity of gradients times rows, a record's gradients having a norm of at most ``clip``.
@@ -80,8 +80,8 @@ class RowBound:
         ``rounded`` numbers are rounded after they were summed: each of them may move by one more.
         """
         squares = clip**2 * self.square
-        exact = sqrt_up_from_float(Fraction(squares * (4 if self._replaces else 1)))
-        return float_up(Fraction(exact) + Fraction(sqrt_up_from_float(Fraction(rounded))))
+        exact = sqrt_up(Fraction(squares * (4 if self._replaces else 1)))
+        return float_up(Fraction(exact) + Fraction(sqrt_up(Fraction(rounded))))
 
     def eigenvalue(self) -> float:
         """Sensitivity of :func:`smallest_eigenvalue`."""

@@ -14,7 +14,7 @@ A checkpoint is a folder that its owner alone can read:
 
 The training itself is a function of data, public metadata and the key, so resuming is running it again: releases whose
 result is stored are answered from the store, the one that was under way is drawn again with the same words, and the
-ledgers know both by their names and charge nothing (``docs/theory/replay.md``).
+ledgers know both by their names and charge nothing again (``docs/theory/replay.md``).
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _check(begun: Any, found: Mapping[str, Any], path: str) -> None:
     if different:
         raise ParameterError(
             "checkpoint", f"be of the same run: not the same {', '.join(different)}", path,
-            "The noise of the run may be about one table and one plan only. Nothing was released; to train anew choose "
+            "The noise of the run is for one table and one plan only. Nothing was released; to train anew choose "
             "a new folder",
         )  # fmt: skip
 

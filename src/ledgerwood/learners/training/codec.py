@@ -25,6 +25,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from ledgerwood._checks import is_integer, is_real
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.columns import Column
@@ -201,7 +202,7 @@ def model_of(document: Any) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"a model must be a JSON object with the field 'format': {FORMAT!r}")
     version = document.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= VERSION:
+    if not is_integer(version) or not 1 <= version <= VERSION:
         raise FormatError(f"the model has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
     if document.keys() != {"format", "version", "learner", "parameters", "fitted"}:
         raise FormatError("a model has the fields format, version, learner, parameters and fitted")
@@ -256,7 +257,7 @@ def decode(value: Any) -> Any:
 
 
 def _shape(shape: list[Any], size: int) -> tuple[int, ...]:
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape) or math.prod(shape) != size:
+    if not all(is_integer(n) and n >= 0 for n in shape) or math.prod(shape) != size:
         raise FormatError("an array's shape does not fit its data")
     return tuple(shape)
 
@@ -311,7 +312,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         return isinstance(value, np.ndarray)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return is_real(value)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return is_integer(value)
     return isinstance(value, hint) if isinstance(hint, type) else value is None

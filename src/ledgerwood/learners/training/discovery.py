@@ -24,11 +24,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import sqrt_up
 from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import scalars
@@ -134,8 +136,7 @@ def learn(
 def histogram_sensitivity(histograms: int, neighbours: str) -> float:
     """L2 sensitivity of that many histograms, rounded up."""
     changed = histograms if neighbours == "add_remove" else 2 * histograms
-    root = math.sqrt(changed)
-    return root if root * root >= changed else math.nextafter(root, math.inf)
+    return sqrt_up(Fraction(changed))
 
 
 def log_histogram(values: NDArray[Any]) -> NDArray[np.int64]:

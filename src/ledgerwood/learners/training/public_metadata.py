@@ -1,14 +1,13 @@
-"""The public metadata of one fit, and the plan that is complete for them."""
+"""The public metadata of one fit, and the plan that is complete for it."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 from functools import lru_cache
-from numbers import Real
 from typing import Any
 
+from ledgerwood import _checks
 from ledgerwood.accounting import Plan
 from ledgerwood.accounting.plan.releases import InParallel, InSequence, Item, Release
 from ledgerwood.errors import ParameterError
@@ -29,7 +28,7 @@ class PublicMetadata:
     Attributes
     ----------
     columns
-        The features. Bounds and categories that are not declared are None here: they are learned later, privately.
+        The features. Bounds and categories that are not declared are None here: they are learned later, at a cost.
     task
         ``"classification"`` or ``"regression"``.
     rows
@@ -142,10 +141,5 @@ def _for_unit(item: Item, rows: int) -> Item:
 
 def checked_budget(epsilon: Any, delta: Any, rows: int) -> tuple[float, float]:
     """Return epsilon and delta, the latter resolved from the number of rows if it is None."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 < float(epsilon) < math.inf:
-        raise ParameterError("epsilon", "be a positive finite number", epsilon)
-    if delta is None:
-        return float(epsilon), delta_of(rows)
-    if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
-        raise ParameterError("delta", "lie in [0, 1), or be None for at most 1e-6", delta)
-    return float(epsilon), float(delta)
+    target = _checks.positive("epsilon", epsilon)
+    return target, delta_of(rows) if delta is None else _checks.delta_value(delta)

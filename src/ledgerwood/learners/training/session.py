@@ -1,9 +1,8 @@
-"""The only way out of the data inside a learner.
+"""The release session: the only way out of the data inside a learner, and how far a fit is.
 
 A learner never sees a ledger. It hands exact sums and scores to :meth:`ReleaseSession.release` and gets back what the
-mechanism made of them, after the plan's ledger (and the user's, if one was given) has agreed and recorded it.
-
-Showing how far a fit is: public metadata only.
+mechanism made of them, after the plan's ledger (and the user's, if one was given) has recorded the charge. After each
+release callbacks and the progress bar are given a :class:`Progress`, made of public metadata only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is called with after each release: public metadata only.
+    """What a callback is given after each release: public metadata only.
 
     Attributes
     ----------

@@ -168,8 +168,8 @@ class PrivacyStatement:
         """The text, paragraph by paragraph and not yet wrapped."""
         if self.leaks:
             yield (
-                f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {', '.join(self.leaks).upper()}. One "
-                f"record may change them, and no noise covers that."
+                f"NOT PRIVATE: THIS WAS TAKEN FROM THE PRIVATE DATA: {', '.join(self.leaks).upper()}. One "
+                f"record may change it, and no noise covers that."
             )
         if not self.receipt.private:
             yield "NOT PRIVATE: a random_state was set, so the noise can be reproduced and taken away."

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood import _checks
 from ledgerwood.errors import MissingDependency, ParameterError
 from ledgerwood.learners.data.columns import Column, Floats
 from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Tree
@@ -262,8 +263,7 @@ def plot_shapes(model: Any, *, features: int = 6, output: int = 0, interactions:
 def plot_tree(model: Any, tree: int = 0, *, output: int = 0) -> Any:
     """Draw one tree from left to right, up where a test holds; returns a matplotlib figure."""
     forest = forest_of(model)
-    if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < len(forest.trees):
-        raise ParameterError("tree", f"be a number from 0 to {len(forest.trees) - 1}", tree)
+    _checks.integer("tree", tree, 0, len(forest.trees) - 1)
     found, bin_edges = forest.trees[tree], forest.bin_edges[forest.phase[tree]]
     depth = found.structure.depth
     leaves = 1 << depth

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import raised
 from ledgerwood.learners.trees.aggregator import ONE, BinEdges, Structure
 from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
 from ledgerwood.learners.trees.planned_noise import GaussianSums, Selections
@@ -188,7 +189,7 @@ def _release_sums(
     training: BoostingState, layout: SumsLayout, query: Any, width: int
 ) -> tuple[NDArray[np.int64], float]:
     """Release sums of ``width`` features; return them and the noise of one gradient sum."""
-    size = layout.sensitivity * float(np.sqrt(width)) * (1 + 2.0**-50)
+    size = raised(layout.sensitivity * float(np.sqrt(width)))
     sigma: list[float] = []
 
     def mechanism(cost: Any) -> GaussianSums:

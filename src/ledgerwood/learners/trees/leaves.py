@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood._rounding import sqrt_up_of_int
+from ledgerwood._rounding import raised
 from ledgerwood.learners.trees.aggregator import ONE, SCORE_BITS, Channel
 from ledgerwood.learners.trees.loss import TreeLoss
 from ledgerwood.learners.trees.settings import TreeSettings
@@ -87,7 +87,7 @@ def layout_of(
     if laplace:
         size = float(loss.pair_l1(bound, settings.neighbours, channel_factor))
     else:
-        size = sqrt_up_of_int(loss.pair_square(bound, settings.neighbours, channel, channel_factor, factors))
+        size = raised(math.sqrt(loss.pair_square(bound, settings.neighbours, channel, channel_factor, factors)))
     if not settings.tight:
         size = max(size, _nominal(settings, newton) * ONE)
     return SumsLayout(channel, channel_factor, channel_scale, size, factors[0])

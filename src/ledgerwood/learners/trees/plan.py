@@ -141,7 +141,9 @@ def check_plan(plan: Plan, settings: TreeSettings, n_features: int, max_rows_per
 
 
 def query_counts(settings: TreeSettings, n_features: int) -> tuple[int, int, int]:
-    """Return Maddock et al.'s (kappa_c, kappa_s, kappa_w): histogram queries for candidates, splits and leaf weights.
+    """Return how many histogram queries candidates, splits and leaf weights take.
+
+    The (kappa_c, kappa_s, kappa_w) of Maddock et al. 2022.
 
     >>> query_counts(recipe_settings("feverless", n_trees=25, max_depth=4), n_features=10)
     (0, 1000, 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood._rounding import UP
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import BoundedRange, Gaussian, Laplace, PermuteAndFlip
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms import (
@@ -42,7 +42,7 @@ class GaussianSums:
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise, in grid units."""
-        return self.sensitivity / self.cost.ratio * UP
+        return raised(self.sensitivity / self.cost.ratio)
 
     def _mechanism(self) -> GaussianMechanism:
         return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
@@ -66,7 +66,7 @@ class LaplaceSums:
     @property
     def scale(self) -> float:
         """Scale of the noise, in grid units."""
-        return self.sensitivity / self.cost.pure_epsilon() * UP
+        return raised(self.sensitivity / self.cost.pure_epsilon())
 
     @property
     def sigma(self) -> float:

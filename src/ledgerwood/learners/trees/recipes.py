@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ledgerwood import _checks
 from ledgerwood.accounting.curves import gaussian
 from ledgerwood.accounting.curves.numerics import boundary
 from ledgerwood.errors import ParameterError, did_you_mean
@@ -261,8 +262,7 @@ def choose_trees(
     (357, 3)
     """
     for name, value in (("n_rows", n_rows), ("n_features", n_features)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(name, "be a whole number of at least 1 for the automatic choice", value)
+        _checks.integer(name, value, 1, hint="The automatic choice needs it")
     snr = signal_to_noise(n_rows, float(epsilon), float(delta), max_rows_per_unit)
     regression = n_classes is None
     several = (n_classes or 0) > 2 and n_features > FEW_FEATURES

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from ledgerwood import _checks
 from ledgerwood.accounting.adjacency import as_neighbours
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.training.codec import stored
@@ -139,18 +140,15 @@ class TreeSettings:
                 raise ParameterError(name, f"be one of {', '.join(allowed)}", getattr(self, name))
         for name, least, most in (
             ("n_bins", 2, 253),
-            ("features_per_tree", 1, math.inf),
+            ("features_per_tree", 1, _checks.LARGEST_COUNT),
             ("n_trees", 1, 100_000),
             ("max_depth", 1, MAX_DEPTH),
             ("interaction_depth", 1, MAX_DEPTH),
-            ("interaction_order", 1, math.inf),
-            ("sketch_rounds", 1, math.inf),
+            ("interaction_order", 1, _checks.LARGEST_COUNT),
+            ("sketch_rounds", 1, _checks.LARGEST_COUNT),
             ("n_classes", 1, 1000),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                upper = "" if most == math.inf else f" and at most {most}"
-                raise ParameterError(name, f"be a whole number of at least {least}{upper}", value)
+            object.__setattr__(self, name, _checks.integer(name, getattr(self, name), least, most))
         for name, allow_zero, top in (
             ("rows", False, 1.0),
             ("learning_rate", False, 16.0),
@@ -162,12 +160,16 @@ class TreeSettings:
             ("min_child_weight", True, 2.0**40),
         ):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not (0 <= value <= top) or (value == 0 and not allow_zero):
+            if (
+                not isinstance(value, int | float)
+                or _checks.is_bool(value)
+                or not (0 <= value <= top)
+                or (value == 0 and not allow_zero)
+            ):
                 rule = f"be a number {'of at least 0' if allow_zero else 'above 0'} and at most {top:g}"
                 raise ParameterError(name, rule, value)
-        whole = isinstance(self.batch, int) and not isinstance(self.batch, bool) and self.batch >= 1
-        if not whole and not (isinstance(self.batch, float) and 0 < self.batch <= 1):
+        trees = isinstance(self.batch, int) and not _checks.is_bool(self.batch) and self.batch >= 1
+        if not trees and not (isinstance(self.batch, float) and 0 < self.batch <= 1):
             raise ParameterError("batch", "be a number of trees, or a fraction in (0, 1]", self.batch)
         if self.shares is not None and (
             len(self.shares) != 3 or not all(isinstance(s, int | float) and 0 <= s < math.inf for s in self.shares)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._rounding import raised
 from ledgerwood.accounting import Release
 from ledgerwood.learners.trees.aggregator import SCORE_BITS, Aggregator, BinEdges, Sample, Structure, Tree
 from ledgerwood.learners.trees.binning import (
@@ -145,7 +146,7 @@ class BoostingState:
                 "sketch", lambda cost: LaplaceSums(cost, size * (2 if replace else 1) * len(released)), query
             )
         else:
-            wide = size * math.sqrt((2 if replace else 1) * len(released)) * (1 + 2.0**-50)
+            wide = raised(size * math.sqrt((2 if replace else 1) * len(released)))
             noisy = self.release("sketch", lambda cost: GaussianSums(cost, wide), query)
         weights = np.zeros((bin_edges.n_features, noisy.shape[1]))
         weights[released] = noisy

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood import _checks
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes, numbers, scalars
@@ -268,7 +269,7 @@ def declarations(domain: Any) -> dict[Hashable, Any]:
 
 
 def _column(name: Hashable, declared: Any, settings: ColumnSettings, epsilon: float) -> Column:
-    if isinstance(declared, tuple) and len(declared) == 2 and all(_is_number(end) for end in declared):
+    if isinstance(declared, tuple) and len(declared) == 2 and all(_checks.is_real(end) for end in declared):
         column = OrderedColumn(name, float(declared[0]), float(declared[1]), settings.mechanism(epsilon))
         _ = column.values  # checks the bounds
         return column
@@ -277,10 +278,6 @@ def _column(name: Hashable, declared: Any, settings: ColumnSettings, epsilon: fl
     raise ParameterError(
         "domain", "give each column a pair (lower, upper) or a list of categories", {name: type(declared).__name__}
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def read_numbers(cells: RawColumn | Sequence[Any] | NDArray[Any]) -> Floats:

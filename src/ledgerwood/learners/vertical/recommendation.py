@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ledgerwood import _checks
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.vertical.columns import OrderedColumn, declarations
 from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer
@@ -110,7 +111,7 @@ def recommend(
     """
     names = list(declarations(schema))
     width = max(2, round(levels / 5)) if theta is None else theta
-    if not isinstance(utility_first, bool):
+    if not _checks.is_bool(utility_first):
         raise ParameterError("utility_first", "be True or False", utility_first)
     alpha = 2.0 if epsilon <= _SMALL else 0.5
 

@@ -177,7 +177,7 @@ class ReleaseStatement:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
         if self.leaks:
             taken = ", ".join(self.leaks).upper()
-            lines.insert(0, f"NOT PRIVATE: THESE FACTS WERE TAKEN FROM THE PRIVATE DATA: {taken}.")
+            lines.insert(0, f"NOT PRIVATE: THIS WAS TAKEN FROM THE PRIVATE DATA: {taken}.")
         return "\n".join(lines)
 
     def _sentence(self) -> str:

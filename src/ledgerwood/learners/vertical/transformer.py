@@ -5,9 +5,7 @@ Party B sends the description to party A (:func:`describe`, :func:`rebuild`); it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from ledgerwood import _checks
+from ledgerwood._rounding import share_down
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import ParameterError, ProtocolError
 from ledgerwood.learners.data.frames import column_names, columns_of
@@ -261,12 +261,9 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
 
 def _part(epsilon: Any, share: int) -> float:
     """An equal share, rounded down so that the shares never add up to more."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
+    if not _checks.is_real(epsilon):
         raise ParameterError("epsilon", "be a positive number, or one for each column", epsilon)
-    part = float(epsilon) / share
-    while math.isfinite(part) and Fraction(part) * share > Fraction(float(epsilon)):
-        part = float(np.nextafter(part, 0.0))
-    return part
+    return share_down(float(epsilon), share)
 
 
 _PLAIN = ("method", "split", "columns_per_record", "theta", "alpha", "levels", "sampler", "missing", "parts_public")

@@ -77,7 +77,7 @@ def finish(row: int, magnitude: int, negative: bool, width: int, clamp: bool) ->
 
 
 @njit(cache=True, nogil=True)
-def settle(outputs: Any, waiting: Any, result: Any) -> int:
+def keep_undecided(outputs: Any, waiting: Any, result: Any) -> int:
     """Store accepted outputs at the places that waited for them; keep the other places, and count them."""
     left = 0
     for i in range(outputs.size):

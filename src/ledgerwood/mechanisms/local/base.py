@@ -97,14 +97,14 @@ class OrderedMechanism(ABC):
             if not np.isfinite(table).all():
                 raise MethodUnavailable(
                     "pure",
-                    "some outputs tell values apart with certainty, so no finite epsilon holds over the "
+                    "some outputs distinguish values with certainty, so no finite epsilon holds over the "
                     "whole domain; read the guarantee from the profile instead",
                 )
             epsilon = max(epsilon, float(np.ptp(table, axis=0).max()) + rounding_error(table))
         return PureDP(epsilon, neighbours="replace_one")
 
     def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value is no array of numbers; nothing is drawn. A ledger asks before it spends."""
+        """Raise an error if the value is not an array of numbers; nothing is drawn. A ledger asks before it spends."""
         self.domain.encode(value)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> Any:

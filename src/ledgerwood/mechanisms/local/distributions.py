@@ -1,19 +1,18 @@
-r"""Certified fixed-point arithmetic: real numbers between two integers over a power of two.
+r"""The two finite distributions from which every order-preserving map is built, and the arithmetic that encloses them.
 
-The exact samplers compare random bits with irrational numbers such as the cumulative probabilities of
+**Enclosures.** The exact samplers compare random bits with irrational numbers such as the cumulative probabilities of
 :math:`p_o \propto e^{-c|x-o|}`. They need those numbers to as many bits as a comparison asks for, with a
 bound that cannot fail; Python's integers give both without a library of big floats.
 
 A `Ball` holds integers ``lower <= value * 2**precision <= upper``. Every operation rounds the lower end down
 and the upper end up, so the enclosure is kept whatever the size of the numbers.
 
-The two finite laws from which every order-preserving map is built.
-
-Both are discrete Laplace noise :math:`\Pr[z] \propto q^{|z|}`, :math:`q = e^{-c}`, brought back to ``width``
-values:
+**Distributions.** Both are discrete Laplace noise :math:`\Pr[z] \propto q^{|z|}`, :math:`q = e^{-c}`, brought back to
+``width`` values:
 
 - `BoundedLaplace`: noise drawn again until it lands inside. It is *also* the exponential mechanism with the
-  distance as score (P1 Algorithm 1 is :math:`c = \varepsilon/2`), so P1's two ways of sampling have one law:
+  distance as score (Algorithm 1 of OpBoost, Li et al. 2022, arXiv:2210.01318, is :math:`c = \varepsilon/2`), so
+  OpBoost's two ways of sampling have one distribution:
 
   .. math:: \Pr[o \mid x] = \frac{q^{|x-o|}}{S(x)}, \qquad
             S(x) = \sum_{j=0}^{w-1} q^{|x-j|} = \frac{1 + q - q^{x+1} - q^{w-x}}{1 - q}
@@ -21,7 +20,7 @@ values:
 - `ClampedLaplace`: noise added once and moved to the nearer end when outside. Clamping is post-processing, so
   no normaliser changes with :math:`x` and the noise may be twice as small for the same guarantee.
 
-A law knows its log-probabilities in doubles, and as certified enclosures its cumulative probabilities and
+A distribution knows its log-probabilities in doubles, and as certified enclosures its cumulative probabilities and
 those of the binary digits of the noise.
 """
 
@@ -96,17 +95,17 @@ Floats = NDArray[np.float64]
 
 
 def bounded_laplace_tau(lower: int, upper: int, rate: float) -> float:
-    r"""P1 Lemma 4.10, corrected: the factor by which resampling to a range raises each probability.
+    r"""OpBoost, Lemma 4.10, corrected: the factor by which resampling to a range raises each probability.
 
     With :math:`q = e^{-c}`, discrete Laplace noise lands in the range with probability :math:`1/\tau`,
 
     .. math:: \tau = \frac{1+q}{1 - q^{1-l} - q^{u+1} + q} \quad (l \le 0 \le u), \qquad
               \tau = \frac{1+q}{q^{l} (1 - q^{u-l+1})} \quad (0 < l),
 
-    and its mirror image for :math:`u < 0`. P1 prints 2 for the numerator, from
+    and its mirror image for :math:`u < 0`. OpBoost prints 2 for the numerator, from
     :math:`\sum_z q^{|z|} \simeq 2/(1-q)`, which counts zero twice: the sum is :math:`(1+q)/(1-q)`.
 
-    >>> round(bounded_laplace_tau(-1, 1, math.log(2)), 12)  # P1's formula gives 2
+    >>> round(bounded_laplace_tau(-1, 1, math.log(2)), 12)  # OpBoost's formula gives 2
     1.5
     """
     if upper < 0:
@@ -121,8 +120,8 @@ def bounded_laplace_tau(lower: int, upper: int, rate: float) -> float:
 class BoundedLaplace:
     """Noise redrawn until the output lies in ``0, ..., width - 1``; an exponential mechanism.
 
-    >>> law = BoundedLaplace(width=3, rate=math.log(2))
-    >>> np.exp(law.log_probabilities(np.array([0]), np.arange(3))).round(6).tolist()
+    >>> distribution = BoundedLaplace(width=3, rate=math.log(2))
+    >>> np.exp(distribution.log_probabilities(np.array([0]), np.arange(3))).round(6).tolist()
     [0.571429, 0.285714, 0.142857]
     """
 
@@ -169,8 +168,8 @@ class BoundedLaplace:
 class ClampedLaplace:
     """Noise added once, then clamped to ``0, ..., width - 1`` (the truncated geometric mechanism).
 
-    >>> law = ClampedLaplace(width=3, rate=math.log(2))
-    >>> np.exp(law.log_probabilities(np.array([0]), np.arange(3))).round(6).tolist()
+    >>> distribution = ClampedLaplace(width=3, rate=math.log(2))
+    >>> np.exp(distribution.log_probabilities(np.array([0]), np.arange(3))).round(6).tolist()
     [0.666667, 0.166667, 0.166667]
     """
 
@@ -207,7 +206,7 @@ class ClampedLaplace:
 
 
 FiniteDistribution = BoundedLaplace | ClampedLaplace
-"""A square table of probabilities: row x is the law of the output for the input x."""
+"""A square table of probabilities: row x is the distribution of the output for the input x."""
 
 
 @lru_cache(maxsize=8)

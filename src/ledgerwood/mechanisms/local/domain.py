@@ -1,6 +1,6 @@
 r"""The finite ordered domain of a local mechanism, its partitions, and the mapping of real features onto it.
 
-Bounds, partitions and the value that stands for "missing" are public facts, declared before any data is seen:
+Bounds, partitions and the value that stands for "missing" are public metadata, declared before any data is seen:
 a bad one raises. Private values never raise: they are rounded, clamped and, where missing, replaced as
 declared.
 """
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ledgerwood import _checks
 from ledgerwood.errors import ParameterError
-from ledgerwood.mechanisms.base import coerce_floats, positive, typed_array
+from ledgerwood.mechanisms.base import coerce_floats, typed_array
 
 Codes = NDArray[np.int64]
 _MOST_PARTS = 2**20
@@ -24,16 +25,12 @@ _LARGEST = 2**53  # every integer up to here is a double, so clamping and roundi
 
 def within(name: str, value: Any, *, at_least: int, at_most: int = _LARGEST) -> int:
     """Check a public integer and its range, as ``int``."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise ParameterError(name, "be a whole number", value)
-    if not at_least <= value <= at_most:
-        raise ParameterError(name, f"lie in [{at_least}, {at_most}]", value)
-    return int(value)
+    return _checks.integer(name, value, at_least, at_most)
 
 
 def privacy_parameter(name: str, value: Any) -> float:
     """Check a public epsilon: beyond [1e-12, 1e6] it is a mistake, and doubles lose their meaning."""
-    number = positive(name, value)
+    number = _checks.positive(name, value)
     if not 1e-12 <= number <= 1e6:
         raise ParameterError(name, "lie in [1e-12, 1e6]", value)
     return number
@@ -61,7 +58,7 @@ def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Domain:
-    r"""The integers ``lower, ..., upper``: P1's :math:`\mathbb{D}_\perp`, both input and output of the maps.
+    r"""The integers ``lower, ..., upper``: OpBoost's :math:`\mathbb{D}_\perp`, both input and output of the maps.
 
     Parameters
     ----------
@@ -150,7 +147,7 @@ class Partition:
 
     @property
     def count(self) -> int:
-        """How many parts there are, P1's k."""
+        """How many parts there are, OpBoost's k."""
         return len(self.widths)
 
     @cached_property
@@ -184,7 +181,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DomainMapping:
-    r"""Real features onto a unified integer domain (P1 §4.1).
+    r"""Real features onto a unified integer domain (OpBoost, §4.1).
 
     .. math:: x_\perp = \left[ L + \frac{x - lower}{upper - lower} (R - L) \right]
 

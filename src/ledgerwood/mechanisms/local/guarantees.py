@@ -1,6 +1,6 @@
 r"""Distance-based guarantees: what is claimed, what holds exactly, and how claims compose.
 
-A local mechanism with law :math:`\Pr[o \mid x]` has the exact profile
+A local mechanism with distribution :math:`\Pr[o \mid x]` has the exact profile
 
 .. math:: \varepsilon(t) = \max_{|x - x'| \le t,\; o} \left| \log \frac{\Pr[o \mid x]}{\Pr[o \mid x']} \right|
 
@@ -46,9 +46,9 @@ class ConstantClaim:
 
 @dataclass(frozen=True)
 class DistanceClaim:
-    r""":math:`\varepsilon`-dLDP (P1 Definition 2.2): values t apart differ by at most :math:`t\varepsilon`.
+    r""":math:`\varepsilon`-dLDP (OpBoost, Definition 2.2): values t apart differ by at most :math:`t\varepsilon`.
 
-    Releases of one value add up (P1 Theorem B.1):
+    Releases of one value add up (OpBoost, Theorem B.1):
 
     >>> (DistanceClaim(0.25) + DistanceClaim(0.5)).epsilon(4)
     3.0
@@ -69,9 +69,9 @@ class DistanceClaim:
 
 @dataclass(frozen=True)
 class PartitionClaim:
-    r"""Partition-dLDP (P1 Definition 4.4), sharpened and for uneven partitions too.
+    r"""Partition-dLDP (OpBoost, Definition 4.4), sharpened and for uneven partitions too.
 
-    P1 claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. Its proof (A.4)
+    OpBoost claims :math:`\lceil t/\theta \rceil\,\varepsilon_{prt} + \theta\,\varepsilon_{ner}`. Its proof (A.4)
     shows more. With :math:`h` part boundaries between the values, the choice of the part changes by at most
     :math:`e^{h \varepsilon_{prt}}`. Inside a part only the *clamped* values matter (:math:`q^{|x-o|}` over
     its sum is the same for every x on one side), so that step changes by at most
@@ -85,7 +85,7 @@ class PartitionClaim:
     for even parts. The objective is concave in h: the maximum is at H or where :math:`t - h = w_{max} - 1`.
     ``between = inf`` is Local-map: nothing is promised across a boundary.
 
-    Releases of one value through the same partition add up (P1 Theorem B.2):
+    Releases of one value through the same partition add up (OpBoost, Theorem B.2):
 
     >>> claim = PartitionClaim(Partition.even(100, 10), between=0.5, within=0.125)
     >>> claim.epsilon(1), (claim + claim).epsilon(11)

@@ -1,15 +1,15 @@
-r"""P1's order-preserving maps, and one that P1 does not have.
+r"""The order-preserving maps of OpBoost (Li et al. 2022, arXiv:2210.01318), and one that it does not have.
 
 - `GlobalMap`: :math:`\propto e^{-|x-o|\varepsilon/2}` on the domain; :math:`\varepsilon`-dLDP (Theorem 4.1).
 - `AdjMap`: the same on parts, then inside the part drawn; partition-dLDP (Theorem 4.5).
 - `LocalMap`: the same inside the part of the value; promises nothing beyond the part (Theorem 4.7).
 - `LaplaceMap`: discrete Laplace noise, clamped to the domain; :math:`\varepsilon`-dLDP (Theorem 4.9).
 
-Each is sampled in one of P1's two ways, with one and the same law (`laws`): ``sampling="exponential"``
-inverts a table of cumulative probabilities (parts and domains of up to 1024 values), ``sampling="laplace"``
-draws (bounded) discrete Laplace noise and needs no table.
+Each is sampled in one of OpBoost's two ways, with one and the same distribution (`distributions`):
+``sampling="exponential"`` inverts a table of cumulative probabilities (parts and domains of up to 1024 values),
+``sampling="laplace"`` draws (bounded) discrete Laplace noise and needs no table.
 
-Adj-map's parameters in P1 (§4.2) come from one :math:`\varepsilon` by
+Adj-map's parameters in OpBoost (§4.2) come from one :math:`\varepsilon` by
 :math:`\varepsilon_{ner} = \varepsilon/(\alpha + \theta/|D|)`,
 :math:`\varepsilon_{prt} = \alpha\theta\varepsilon_{ner}`, "to ensure :math:`\varepsilon`-dLDP" (§6.3). It
 does not: two neighbours on both sides of a boundary differ by nearly :math:`\varepsilon_{prt}`. The exact
@@ -64,14 +64,14 @@ def _check_profile(domain: Domain) -> None:
         )
 
 
-def _sample(sampling: Sampling, law: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
+def _sample(sampling: Sampling, distribution: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
     draw = by_inversion if sampling == "exponential" else by_laplace_bits
-    return draw(law, rows, source)
+    return draw(distribution, rows, source)
 
 
 @dataclass(frozen=True)
 class GlobalMap(OrderedMechanism):
-    r"""P1 Algorithm 1: the exponential mechanism with the distance as score.
+    r"""OpBoost, Algorithm 1: the exponential mechanism with the distance as score.
 
     The log-ratio of x and x' > x at an output o is
     :math:`\frac\varepsilon2(|x'-o| - |x-o|) + \log S(x') - \log S(x)`, monotone in o, so its extremes lie at
@@ -99,39 +99,41 @@ class GlobalMap(OrderedMechanism):
         _check_sampling(self.sampling, self.domain.size)
 
     @property
-    def law(self) -> BoundedLaplace:
-        """The law of the offsets; halving a double is exact."""
+    def distribution(self) -> BoundedLaplace:
+        """The distribution of the offsets; halving a double is exact."""
         return BoundedLaplace(self.domain.size, self.epsilon / 2)
 
     @property
     def claim(self) -> DistanceClaim:
-        """P1 Theorem 4.1."""
+        """OpBoost, Theorem 4.1."""
         return DistanceClaim(self.epsilon)
 
     @property
     def profile(self) -> DistanceProfile:
         """The exact profile in closed form."""
         _check_profile(self.domain)
-        t, law = np.arange(self.domain.size), self.law
-        log_sums = law.log_normaliser(t)
-        gaps = np.maximum.accumulate(law.rate * t + (log_sums - log_sums[0]))
-        return DistanceProfile(tuple(gaps.tolist()), rounding_error(law.log_probabilities(t[:1], t[-1:])), self.claim)
+        t, distribution = np.arange(self.domain.size), self.distribution
+        log_sums = distribution.log_normaliser(t)
+        gaps = np.maximum.accumulate(distribution.rate * t + (log_sums - log_sums[0]))
+        return DistanceProfile(
+            tuple(gaps.tolist()), rounding_error(distribution.log_probabilities(t[:1], t[-1:])), self.claim
+        )
 
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
-        return self.law.log_probabilities(rows, columns)
+        return self.distribution.log_probabilities(rows, columns)
 
     def _extremes(self) -> Codes:
         return np.array([0, self.domain.size - 1])
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
-        return _sample(self.sampling, self.law, rows, source)
+        return _sample(self.sampling, self.distribution, rows, source)
 
 
 @dataclass(frozen=True)
 class LaplaceMap(OrderedMechanism):
-    r"""Discrete Laplace noise of scale :math:`1/\varepsilon` (P1 Theorem 4.9), clamped to the domain.
+    r"""Discrete Laplace noise of scale :math:`1/\varepsilon` (OpBoost, Theorem 4.9), clamped to the domain.
 
-    P1 resamples noise that leaves the domain; the normaliser then depends on the value and doubles the loss
+    OpBoost resamples noise that leaves the domain; the normaliser then depends on the value and doubles the loss
     (Theorem 4.11), so Global-map must use scale :math:`2/\varepsilon`. Clamping is post-processing and costs
     nothing: the same :math:`\varepsilon`-dLDP with half the noise. Its profile is exactly
     :math:`\varepsilon t`.
@@ -150,30 +152,30 @@ class LaplaceMap(OrderedMechanism):
         _check_sampling(self.sampling, self.domain.size)
 
     @property
-    def law(self) -> ClampedLaplace:
-        """The law of the offsets."""
+    def distribution(self) -> ClampedLaplace:
+        """The distribution of the offsets."""
         return ClampedLaplace(self.domain.size, self.epsilon)
 
     @property
     def claim(self) -> DistanceClaim:
-        """P1 Theorem 4.9, and post-processing."""
+        """OpBoost, Theorem 4.9, and post-processing."""
         return DistanceClaim(self.epsilon)
 
     @property
     def profile(self) -> DistanceProfile:
         """The exact profile: the claim itself, attained at both ends of the domain."""
         _check_profile(self.domain)
-        gaps = self.law.rate * np.arange(self.domain.size)
+        gaps = self.distribution.rate * np.arange(self.domain.size)
         return DistanceProfile(tuple(gaps.tolist()), float(np.spacing(gaps[-1])), self.claim)
 
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
-        return self.law.log_probabilities(rows, columns)
+        return self.distribution.log_probabilities(rows, columns)
 
     def _extremes(self) -> Codes:
         return np.array([0, self.domain.size - 1])
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
-        return _sample(self.sampling, self.law, rows, source)
+        return _sample(self.sampling, self.distribution, rows, source)
 
 
 class _Partitioned(OrderedMechanism):
@@ -189,9 +191,9 @@ class _Partitioned(OrderedMechanism):
         clamped = np.clip(rows - starts, 0, widths - 1)
         table = np.empty(np.broadcast_shapes(rows.shape, columns.shape))
         for width in sorted(set(self.partition.widths)):
-            law, chosen = BoundedLaplace(width, self.epsilon_ner / 2), widths == width
+            distribution, chosen = BoundedLaplace(width, self.epsilon_ner / 2), widths == width
             if chosen.any():
-                table[..., chosen] = law.log_probabilities(clamped[..., chosen], (columns - starts)[chosen])
+                table[..., chosen] = distribution.log_probabilities(clamped[..., chosen], (columns - starts)[chosen])
         return table
 
     def _draw_inside(self, rows: Codes, parts: Codes, source: RandomSource) -> Codes:
@@ -199,8 +201,8 @@ class _Partitioned(OrderedMechanism):
         clamped = np.clip(rows - starts, 0, widths - 1)
         inside = np.zeros_like(rows)
         for width in sorted(set(self.partition.widths) - {1}):
-            law, chosen = BoundedLaplace(width, self.epsilon_ner / 2), np.flatnonzero(widths == width)
-            inside[chosen] = _sample(self.sampling, law, clamped[chosen], source)
+            distribution, chosen = BoundedLaplace(width, self.epsilon_ner / 2), np.flatnonzero(widths == width)
+            inside[chosen] = _sample(self.sampling, distribution, clamped[chosen], source)
         return starts + inside
 
     def _extremes(self) -> Codes:
@@ -210,7 +212,7 @@ class _Partitioned(OrderedMechanism):
 
 @dataclass(frozen=True)
 class AdjMap(_Partitioned):
-    r"""P1 Algorithm 2: draw a part by Global-map on the parts, then a value inside it by Global-map.
+    r"""OpBoost, Algorithm 2: draw a part by Global-map on the parts, then a value inside it by Global-map.
 
     Inside a part only the value clamped to it matters, and the log-ratio is monotone in o there: the profile
     needs the two ends of every part only.
@@ -237,7 +239,7 @@ class AdjMap(_Partitioned):
     def from_epsilon(
         cls, domain: Domain, theta: int, *, epsilon: float, alpha: float, sampling: Sampling = "exponential"
     ) -> AdjMap:
-        """P1's parameters: even parts of width ``theta``, and one epsilon divided by ``alpha``."""
+        """OpBoost's parameters: even parts of width ``theta``, and one epsilon divided by ``alpha``."""
         privacy_parameter("epsilon", epsilon)
         privacy_parameter("alpha", alpha)
         partition = Partition.even(domain.size, theta)
@@ -246,12 +248,12 @@ class AdjMap(_Partitioned):
 
     @property
     def part_law(self) -> BoundedLaplace:
-        """The law of the part's index."""
+        """The distribution of the part's index."""
         return BoundedLaplace(self.partition.count, self.epsilon_prt / 2)
 
     @property
     def claim(self) -> PartitionClaim:
-        """P1 Theorem 4.5, sharpened."""
+        """OpBoost, Theorem 4.5, sharpened."""
         return PartitionClaim(self.partition, self.epsilon_prt, self.epsilon_ner)
 
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
@@ -265,9 +267,9 @@ class AdjMap(_Partitioned):
 
 @dataclass(frozen=True)
 class LocalMap(_Partitioned):
-    r"""Global-map inside the part of the value: Adj-map with :math:`\varepsilon_{prt} = \infty` (P1 §4.2).
+    r"""Global-map inside the part of the value: Adj-map with :math:`\varepsilon_{prt} = \infty` (OpBoost, §4.2).
 
-    Values of different parts are told apart with certainty (Theorem 4.7), so there is no finite cost, and
+    Values of different parts are distinguished with certainty (Theorem 4.7), so there is no finite cost, and
     :math:`\varepsilon(t) = \infty` from the first pair that a boundary parts. ``within`` is the profile of
     pairs in one part.
 
@@ -288,7 +290,7 @@ class LocalMap(_Partitioned):
 
     @property
     def claim(self) -> PartitionClaim:
-        """P1 Theorem 4.7."""
+        """OpBoost, Theorem 4.7."""
         return PartitionClaim(self.partition, math.inf, self.epsilon_ner)
 
     @cached_property

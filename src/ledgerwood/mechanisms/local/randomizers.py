@@ -1,8 +1,8 @@
-r"""Randomisers for values without order: generalised randomised response and unary encoding.
+r"""Randomizers that do not keep order: generalized randomized response, unary encoding, and the piecewise mechanism.
 
-With :math:`k` values (Wang, Blocki, Li & Jha 2017):
+**Values without order.** With :math:`k` values (Wang, Blocki, Li & Jha 2017):
 
-- generalised randomised response tells the truth with probability
+- generalized randomized response reports the true value with probability
   :math:`p_1 = e^\varepsilon/(e^\varepsilon + k - 1)` and each other value with
   :math:`p_2 = p_1 e^{-\varepsilon}`;
 - unary encoding sends :math:`k` bits, each set with probability :math:`p` at the value and :math:`q`
@@ -10,8 +10,7 @@ With :math:`k` values (Wang, Blocki, Li & Jha 2017):
   :math:`p = 1/2, q = 1/(1 + e^{\varepsilon})`. Changing the value changes two bits, hence the loss
   :math:`\log\frac{p(1-q)}{(1-p)q} = \varepsilon` in both.
 
-The piecewise mechanism (Wang et al. 2019), P1's LDP baseline for numbers, on an exact grid.
-
+**Numbers.** The piecewise mechanism (Wang et al. 2019), the LDP baseline of OpBoost (Li et al. 2022), on an exact grid.
 The continuous mechanism takes :math:`x \in [-1, 1]` to :math:`[-C, C]`,
 :math:`C = (e^{\varepsilon/2}+1)/(e^{\varepsilon/2}-1)`, with a density :math:`e^\varepsilon` times larger on
 a window of length :math:`C - 1` that slides linearly with x. The window is the share
@@ -52,7 +51,7 @@ _MOST_ENUMERATED = 16
 
 @dataclass(frozen=True)
 class GeneralizedRandomizedResponse(OrderedMechanism):
-    r"""Tell the truth, or with some probability any value at random.
+    r"""Report the true value, or with some probability any value at random.
 
     The sampler draws the event "truth" with probability :math:`(1-e)/(1 + (k-1)e)`,
     :math:`e = e^{-\varepsilon}`, by lazy comparison, and otherwise a uniform value out of all :math:`k`: the
@@ -157,7 +156,7 @@ class UnaryEncoding:
         return np.asarray(np.exp(self.log_probabilities(value)))
 
     def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value is no array of numbers; nothing is drawn. A ledger asks before it spends."""
+        """Raise an error if the value is not an array of numbers; nothing is drawn. A ledger asks before it spends."""
         self.domain.encode(value)
 
     def release(self, value: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:

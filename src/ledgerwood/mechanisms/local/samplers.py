@@ -1,4 +1,4 @@
-r"""Exact samplers: random bits in, integers compared, the stated law out.
+r"""Exact samplers: random bits in, integers compared, the stated distribution out.
 
 Lazy comparison
 ---------------
@@ -16,16 +16,16 @@ bits and add up the probabilities of all bit strings.
 
 Inversion (`by_inversion`)
     The output is the number of cumulative probabilities ``F_0 <= F_1 <= ...`` that are at most U, each
-    comparison lazy. Since ``F_{o-1} <= U < F_o`` has probability ``F_o - F_{o-1}``, the law is exact.
+    comparison lazy. Since ``F_{o-1} <= U < F_o`` has probability ``F_o - F_{o-1}``, the distribution is exact.
 
 Independent bits (`by_laplace_bits`)
     If G is geometric, ``Pr[G = g]`` proportional to ``q**g = prod_j (q**(2**j))**(bit j of g)``, its binary
     digits are independent, digit j being one with odds ``q**(2**j)``; the first J digits are G modulo
     ``2**J``, geometric on ``0, ..., 2**J - 1``. With a fair sign, and (minus, 0) rejected, the noise z has
-    weight ``q**|z|``; rejecting what falls outside leaves ``q**|z|`` on the range: P1's bounded discrete
+    weight ``q**|z|``; rejecting what falls outside leaves ``q**|z|`` on the range: OpBoost's bounded discrete
     Laplace (Lemma 4.10). J is chosen per input (the least with ``2**J`` above the longer side), so an attempt
     succeeds with probability above 1/4 for *every* rate, where plain resampling takes about ``2 / (rate *
-    width)`` attempts as the rate falls. Memory does not grow with the domain. For the clamped law one more
+    width)`` attempts as the rate falls. Memory does not grow with the domain. For the clamped distribution one more
     digit says ``G >= 2**J``, and nothing but (minus, 0) is rejected.
 """
 
@@ -98,74 +98,74 @@ def bernoulli(enclose: Callable[[int], Ball], count: int, source: RandomSource) 
 
 
 @lru_cache(maxsize=16)
-def inversion_table(law: FiniteDistribution, bits: int) -> Words:
+def inversion_table(distribution: FiniteDistribution, bits: int) -> Words:
     """Lower bounds of all cumulative probabilities, in units of ``2**-bits``, less than two units off."""
-    table = np.empty((law.width, law.width - 1), dtype=np.uint64)
-    for row in range(law.width):
-        lower, upper = law.cumulative(row, bits + _GUARD)
+    table = np.empty((distribution.width, distribution.width - 1), dtype=np.uint64)
+    for row in range(distribution.width):
+        lower, upper = distribution.cumulative(row, bits + _GUARD)
         table[row] = [_floor(low, high, bits) for low, high in zip(lower, upper, strict=True)]
     return table
 
 
-def by_inversion(law: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
+def by_inversion(distribution: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
     """Draw an output for each row, by inverting its cumulative probabilities."""
     from ledgerwood.mechanisms.local._kernels import invert
 
     words, bits = source.words(rows.size), source.word_bits
     outputs, undecided = np.empty(rows.size, dtype=np.int64), np.empty(rows.size, dtype=np.int64)
-    waiting = invert(inversion_table(law, bits), rows, words, outputs, undecided)
+    waiting = invert(inversion_table(distribution, bits), rows, words, outputs, undecided)
     for i in undecided[:waiting]:
         uniform = exact.Uniform(int(words[i]), bits, exact.Reader(source))
-        outputs[i] = exact.locate(uniform, partial(law.cumulative, int(rows[i])))
+        outputs[i] = exact.locate(uniform, partial(distribution.cumulative, int(rows[i])))
     return outputs
 
 
 @lru_cache(maxsize=1024)
-def _digit(law: FiniteDistribution, index: int, precision: int) -> Ball:
-    return law.magnitude_bit(index, precision)
+def _digit(distribution: FiniteDistribution, index: int, precision: int) -> Ball:
+    return distribution.magnitude_bit(index, precision)
 
 
 @lru_cache(maxsize=32)
-def _digit_thresholds(law: FiniteDistribution, bits: int, dtype: str) -> Words:
-    digits = range(law.magnitude_bits())
-    thresholds = [threshold(partial(_digit, law, j), bits) for j in digits]
+def _digit_thresholds(distribution: FiniteDistribution, bits: int, dtype: str) -> Words:
+    digits = range(distribution.magnitude_bits())
+    thresholds = [threshold(partial(_digit, distribution, j), bits) for j in digits]
     return np.array(thresholds, dtype=dtype)
 
 
-def by_laplace_bits(law: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
+def by_laplace_bits(distribution: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
     """Draw an output for each row, from the independent binary digits of the noise."""
-    from ledgerwood.mechanisms.local._kernels import settle
+    from ledgerwood.mechanisms.local._kernels import keep_undecided
 
     result = np.empty(rows.size, dtype=np.int64)
     waiting = np.arange(rows.size)
     while waiting.size:
-        outputs = laplace_attempts(law, rows[waiting], source)
-        waiting = waiting[: settle(outputs, waiting, result)]
+        outputs = laplace_attempts(distribution, rows[waiting], source)
+        waiting = waiting[: keep_undecided(outputs, waiting, result)]
     return result
 
 
-def laplace_attempts(law: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
+def laplace_attempts(distribution: FiniteDistribution, rows: Codes, source: RandomSource) -> Codes:
     """One attempt for each row: its output, or -1 where it is rejected and must be made anew."""
     from ledgerwood.mechanisms.local import _kernels
 
-    digits, clamp = law.magnitude_bits(), isinstance(law, ClampedLaplace)
+    digits, clamp = distribution.magnitude_bits(), isinstance(distribution, ClampedLaplace)
     drawn, bits = short_words(source, rows.size * (digits + 1))
     words = drawn.reshape(rows.size, digits + 1)
     outputs, undecided = np.empty(rows.size, dtype=np.int64), np.empty(rows.size, dtype=np.int64)
-    thresholds = _digit_thresholds(law, bits, words.dtype.str)
-    waiting = _kernels.laplace_attempts(thresholds, clamp, law.width, rows, words, outputs, undecided)
+    thresholds = _digit_thresholds(distribution, bits, words.dtype.str)
+    waiting = _kernels.laplace_attempts(thresholds, clamp, distribution.width, rows, words, outputs, undecided)
     for i in undecided[:waiting]:
-        outputs[i] = _attempt_exactly(law, int(rows[i]), words[i], bits, source)
+        outputs[i] = _attempt_exactly(distribution, int(rows[i]), words[i], bits, source)
     return outputs
 
 
-def _attempt_exactly(law: FiniteDistribution, row: int, words: Words, bits: int, source: RandomSource) -> int:
+def _attempt_exactly(distribution: FiniteDistribution, row: int, words: Words, bits: int, source: RandomSource) -> int:
     from ledgerwood.mechanisms.local._kernels import finish
 
-    clamp = isinstance(law, ClampedLaplace)
-    count = law.magnitude_bits() if clamp else max(row, law.width - 1 - row).bit_length()
+    clamp = isinstance(distribution, ClampedLaplace)
+    count = distribution.magnitude_bits() if clamp else max(row, distribution.width - 1 - row).bit_length()
     magnitude = 0
     for j in range(count):
-        if _below(int(words[j + 1]), bits, partial(_digit, law, j), source):
+        if _below(int(words[j + 1]), bits, partial(_digit, distribution, j), source):
             magnitude |= 1 << j
-    return int(finish(row, magnitude, bool(int(words[0]) & 1), law.width, clamp))
+    return int(finish(row, magnitude, bool(int(words[0]) & 1), distribution.width, clamp))

@@ -1,12 +1,13 @@
-r"""How much order a map keeps: exact probabilities and P1's lower bounds.
+r"""What released values are good for: the order they keep, and range queries.
 
-For a pair :math:`x_1 < x_2` randomised independently, order is kept when :math:`o_1 < o_2` (ties do not
-count). P1's Definition 2.4 asks for a bound over pairs "at most t apart"; its theorems and tables speak of
-pairs *exactly* t apart, and so does :math:`\gamma(t)` here, the least probability over those pairs.
+OpBoost is Li et al. 2022 (arXiv:2210.01318).
 
-P1's weighted Kendall coefficient, in O(n log n).
+**Pairs.** For a pair :math:`x_1 < x_2` randomised independently, order is kept when :math:`o_1 < o_2` (ties do not
+count). OpBoost's Definition 2.4 asks for a bound over pairs "at most t apart"; its theorems and tables are about
+pairs *exactly* t apart, and so is :math:`\gamma(t)` here, the least probability over those pairs.
 
-Definition 6.1 with the weight that P1 chooses, the distance of the ordinal numbers of :math:`r`:
+**OpBoost's weighted Kendall coefficient**, in O(n log n): Definition 6.1 with the weight that OpBoost chooses, the
+distance of the ordinal numbers of :math:`r`:
 
 .. math:: \tau_w(r, s) = \frac{\langle r, s\rangle_w}
           {\sqrt{\langle r, r\rangle_w \langle s, s\rangle_w}}, \qquad
@@ -14,7 +15,7 @@ Definition 6.1 with the weight that P1 chooses, the distance of the ordinal numb
           = \sum_{i<j} \mathrm{sgn}(r_i - r_j)\,\mathrm{sgn}(s_i - s_j)\,|\rho_i - \rho_j|
 
 :math:`\rho` are the ranks of r. Equal values get their mean rank, so the coefficient does not depend on the
-order of the records; P1 does not say. (`scipy.stats.weightedtau` has additive weights :math:`1/(1+rank)`:
+order of the records; OpBoost does not say. (`scipy.stats.weightedtau` has additive weights :math:`1/(1+rank)`:
 another coefficient.)
 
 Since :math:`\mathrm{sgn}(r_i - r_j)|\rho_i - \rho_j| = \rho_i - \rho_j`, the numerator needs no pairs:
@@ -24,14 +25,13 @@ Since :math:`\mathrm{sgn}(r_i - r_j)|\rho_i - \rho_j| = \rho_i - \rho_j`, the nu
 
 with :math:`\sigma` the mean ranks of s: twice n times the covariance of the ranks. And
 :math:`\langle s, s\rangle_w` is :math:`\langle r, r\rangle_w` less the weight of pairs tied in s. So
-**without ties in s, P1's coefficient is Spearman's rank correlation**, which says in one line what it
+**without ties in s, OpBoost's coefficient is Spearman's rank correlation**, which says in one line what it
 measures.
 
-Range queries on released values: what share of the values lies in [a, b]?
-
-P1 (§6.2) answers with the share of *released* values in the range, which randomisation flattens. The
-mechanism's probabilities are public, so the released values also have a likelihood; its maximum (the EM
-algorithm, post-processing, no cost) estimates the shares of the raw values and answers every range.
+**Range queries**: what share of the values lies in [a, b]? OpBoost (§6.2) answers with the share of *released* values
+in the range, which randomization flattens. The mechanism's probabilities are public, so the released values also have
+a likelihood; its maximum (the EM algorithm, post-processing, no cost) estimates the shares of the raw values and
+answers every range.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def order_preservation(mechanism: OrderedMechanism) -> Floats:
 
 
 def global_map_bound(mechanism: GlobalMap, distance: int) -> float:
-    r"""P1 Theorem 4.2, with :math:`q = e^{-\varepsilon/2}`:
+    r"""OpBoost, Theorem 4.2, with :math:`q = e^{-\varepsilon/2}`:
 
     .. math:: \gamma(t) \ge 1 - \frac{(1-q^2)\,t + 1}{(1 + q - q^{t+1} - q^{|D|-t})(1+q)}\; q^t
 
@@ -96,7 +96,7 @@ def _theorem_4_2(rate: float, size: int, t: int) -> float:
 
 
 def randomized_response_order(mechanism: GeneralizedRandomizedResponse, distance: int) -> float:
-    r"""P1 Theorem 4.3, exact: all pairs t apart have the same probability.
+    r"""OpBoost, Theorem 4.3, exact: all pairs t apart have the same probability.
 
     .. math:: \gamma(t) = p_1^2 + p_1 p_2 (|D| - 3) + p_2^2 \left(\tfrac12 |D|(|D|-3) + 2\right)
               + p_2 (p_1 - p_2)\, t
@@ -114,7 +114,7 @@ def randomized_response_order(mechanism: GeneralizedRandomizedResponse, distance
 
 
 def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
-    r"""P1 Theorem 4.6, corrected, for even parts of width :math:`\theta`.
+    r"""OpBoost, Theorem 4.6, corrected, for even parts of width :math:`\theta`.
 
     With :math:`T = \lfloor t/\theta \rfloor` and :math:`q = e^{-\varepsilon_{prt}/2}`,
 
@@ -122,10 +122,10 @@ def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
               - (1 - \mu)\,\frac{(1-q)^2 (T+1)}{2 (1+q)^2} \right), \qquad
               \mu = \frac{1 - e^{-\varepsilon_{ner}/2}}{1 - e^{-\theta\varepsilon_{ner}/2}}
 
-    The second term counts pairs sent to one part. P1 prints it without :math:`1-\mu`, as if half of those
+    The second term counts pairs sent to one part. OpBoost prints it without :math:`1-\mu`, as if half of those
     pairs kept their order; but ties inside the part do not, and one has at least half of the *untied* ones.
     The tie probability :math:`\sum_o p_1(o) p_2(o)` is at most the largest probability of a value in a part,
-    which is :math:`\mu` (a value at its end). P1's form fails when the parts are small or
+    which is :math:`\mu` (a value at its end). OpBoost's form fails when the parts are small or
     :math:`\varepsilon_{ner}` is large: :math:`|D| = 40, \theta = 2, \alpha = 20, \varepsilon = 3` has
     :math:`\gamma(1)` 0.17 below it.
 
@@ -146,7 +146,7 @@ def adj_map_bound(mechanism: AdjMap, distance: int) -> float:
 
 
 def weighted_kendall(raw: ArrayLike, released: ArrayLike) -> float:
-    """P1's measure of the order that released values keep; nan if either side has one value only.
+    """OpBoost's measure of the order that released values keep; nan if either side has one value only.
 
     >>> weighted_kendall([1, 2, 3, 4], [10, 20, 20, 90])
     0.948683298...
@@ -196,7 +196,7 @@ class RangeQueries:
 
     @classmethod
     def from_released(cls, mechanism: OrderedMechanism, released: ArrayLike) -> RangeQueries:
-        """P1's estimator: the shares of the released values themselves (outputs must be domain values)."""
+        """OpBoost's estimator: the shares of the released values themselves (outputs must be domain values)."""
         _check_outputs(mechanism)
         return cls(mechanism.domain.lower, tuple(_shares(mechanism.domain.encode(released), mechanism.domain.size)))
 

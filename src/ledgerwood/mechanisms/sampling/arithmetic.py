@@ -1,4 +1,4 @@
-"""Enclosures in integers: exp(-x), and the distribution functions of the laws that are sampled.
+"""Enclosures in integers: exp(-x), and the distribution functions of the distributions that are sampled.
 
 Everything here is a pair of Python integers (lo, hi) with lo <= 2**precision * (the real number) <= hi. Lower ends
 are rounded down, upper ends up, at each operation, so the pair encloses the real number whatever the precision.
@@ -68,7 +68,7 @@ class Weights:
 
 
 class SampledDistribution(Hashable, Protocol):
-    """A law on the integers, by its weights (which need not add up to one)."""
+    """A distribution on the integers, by its weights (which need not add up to one)."""
 
     def weights(self, precision: int) -> Weights:
         """Weights with all but about 2**-precision of the mass listed."""
@@ -76,7 +76,7 @@ class SampledDistribution(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HalfGaussian:
-    """exp(-k^2 / (2 variance)) for k = 0, 1, ...; ``folded``: twice that for k > 0, the law of |Y|, Y on all of Z.
+    """exp(-k^2 / (2 variance)) for k = 0, 1, ...; ``folded``: twice that for k > 0: |Y| for Y on all of Z.
 
     Products w_{k+1} = w_k r_k, r_{k+1} = r_k g with r_0 = exp(-1/(2v)) and g = exp(-1/v). The ratios decrease, so
     everything after k is at most w_{k+1} / (1 - r_{k+1}).
@@ -106,7 +106,7 @@ class HalfGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Geometric:
-    """exp(-rate k) for k = 0, 1, ...; ``folded``: twice that for k > 0, the law of |Y| for the discrete Laplace."""
+    """exp(-rate k) for k = 0, 1, ...; ``folded``: twice that for k > 0: |Y| for the discrete Laplace Y."""
 
     rate: Fraction
     folded: bool
@@ -201,27 +201,27 @@ def accumulate_weights(weights: Weights, precision: int) -> Cumulative:
 
 
 @lru_cache(maxsize=64)
-def cumulative(law: SampledDistribution, precision: int) -> Cumulative:
-    """Enclosed distribution function of a law; kept, for it is asked for again."""
-    return accumulate_weights(law.weights(precision), precision)
+def cumulative(distribution: SampledDistribution, precision: int) -> Cumulative:
+    """Enclosed distribution function of a distribution; kept, for it is asked for again."""
+    return accumulate_weights(distribution.weights(precision), precision)
 
 
 @lru_cache(maxsize=64)
-def thresholds(law: SampledDistribution, bits: int) -> tuple[int, NDArray[np.uint64]]:
+def thresholds(distribution: SampledDistribution, bits: int) -> tuple[int, NDArray[np.uint64]]:
     """Return (offset, T) with T[j] = floor(2**bits F(offset + j)), up to the first entry of 2**bits - 1.
 
     With v the first ``bits`` bits of U: v < T[j] implies U < F(offset + j), and v > T[j] implies U > F(offset + j).
     Only v == T[j] decides nothing. Every v has a T[j] >= v, since the last entry is the largest v there is; and if
-    the law reaches below ``offset + 1`` the first entry is 0, so that v = 0 is left undecided.
+    the distribution reaches below ``offset + 1`` the first entry is 0, so that v = 0 is left undecided.
     """
     precision = bits + 64
     while True:
-        table = cumulative(law, precision)
+        table = cumulative(distribution, precision)
         shift = precision - bits
         lo, hi = [s >> shift for s in table.lo], [min(s >> shift, (1 << bits) - 1) for s in table.hi]
         if lo == hi:
             break
         precision *= 2
-    first = 0 if table.first > 0 else 1  # F(-1) = 0 is no boundary for a law on 0, 1, ...
+    first = 0 if table.first > 0 else 1  # F(-1) = 0 is not a boundary for a distribution on 0, 1, ...
     last = hi.index((1 << bits) - 1, first)
     return table.first - 1 + first, np.array(lo[first : last + 1], dtype=np.uint64)

@@ -38,7 +38,7 @@ _COARSE = 256  # steps of a lazy real per unit
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Thresholds of a law for the kernels, with a guide to where each leading bit pattern begins."""
+    """Thresholds of a distribution for the kernels, with a guide to where each leading bit pattern begins."""
 
     offset: int
     entries: Words
@@ -47,8 +47,8 @@ class _Table:
 
 
 @lru_cache(maxsize=64)
-def _table(law: SampledDistribution, bits: int) -> _Table:
-    offset, entries = thresholds(law, bits)
+def _table(distribution: SampledDistribution, bits: int) -> _Table:
+    offset, entries = thresholds(distribution, bits)
     guide_bits = min(bits, max(1, len(entries).bit_length() + 1))
     starts = np.arange(1 << guide_bits, dtype=np.uint64) << np.uint64(bits - guide_bits)
     guide = np.searchsorted(entries, starts, side="left").astype(np.int64)
@@ -61,10 +61,10 @@ def _blocks(source: RandomSource, left: Words, needed: int) -> Words:
     return np.concatenate((left, fresh)) if len(left) else fresh
 
 
-def _direct(law: SampledDistribution, signed: bool, count: int, source: RandomSource) -> NDArray[np.int64]:
+def _direct(distribution: SampledDistribution, signed: bool, count: int, source: RandomSource) -> NDArray[np.int64]:
     from ledgerwood.mechanisms.sampling import _kernels
 
-    table = _table(law, source.word_bits - signed)
+    table = _table(distribution, source.word_bits - signed)
     out = np.empty(count, dtype=np.int64)
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
@@ -76,7 +76,7 @@ def _direct(law: SampledDistribution, signed: bool, count: int, source: RandomSo
             words = _blocks(source, words, min(count - done, 2**20))
         elif status == _kernels.UNDECIDED:
             reader = exact.Reader(source, words)
-            out[done] = exact.direct(law, signed, reader)
+            out[done] = exact.direct(distribution, signed, reader)
             done, words = done + 1, words[reader.used :]
     return out
 
@@ -152,7 +152,7 @@ class LazyReals:
 @lru_cache(maxsize=64)
 def _constants(shape: exact.LazyShape, word_bits: int) -> tuple[Any, ...]:
     """Return the table and the numbers of a refined draw, as its kernel takes them."""
-    table, m = _table(shape.law, word_bits - 1), shape.fine_digits(word_bits)
+    table, m = _table(shape.distribution, word_bits - 1), shape.fine_digits(word_bits)
     return (
         *(table.entries, table.guide, table.shift),
         *(float(shape.product), float(shape.square), float(shape.linear)),
@@ -162,7 +162,7 @@ def _constants(shape: exact.LazyShape, word_bits: int) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=8)
 def _lazy_shape(normal: bool, steps: int, word_bits: int) -> tuple[exact.LazyShape, tuple[Any, ...]]:
-    """Return the shape of a lazy real with so many steps per unit, and its constants; hashing rationals is slow."""
+    """Return the shape of a lazy real with that many steps per unit, and its constants; hashing rationals is slow."""
     if normal:
         a = Fraction(1, steps**2)
         shape = exact.LazyShape(HalfGaussian(1 / a, False), a, a / 2, Fraction(0), None)
@@ -247,11 +247,11 @@ def skellam(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.
     """
     mean = variance / 2
     parts = -(-mean.numerator // (mean.denominator * _POISSON_PART))
-    law = Poisson(mean / parts)
+    distribution = Poisson(mean / parts)
     total = np.zeros(count, dtype=np.int64)
     for _ in range(parts):
-        total += _direct(law, False, count, source)
-        total -= _direct(law, False, count, source)
+        total += _direct(distribution, False, count, source)
+        total -= _direct(distribution, False, count, source)
     return total
 
 

@@ -84,22 +84,22 @@ def locate(uniform: Uniform, boundaries: Callable[[int], tuple[list[int], list[i
         uniform.refine()
 
 
-def direct(law: SampledDistribution, signed: bool, reader: Reader) -> int:
-    """Invert the distribution function of ``law``; ``signed``: the lowest bit of the first word is a sign."""
+def direct(distribution: SampledDistribution, signed: bool, reader: Reader) -> int:
+    """Invert the distribution function of ``distribution``; ``signed``: the lowest bit of the first word is a sign."""
     bits = reader.word_bits
     word = reader.word()
     uniform = Uniform(word >> 1, bits - 1, reader) if signed else Uniform(word, bits, reader)
-    k = invert(law, uniform)
+    k = invert(distribution, uniform)
     return -k if signed and word & 1 else k
 
 
-def invert(law: SampledDistribution, uniform: Uniform) -> int:
+def invert(distribution: SampledDistribution, uniform: Uniform) -> int:
     """Return the k with F(k-1) <= U < F(k)."""
-    table: Cumulative = cumulative(law, -(-(uniform.bits + 32) // 32) * 32)
+    table: Cumulative = cumulative(distribution, -(-(uniform.bits + 32) // 32) * 32)
 
     def boundaries(precision: int) -> tuple[list[int], list[int]]:
         nonlocal table
-        table = cumulative(law, precision)
+        table = cumulative(distribution, precision)
         # F(first - 1) is a boundary unless nothing lies below; the last one bounds the tail, where the answer
         # must not be given at this precision: a boundary at 1 can never be passed.
         return ([*table.lo, 1 << precision], [*table.hi, 1 << precision])
@@ -123,17 +123,17 @@ def bernoulli(uniform: Uniform, exponent: Callable[[], tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class LazyShape:
-    """How a refined draw is made: index i by ``law``, u beside it, kept with probability exp(-x(i, u)), where
+    """How a refined draw is made: index i by ``distribution``, u beside it, kept with probability exp(-x(i, u)), where
 
     x = product i u + square u^2 + linear u.
 
-    Half-normal: law exp(-i^2 a) and x = a (2 i u + u^2) give i + u the density exp(-a (i+u)^2).
-    Exponential: law exp(-r i) and x = r u give i + u the density exp(-r (i+u)).
+    Half-normal: distribution exp(-i^2 a) and x = a (2 i u + u^2) give i + u the density exp(-a (i+u)^2).
+    Exponential: distribution exp(-r i) and x = r u give i + u the density exp(-r (i+u)).
     If ``fine_bits`` is not None, u is a multiple of 2**-fine_bits and (i + u) 2**fine_bits is the discrete
     variable with those weights on 0, 1, 2, ...; a minus sign at zero is rejected, so that zero counts once.
     """
 
-    law: SampledDistribution
+    distribution: SampledDistribution
     product: Fraction
     square: Fraction
     linear: Fraction
@@ -153,7 +153,7 @@ def refined(shape: LazyShape, reader: Reader) -> tuple[bool, int, Uniform]:
     m = shape.fine_digits(reader.word_bits)
     while True:
         word = reader.word()
-        i = invert(shape.law, Uniform(word >> 1, reader.word_bits - 1, reader))
+        i = invert(shape.distribution, Uniform(word >> 1, reader.word_bits - 1, reader))
         negative = bool(word & 1)
         word = reader.word()
         u = Uniform(word & ((1 << m) - 1), m, reader)

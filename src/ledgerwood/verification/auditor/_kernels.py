@@ -2,7 +2,7 @@
 
 Preimage search on the grid of a 53-bit uniform, with the C library's logarithm.
 
-numpy's vectorised ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the
+numpy's vectorized ``log`` differs from the C library's in the last bit once in 300 values; numpy's generator calls the
 C library, and so does this loop.
 
 One pass over rows: hashes and clipped linear scores.
@@ -23,14 +23,14 @@ def _sample(u: float, location: float, scale: float, formula: int) -> float:
         if u >= 0.5:
             return location - scale * math.log(2.0 - u - u)
         return location + scale * math.log(u + u)
-    centred = u - 0.5
-    sign = 1.0 if centred > 0.0 else (-1.0 if centred < 0.0 else 0.0)
-    inside = 1.0 - 2.0 * abs(centred)
+    centered = u - 0.5
+    sign = 1.0 if centered > 0.0 else (-1.0 if centered < 0.0 else 0.0)
+    inside = 1.0 - 2.0 * abs(centered)
     if inside <= 0.0:
         return -math.inf * sign
     if formula == 1:
         return location - scale * sign * math.log(inside)
-    return location - scale * sign * math.log1p(-2.0 * abs(centred))
+    return location - scale * sign * math.log1p(-2.0 * abs(centered))
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +86,7 @@ def hash_rows(bits: NDArray[np.uint64], numbers: NDArray[np.float64]) -> NDArray
 def linear_scores(
     numbers: NDArray[np.float64],
     columns: NDArray[np.int64],
-    centres: NDArray[np.float64],
+    centers: NDArray[np.float64],
     rates: NDArray[np.float64],
     cuts: NDArray[np.float64],
     weights: NDArray[np.float64],
@@ -95,7 +95,7 @@ def linear_scores(
 
     ``rates`` are the reciprocals of the scales.
     """
-    d, k = columns.size, centres.size
+    d, k = columns.size, centers.size
     scores = np.empty(numbers.shape[0], dtype=np.float64)
     for i in range(numbers.shape[0]):
         total, previous = 0.0, 0.0
@@ -104,11 +104,11 @@ def linear_scores(
             if math.isnan(value):
                 value = 0.0
             value = min(max(value, -1e150), 1e150)
-            total += weights[j] * min(max((value - centres[j]) * rates[j], -3.0), 3.0)
+            total += weights[j] * min(max((value - centers[j]) * rates[j], -3.0), 3.0)
             total += weights[k + j] * (0.5 if value > cuts[j] else -0.5)
             if j > 0:
                 step, s = value - previous, d + j - 1
-                total += weights[s] * min(max((step - centres[s]) * rates[s], -3.0), 3.0)
+                total += weights[s] * min(max((step - centers[s]) * rates[s], -3.0), 3.0)
                 total += weights[k + s] * (0.5 if step > cuts[s] else -0.5)
             previous = value
         scores[i] = total

@@ -1,13 +1,13 @@
 """The statistical auditor: search a pair, choose an event, certify it on fresh outputs.
 
 1. A pilot run measures speed and meets the problems: exceptions, nan, noise that never changes.
-2. Without a pair, pairs proposed by the schema are compared on small samples; the best one stays (``search``).
-3. On a first part of the outputs scores are learned and cut into events; a faint leak gets more, and classifiers.
-4. The events chosen are counted on fresh outputs and the counts are turned into bounds (``certificates``).
+2. Without a pair, pairs proposed by the schema are compared on small samples; the best one stays (``pairs``).
+3. On a first part of the outputs scores are learned and cut into events; a weak leak gets more, and classifiers.
+4. The events chosen are counted on fresh outputs and the counts are turned into bounds (``certificate``).
 
 Only step 4 carries the guarantee. The events, their directions and the pair are functions of outputs that step 4 never
-uses, so choosing them costs nothing; the few finalists (up to three events on values, one on floating-point patterns,
-one for mu) share the error, and all bounds of a report hold together with the stated confidence.
+uses, so choosing them costs nothing; the few events selected (up to three on values, one on floating-point
+patterns, one for mu) share the error, and all bounds of a report hold together with the stated confidence.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 
+from ledgerwood import _checks
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.certificate.bound import Counts, combined_bound
 from ledgerwood.verification.auditor.certificate.counts import Guesses, sizes
@@ -33,17 +34,11 @@ from ledgerwood.verification.auditor.pairs import candidate_pairs, search_pair
 from ledgerwood.verification.auditor.pilot import Pilot, run_pilot
 from ledgerwood.verification.auditor.report import AuditReport, Certificate, CertificateBlock, Picture, Subject
 from ledgerwood.verification.auditor.sampling import Draws, InputPair, Mechanism, ProgressBar
-from ledgerwood.verification.auditor.selection import SelectedEvent, Selection, is_small_law, picture_of, select
+from ledgerwood.verification.auditor.selection import SelectedEvent, Selection, has_few_outputs, picture_of, select
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["audit"]
 
-_EARLY = 0.15  # share of the outputs that choose the first event
-_FIRST_BLOCK = 0.25  # share that is counted for it, and then helps to choose a better one for the rest
-_EARLY_OF_FEW, _FIRST_BLOCK_OF_FEW = 0.1, 0.2  # where the mechanism has few outputs, which need no score to be learned
-_SELECTION = 0.45  # share that chooses the only event, where there is one block
-_STRONG = 2.0  # promised epsilon from which a leak is strong
-_LOOK = 0.25  # of the error, for a look at the first block that may end the audit
-_LEAST = 100  # fewer outputs per input are no audit
 #: Streams of random numbers; the pilot and the pair search have their own.
 _SELECT, _CERTIFY, _SELECT_MORE, _CERTIFY_MORE, _SELECT_REST = range(1, 6)
 
@@ -99,7 +94,7 @@ def audit(
 
     Examples
     --------
-    A counting query whose noise was meant for epsilon = 0.5, sold as 0.25:
+    A counting query whose noise was meant for epsilon = 0.5, claimed as 0.25:
 
     >>> from ledgerwood.verification.auditor.audit import audit
     >>> from ledgerwood.accounting import PureDP
@@ -111,33 +106,33 @@ def audit(
     """
     _check(f, confidence, samples, seconds)
     started = time.monotonic()
-    reading = read_claim(claim)
+    profile = read_claim(claim)
     pairs = _pairs(pair, schema, claim)
     entropy = secrets.randbits(63) if seed is None else int(seed)
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, ProgressBar(2 * samples)) as draws:
         pilot = run_pilot(draws, pairs[0], samples, seconds)
-        if draws.vectorised and draws.raised:
+        if draws.vectorized and draws.raised:
             draws.one_by_one()
             pilot = run_pilot(draws, pairs[0], samples, seconds)
-        facts = _AuditSummary(
-            claim, reading, confidence, entropy, started, pairs=1, stop_early=stop_early, subject=subject
+        summary = _AuditSummary(
+            claim, profile, confidence, entropy, started, pairs=1, stop_early=stop_early, subject=subject
         )
         if pilot.fatal:
-            return facts.unfinished(pilot.problems, pairs[0])
+            return summary.unfinished(pilot.problems, pairs[0])
         if pilot.clock:
-            return facts.clock_seeded(pilot, pairs[0])
+            return summary.clock_seeded(pilot, pairs[0])
         total = _affordable(samples, seconds, started, pilot.per_output)
-        if total < _LEAST:
+        if total < TUNING.least_outputs:
             slow = f"too slow: at {pilot.per_output:.3g} s per output the time allows {max(total, 0)} outputs per input"
-            return facts.unfinished((slow,), pairs[0])
-        if not draws.vectorised and pilot.may_fork:
+            return summary.unfinished((slow,), pairs[0])
+        if not draws.vectorized and pilot.may_fork:
             draws.use_all_cores(2 * total * pilot.per_output)
         chosen, spent = 0, 0
         if pair is None:
-            chosen, spent, tried = search_pair(draws, pairs, schema or {}, reading, total)
-            facts = replace(facts, pairs=tried)
-        return _certify(draws, facts, pilot, pairs[chosen], chosen, total - spent, spent)
+            chosen, spent, tried = search_pair(draws, pairs, schema or {}, profile, total)
+            summary = replace(summary, pairs=tried)
+        return _certify(draws, summary, pilot, pairs[chosen], chosen, total - spent, spent)
 
 
 def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> None:
@@ -145,8 +140,7 @@ def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> No
         raise ParameterError("f", "be callable as f(data, rng) or have sample(data, n, rng)", f)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
-    if not isinstance(samples, (int, np.integer)) or samples < _LEAST:
-        raise ParameterError("samples", f"be an integer of at least {_LEAST}", samples)
+    _checks.integer("samples", samples, TUNING.least_outputs)
     if seconds is not None and not seconds > 0:
         raise ParameterError("seconds", "be positive", seconds)
 
@@ -175,52 +169,53 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 
 
 def _certify(
-    draws: Draws, facts: _AuditSummary, pilot: Pilot, pair: InputPair, which: int, total: int, spent: int
+    draws: Draws, summary: _AuditSummary, pilot: Pilot, pair: InputPair, which: int, total: int, spent: int
 ) -> AuditReport:
     """Choose events on a first sample, count them on fresh outputs: in one block, or in two with a second choice."""
-    early, n, confidence = int(_EARLY_OF_FEW * total), int(_FIRST_BLOCK_OF_FEW * total), facts.confidence
+    early, n = int(TUNING.selection_share_of_few * total), int(TUNING.first_block_share_of_few * total)
+    confidence = summary.confidence
     seen = _Seen([draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)])
-    if not is_small_law(*seen.encoded, facts.reading):
-        more = int(_EARLY * total) - early
-        early, n = early + more, int(_FIRST_BLOCK * total)
+    if not has_few_outputs(*seen.encoded, summary.profile):
+        more = int(TUNING.selection_share * total) - early
+        early, n = early + more, int(TUNING.first_block_share * total)
         seen = seen.joined([draws.draw(2 * which + side, more, _SELECT_REST) for side in (0, 1)])
-    selection = seen.select(pair, facts.reading, n, classifiers=False)
-    if facts.reading.is_profile:
+    selection = seen.select(pair, summary.profile, n, classifiers=False)
+    if summary.profile.is_profile:
         # Which point of the profile is tested depends on the event, so there is one block, and one careful choice.
-        late = int(_SELECTION * total)
+        late = int(TUNING.profile_selection_share * total)
         seen = seen.joined([draws.draw(2 * which + side, late - early, _SELECT_MORE) for side in (0, 1)])
-        selection = seen.select(pair, facts.reading, total - late, classifiers=True)
-        blocks = [_Block(seen.encoder, selection.finalists(*seen.encoded), total - late)]
-    elif selection.is_never and selection.promise >= _STRONG:
-        blocks = [_Block(seen.encoder, selection.finalists(*seen.encoded), total - early)]
+        selection = seen.select(pair, summary.profile, total - late, classifiers=True)
+        blocks = [_Block(seen.encoder, selection.selected_events(*seen.encoded), total - late)]
+    elif selection.has_zero_count and selection.estimated_bound >= TUNING.strong_epsilon:
+        blocks = [_Block(seen.encoder, selection.selected_events(*seen.encoded), total - early)]
     else:
-        faint = selection.promise < _STRONG
-        if faint:
-            learned = seen.select(pair, facts.reading, n, plain=False, classifiers=True)
+        weak = selection.estimated_bound < TUNING.strong_epsilon
+        if weak:
+            learned = seen.select(pair, summary.profile, n, plain=False, classifiers=True)
             selection = selection.or_better(learned)
-        first = _Block(seen.encoder, selection.finalists(*seen.encoded, most=1), n)
+        first = _Block(seen.encoder, selection.selected_events(*seen.encoded, most=1), n)
         sizes = first.sizes(draws.entropy, _CERTIFY)
         outputs = [draws.draw(2 * which + side, sizes[side], _CERTIFY) for side in (0, 1)]
         first.count(outputs)
-        if facts.stop_early:
-            look = 1.0 - _LOOK * (1.0 - confidence)
+        if summary.stop_early:
+            look = 1.0 - TUNING.look_share * (1.0 - confidence)
             looks = tuple(_certificate(chain, look) for chain in _chains([first]))
             if any(one.contradicts for one in looks) or all(_hopeless(one) for one in looks):
-                picture = picture_of(first.finalists[0].rule, *seen.encoded) if first.finalists else None
-                return facts.finished(looks, pilot, draws, pair, early + n + spent, picture)
-            confidence = 1.0 - (1.0 - _LOOK) * (1.0 - confidence)
+                picture = picture_of(first.selected_events[0].rule, *seen.encoded) if first.selected_events else None
+                return summary.finished(looks, pilot, draws, pair, early + n + spent, picture)
+            confidence = 1.0 - (1.0 - TUNING.look_share) * (1.0 - confidence)
         seen = seen.joined(outputs)
         rest = total - early - n
-        again = seen.select(pair, facts.reading, rest, classifiers=faint)
-        best = [one for one in again.finalists(*seen.encoded, most=1) if one.kind == "values"]
+        again = seen.select(pair, summary.profile, rest, classifiers=weak)
+        best = [one for one in again.selected_events(*seen.encoded, most=1) if one.kind == "values"]
         # The share of a kind is fixed by the first choice.
-        second = [replace(one, share=first.finalists[0].share) for one in best]
+        second = [replace(one, share=first.selected_events[0].share) for one in best]
         # Guesses want a Poisson number of fresh outputs, events as many on either input.
         if not any(isinstance(one.rule, Guess) for one in second):
-            second += [one for one in first.finalists if one.kind != "values"]
+            second += [one for one in first.selected_events if one.kind != "values"]
         blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
     last = blocks[-1]
-    picture = picture_of(last.finalists[0].rule, *seen.encoded) if last.finalists else None
+    picture = picture_of(last.selected_events[0].rule, *seen.encoded) if last.selected_events else None
     del seen
     stream = _CERTIFY if len(blocks) == 1 else _CERTIFY_MORE
     sizes = last.sizes(draws.entropy, stream)
@@ -228,7 +223,7 @@ def _certify(
         for outputs_of_side in draws.batches(2 * which + side, sizes[side], stream):
             last.count_side(side, outputs_of_side)
     certificates = tuple(_certificate(chain, confidence) for chain in _chains(blocks))
-    return facts.finished(certificates, pilot, draws, pair, total + spent, picture)
+    return summary.finished(certificates, pilot, draws, pair, total + spent, picture)
 
 
 @dataclass(slots=True)
@@ -260,18 +255,18 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Block:
-    """Finalists counted on ``n`` fresh outputs per input."""
+    """Selected events, counted on ``n`` fresh outputs per input."""
 
     encoder: OutputEncoder
-    finalists: list[SelectedEvent]
+    selected_events: list[SelectedEvent]
     n: int
     floating: OutputEncoder | None = None  # of events that were chosen before this block's encoder was made
     hits: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
         # Guesses need a Poisson number of outputs, events a fixed one: a block that mixed them would have neither.
-        assert len({isinstance(finalist.rule, Guess) for finalist in self.finalists}) <= 1
-        self.hits = np.zeros((len(self.finalists), 2), dtype=np.int64)
+        assert len({isinstance(event.rule, Guess) for event in self.selected_events}) <= 1
+        self.hits = np.zeros((len(self.selected_events), 2), dtype=np.int64)
 
     def count(self, outputs: Sequence[Outputs]) -> None:
         """Count the events in outputs of both inputs."""
@@ -280,39 +275,42 @@ class _Block:
 
     def sizes(self, entropy: int, stream: int) -> tuple[int, int]:
         """Fresh outputs on either input: ``n``, or ``n`` on average if the input is to be guessed."""
-        if any(isinstance(finalist.rule, Guess) for finalist in self.finalists):
+        if any(isinstance(event.rule, Guess) for event in self.selected_events):
             return sizes(self.n, default_rng(SeedSequence(entropy, spawn_key=(stream,))))
         return self.n, self.n
 
     def count_side(self, side: int, outputs: Outputs) -> None:
         """Count the events in outputs of one input."""
         encoded: dict[int, Encoded] = {}
-        for i, finalist in enumerate(self.finalists):
-            own = self.encoder if finalist.kind == "values" or self.floating is None else self.floating
+        for i, event in enumerate(self.selected_events):
+            own = self.encoder if event.kind == "values" or self.floating is None else self.floating
             if id(own) not in encoded:
                 encoded[id(own)] = own(outputs)
-            self.hits[i] += finalist.rule.tally(scores_of(finalist.rule.score, encoded[id(own)]), side)
+            self.hits[i] += event.rule.tally(scores_of(event.rule.score, encoded[id(own)]), side)
 
     def counted(self, i: int) -> CertificateBlock:
-        """The counts of one finalist."""
-        rule = self.finalists[i].rule
+        """The counts of one event."""
+        rule = self.selected_events[i].rule
         hits1, hits2 = (int(h) for h in self.hits[i])
         return CertificateBlock(str(rule), rule.on, hits1, hits2, self.n, isinstance(rule, Guess))
 
 
 def _chains(blocks: Sequence[_Block]) -> list[list[tuple[SelectedEvent, CertificateBlock]]]:
-    """For every kind its finalist of each block, the last block first; of several in the only block the best."""
+    """For every kind its event in each block, the last block first; of several in the only block the best."""
     if len(blocks) == 1:
         only = blocks[0]
-        return [[(only.finalists[i], only.counted(i))] for i in _best_of_each_kind(only.finalists, only.hits, only.n)]
-    kinds = {finalist.kind: i for i, finalist in enumerate(blocks[0].finalists)}
+        return [
+            [(only.selected_events[i], only.counted(i))]
+            for i in _best_of_each_kind(only.selected_events, only.hits, only.n)
+        ]
+    kinds = {event.kind: i for i, event in enumerate(blocks[0].selected_events)}
     return [
         [
-            (finalist, blocks[1].counted(j)),
-            (blocks[0].finalists[kinds[finalist.kind]], blocks[0].counted(kinds[finalist.kind])),
+            (event, blocks[1].counted(j)),
+            (blocks[0].selected_events[kinds[event.kind]], blocks[0].counted(kinds[event.kind])),
         ]
-        for j, finalist in enumerate(blocks[1].finalists)
-        if finalist.kind in kinds
+        for j, event in enumerate(blocks[1].selected_events)
+        if event.kind in kinds
     ]
 
 
@@ -320,8 +318,8 @@ def _hopeless(look: Certificate) -> bool:
     """Whether the ratio of the counts lies five standard errors below the claim: the rest cannot contradict it."""
     if look.quantity != "epsilon" or not look.hits1 or not look.hits2:
         return False
-    forgiven = (2 if look.guess else 1) * look.n * look.delta  # guesses are made on the outputs of both inputs
-    ratio = math.log(max(look.hits1 - forgiven, 0.5) / look.hits2)
+    claimed_delta = (2 if look.guess else 1) * look.n * look.delta  # guesses are made on the outputs of both inputs
+    ratio = math.log(max(look.hits1 - claimed_delta, 0.5) / look.hits2)
     return ratio + 5.0 * math.sqrt(1.0 / look.hits1 + 1.0 / look.hits2) < look.claimed
 
 
@@ -330,31 +328,31 @@ def _encode(encoder: OutputEncoder, parts: Sequence[Outputs]) -> Encoded:
     return Encoded(np.concatenate([part.numbers for part in encoded]), encoder.names)
 
 
-def _best_of_each_kind(finalists: Sequence[SelectedEvent], hits: NDArray[np.int64], n: int) -> list[int]:
-    """For every kind of finalist the one whose counts say most; all bounds hold at once, so one may be picked."""
+def _best_of_each_kind(selected_events: Sequence[SelectedEvent], hits: NDArray[np.int64], n: int) -> list[int]:
+    """For every kind of event the one whose counts say most; all bounds hold at once, so one may be picked."""
     best: dict[str, tuple[float, int]] = {}
-    for i, finalist in enumerate(finalists):
+    for i, event in enumerate(selected_events):
         a, b = hits[i]
-        value = float(finalist.statement.promise(a, b, n, 2.7) - finalist.statement.claimed)
-        if finalist.kind not in best or value > best[finalist.kind][0]:
-            best[finalist.kind] = (value, i)
+        value = float(event.hypothesis.estimated_bound(a, b, n, 2.7) - event.hypothesis.claimed)
+        if event.kind not in best or value > best[event.kind][0]:
+            best[event.kind] = (value, i)
     return [i for _, i in best.values()]
 
 
 def _certificate(chain: Sequence[tuple[SelectedEvent, CertificateBlock]], confidence: float) -> Certificate:
     """One bound from the counts of one kind of event, in one block or in two."""
-    (finalist, last), *before = chain
-    statement = finalist.statement
-    level = 1.0 - (1.0 - confidence) * finalist.share
+    (event, last), *before = chain
+    hypothesis = event.hypothesis
+    level = 1.0 - (1.0 - confidence) * event.share
     counts = [
         Guesses(block.hits1, block.hits2, block.n) if block.guess else Counts(block.hits1, block.hits2, block.n)
         for _, block in reversed(chain)
     ]
     return Certificate(
-        quantity=statement.quantity,
-        bound=max(combined_bound(counts, null=statement.null, confidence=level), 0.0),  # neither is ever negative
-        claimed=statement.claimed,
-        delta=statement.delta,
+        quantity=hypothesis.quantity,
+        bound=max(combined_bound(counts, null=hypothesis.null, confidence=level), 0.0),  # neither is ever negative
+        claimed=hypothesis.claimed,
+        delta=hypothesis.delta,
         event=last.event,
         on=last.on,
         hits1=last.hits1,
@@ -371,7 +369,7 @@ class _AuditSummary:
     """What every report of one audit repeats."""
 
     claim: Any
-    reading: ClaimedProfile
+    profile: ClaimedProfile
     confidence: float
     seed: int
     started: float
@@ -380,7 +378,7 @@ class _AuditSummary:
     subject: Subject | None = None
 
     def _report(self, pair: InputPair, **content: Any) -> AuditReport:
-        point = self.reading.points[0]
+        point = self.profile.points[0]
         common: dict[str, Any] = {
             "claim": repr(self.claim),
             "epsilon_lower": 0.0,
@@ -404,7 +402,7 @@ class _AuditSummary:
         return self._report(pair, problems=problems)
 
     def clock_seeded(self, pilot: Pilot, pair: InputPair) -> AuditReport:
-        """Noise that only the clock decides: the second is public, so two different outputs are told apart surely."""
+        """Noise that only the clock decides: the second is public, so two different outputs identify their inputs."""
         event = "the output is the one that the clock's second and the input determine"
         bound = math.inf if pilot.inputs_differ else 0.0
         return self._report(
@@ -430,7 +428,7 @@ class _AuditSummary:
         if draws.raised:
             kinds = ", ".join(f"{kind} ({count:,})" for kind, count in draws.raised.items())
             problems.append(f"calls raised: {kinds}")
-            if draws.vectorised:  # one exception became a batch of equal outputs: no counts of independent draws
+            if draws.vectorized:  # one exception became a batch of equal outputs: no counts of independent draws
                 problems.append("sample raised and left whole batches without outputs: audit f(data, rng) instead")
                 return self.unfinished(tuple(problems), pair)
         content: dict[str, Any] = {

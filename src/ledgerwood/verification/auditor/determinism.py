@@ -65,7 +65,7 @@ _DISTINCT = 8  # different outputs in a run: no other run is equal to it by chan
 _SHORT = 4  # outputs of the later runs, if all of the first differ
 _RUN = 256  # outputs of a run, if there are fewer different ones
 _PATIENCE = 2.0  # seconds for the first run; the others are as long
-_CHANCE = 1e-6  # below it, equal outputs are no luck
+_CHANCE = 1e-6  # below it, equal outputs are not luck
 
 
 def _rng(*key: int) -> np.random.Generator:
@@ -158,7 +158,7 @@ def _first_run(mechanism: Mechanism, data: Any) -> list[Any]:
 
 
 def _stands_still(outputs: list[Any]) -> bool:
-    """Whether the first outputs are equal, and so many equal ones are no luck at the frequency of the commonest."""
+    """Whether the first outputs are equal, and this many equal ones are not luck at the frequency of the commonest."""
     if not _same(*outputs[:_DISTINCT]):
         return False
     _, counts = np.unique(_keys(outputs), return_counts=True)

@@ -2,8 +2,8 @@
 
 Numbers and arrays go straight through; if some are integers and some are floats, the type is a second column. Labels
 and strings become a 52-bit hash (equality is all that an atom needs) and a length, and texts that hardly repeat the
-pieces of them that tell the inputs apart. Anything else (tuples, mappings, models) is flattened into its fields, so
-that a leak in one field of a serialised model is one column. Columns are fixed on the selection sample; a field seen
+pieces of them that differ between the inputs. Anything else (tuples, mappings, models) is flattened into its fields, so
+that a leak in one field of a serialized model is one column. Columns are fixed on the selection sample; a field seen
 for the first time later is not lost: it changes the column ``fields``, a hash of the set of fields and their types.
 """
 
@@ -27,21 +27,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ledgerwood._checks import is_bool
+from ledgerwood.verification.auditor.tuning import TUNING
+
 __all__ = ["Encoded", "OutputEncoder", "Raised", "count_nans", "has_nan", "low_bit", "row_keys"]
 
 Floats = NDArray[np.float64]
 Outputs = Sequence[Any] | NDArray[Any]
 
-_MOST_COLUMNS = 2000
-_MOST_ITEMS = 20_000  # elements read of one array; a hash stands for the rest
-_COMPARED = 200  # outputs per input that say which fields to keep, where there are too many
 _EXACT = 2**53  # larger integers are not all floats
-_TAG = "\x01"  # begins the name of a type: part of the hash of all fields, no column of its own
-_SPELLED = 2000  # texts per input whose pieces are counted
-_LETTERS = 300  # of each of them
-_PIECES = 32  # columns for pieces of texts
+_TAG = "\x01"  # begins the name of a type: part of the hash of all fields, not a column of its own
 _NUMERIC = (bool, int, float, np.number, np.bool_, np.ndarray)
-_TELLING = 4.0  # standard errors between the frequencies of a piece on the two inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +131,10 @@ class OutputEncoder:
             for output in sample[:2000]:
                 names.update(dict.fromkeys(dict(_fields(output))))
         ordered = [name for name in names if name != "fields" and not name.startswith(_TAG)]
-        if len(ordered) >= _MOST_COLUMNS:
-            ordered = _informative([sample[:_COMPARED] for sample in samples], ordered)[: _MOST_COLUMNS - 1]
+        if len(ordered) >= TUNING.most_columns:
+            ordered = _informative([sample[: TUNING.compared_outputs] for sample in samples], ordered)[
+                : TUNING.most_columns - 1
+            ]
         pieces = _informative_pieces(samples)
         return cls("fields", (*ordered, *map(str, pieces), "fields"), pieces)
 
@@ -245,7 +243,7 @@ class Piece:
 
 def _informative_pieces(samples: Sequence[Outputs]) -> tuple[Piece, ...]:
     """The pieces whose frequencies differ most between the first sample and the last, of texts that hardly repeat."""
-    sides = [[dict(_texts(output)) for output in samples[i][:_SPELLED]] for i in (0, -1)]
+    sides = [[dict(_texts(output)) for output in samples[i][: TUNING.text_rows]] for i in (0, -1)]
     paths = list(dict.fromkeys(path for side in sides for texts in side for path in texts))[:8]
     found: list[tuple[float, Piece]] = []
     for path in paths:
@@ -257,14 +255,14 @@ def _informative_pieces(samples: Sequence[Outputs]) -> tuple[Piece, ...]:
         for piece in first.keys() | second.keys():
             a, b = first[piece] / n1, second[piece] / n2
             gap = abs(a - b) / math.sqrt((a + 1 / n1) / n1 + (b + 1 / n2) / n2)
-            if gap > _TELLING:
+            if gap > TUNING.text_z:
                 found.append((gap, piece))
     found.sort(key=lambda each: (-each[0], len(each[1].letters), str(each[1])))
-    return tuple(piece for _, piece in found[:_PIECES])
+    return tuple(piece for _, piece in found[: TUNING.text_pieces])
 
 
 def _pieces(path: str, text: str) -> set[Piece]:
-    text = text[:_LETTERS]
+    text = text[: TUNING.text_letters]
     anywhere = {Piece(path, text[j : j + n]) for n in (1, 2, 3, 4) for j in range(len(text) - n + 1)}
     return anywhere | {Piece(path, letter, j) for j, letter in enumerate(text[:64])}
 
@@ -313,7 +311,7 @@ def _merged_by_floats(array: NDArray[Any], outputs: Outputs) -> bool:
         return False
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return True
-    with np.errstate(invalid="ignore", over="ignore"):  # 2**53 is no half float
+    with np.errstate(invalid="ignore", over="ignore"):  # 2**53 is not a half float
         large = bool(np.any(array >= _EXACT) or np.any(array <= -_EXACT))  # 2**53 + 1 may be rounded to it by now
     return large and (array.dtype.kind in "iu" or any(map(_is_whole, outputs)))
 
@@ -332,7 +330,7 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.imag", float(output.imag)
     elif isinstance(output, np.timedelta64):  # a number to numpy, but "not a time" is none
         yield from _fields(output.item(), path, depth + 1)
-    elif isinstance(output, (bool, int, float, np.number, np.bool_, Decimal, Fraction)):
+    elif is_bool(output) or isinstance(output, (int, float, np.number, Decimal, Fraction)):
         output = int(output) if isinstance(output, np.integer) else output  # numpy would compare it as a float
         number = _number(output)
         yield path, number
@@ -367,15 +365,15 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
             kind = _family(output.dtype.type)
             if kind != "float":
                 yield f"{_TAG}{kind} {path}", 1.0
-            items = output.ravel()[:_MOST_ITEMS].astype(np.float64).tolist()
+            items = output.ravel()[: TUNING.most_items].astype(np.float64).tolist()
             yield from ((f"{path}[{j}]", value) for j, value in enumerate(items))
-            if output.size > _MOST_ITEMS:
-                yield f"{path}.rest", text_code(repr(output.ravel()[_MOST_ITEMS:].tolist()))
+            if output.size > TUNING.most_items:
+                yield f"{path}.rest", text_code(repr(output.ravel()[TUNING.most_items :].tolist()))
             return
-        for j, value in enumerate(output.ravel()[:_MOST_ITEMS].tolist()):
+        for j, value in enumerate(output.ravel()[: TUNING.most_items].tolist()):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
-        if output.size > _MOST_ITEMS:
-            yield f"{path}.rest", text_code(repr(output.ravel()[_MOST_ITEMS:].tolist()))
+        if output.size > TUNING.most_items:
+            yield f"{path}.rest", text_code(repr(output.ravel()[TUNING.most_items :].tolist()))
     elif isinstance(output, Mapping):
         for key in sorted(output, key=str):
             yield from _fields(output[key], f"{path}.{key}", depth + 1)
@@ -383,14 +381,14 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.length", float(len(output))
         if isinstance(output, tuple):
             yield f"{_TAG}tuple {path}", 1.0
-        for j, value in enumerate(output[:_MOST_ITEMS]):
+        for j, value in enumerate(output[: TUNING.most_items]):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
-        if len(output) > _MOST_ITEMS:
-            yield f"{path}.rest", text_code(repr(output[_MOST_ITEMS:]))
+        if len(output) > TUNING.most_items:
+            yield f"{path}.rest", text_code(repr(output[TUNING.most_items :]))
     elif isinstance(output, (set, frozenset)):
         yield f"{path}.length", float(len(output))
         ordered = sorted(output, key=lambda value: (type(value).__name__, _order(value), _exact_text(value)))
-        for j, value in enumerate(ordered[:_MOST_ITEMS]):
+        for j, value in enumerate(ordered[: TUNING.most_items]):
             yield from _fields(value, f"{path}{{{j}}}", depth + 1)
     else:
         yield from _fields(_serialised(output), path, depth + 1)

@@ -1,4 +1,8 @@
-"""What an audit counts: how often an event happens on either input, or how often a guess of the input is right."""
+"""What an audit counts: how often an event happens on either input, or how often a guess of the input is right.
+
+Both are rules on a score of the output: an event has one threshold, a guess has two. ``Thresholds`` finds the best ones
+for the counts of two samples.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.verification.auditor.certificate.counts import estimated_bound as promise_of_guesses
+from ledgerwood.verification.auditor.certificate.counts import estimated_bound_of_guesses
 from ledgerwood.verification.auditor.encoding import Encoded
 from ledgerwood.verification.auditor.scores import Memo, Score
-from ledgerwood.verification.auditor.smoothing import FEW, smooth
+from ledgerwood.verification.auditor.smoothing import smooth
+from ledgerwood.verification.auditor.tuning import TUNING
 
-__all__ = ["Guess", "OutputEvent", "Promise", "Rule", "relearn", "scores_of"]
+__all__ = [
+    "BoundEstimate",
+    "Guess",
+    "OutputEvent",
+    "Rule",
+    "Thresholds",
+    "hits_of",
+    "relearn",
+    "scores_of",
+    "selection_score",
+]
 
 
 Floats = NDArray[np.float64]
 
-Promise = Callable[[Floats, Floats, int, float], Floats]  # of counts, n and caution
+#: A rough bound from counts on either input, n and a margin in standard errors.
+BoundEstimate = Callable[[Floats, Floats, int, float], Floats]
 
 
 def scores_of(score: Score, encoded: Encoded) -> Floats:
@@ -31,10 +47,10 @@ def scores_of(score: Score, encoded: Encoded) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputEvent:
-    """``score >= cut`` (or ``<=``); ``swapped`` if it is the second input that makes it likely."""
+    """``score >= threshold`` (or ``<=``); ``swapped`` if it is the second input that makes it likely."""
 
     score: Score
-    cut: float
+    threshold: float
     above: bool
     swapped: bool
 
@@ -43,47 +59,47 @@ class OutputEvent:
 
     def holds(self, scores: Floats) -> NDArray[np.bool_]:
         """Whether the event holds at each value of its score."""
-        return scores >= self.cut if self.above else scores <= self.cut
+        return scores >= self.threshold if self.above else scores <= self.threshold
 
     @property
-    def cuts(self) -> tuple[float, ...]:
+    def thresholds(self) -> tuple[float, ...]:
         """Where the score is cut."""
-        return (self.cut,)
+        return (self.threshold,)
 
     def tally(self, scores: Floats, side: int) -> tuple[int, int]:
         """What outputs of one input add to the hits on the likelier input and to those on the other."""
         hits = int(np.count_nonzero(self.holds(scores)))
         return (hits, 0) if (side == 1) == self.swapped else (0, hits)
 
-    def promise(self, promise: Promise, hits: tuple[float, float], rows: int, caution: float) -> float:
-        """The bound that such counts promise."""
-        return float(promise(np.asarray([hits[0]]), np.asarray([hits[1]]), rows, caution)[0])
+    def estimated_bound(self, estimate: BoundEstimate, hits: tuple[float, float], rows: int, z_margin: float) -> float:
+        """A rough bound from such counts."""
+        return float(estimate(np.asarray([hits[0]]), np.asarray([hits[1]]), rows, z_margin)[0])
 
     @property
     def on(self) -> str:
         """The likelier input."""
         return "the second input" if self.swapped else "the first input"
 
-    def relearned(self, score: Score, first: Encoded, second: Encoded, *, never: bool) -> OutputEvent:
+    def relearned(self, score: Score, first: Encoded, second: Encoded, *, zero_count: bool) -> OutputEvent:
         """The event with a new score, cut to be as frequent as before; itself if that cannot be.
 
-        ``never``: it was not seen on the other input, and stays as it was if the new one is.
+        ``zero_count``: it was not seen on the other input, and stays as it was if the new one is.
         """
-        cut = _same_share(self.score, score, self.cut, self.above, first, second)
-        if cut is None:
+        threshold = _same_share(self.score, score, self.threshold, self.above, first, second)
+        if threshold is None:
             return self
-        event = OutputEvent(score, cut, self.above, self.swapped)
-        return self if never and event(first if self.swapped else second).any() else event
+        event = OutputEvent(score, threshold, self.above, self.swapped)
+        return self if zero_count and event(first if self.swapped else second).any() else event
 
     def __str__(self) -> str:
-        return f"{self.score.name} {'>=' if self.above else '<='} {self.cut:.6g}"
+        return f"{self.score.name} {'>=' if self.above else '<='} {self.threshold:.6g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
     """One input where ``score >= high``, the other where ``score <= low``, else none.
 
-    ``rising`` if a high score speaks for the first input; ``delta`` is what the claim forgives.
+    ``rising`` if a high score speaks for the first input; ``delta`` is the claimed delta.
     """
 
     score: Score
@@ -93,7 +109,7 @@ class Guess:
     delta: float = 0.0
 
     @property
-    def cuts(self) -> tuple[float, ...]:
+    def thresholds(self) -> tuple[float, ...]:
         """Where the score is cut."""
         return (self.low, self.high)
 
@@ -102,17 +118,17 @@ class Guess:
         high, low = int(np.count_nonzero(scores >= self.high)), int(np.count_nonzero(scores <= self.low))
         return (high, low) if (side == 0) == self.rising else (low, high)
 
-    def promise(self, promise: Promise, hits: tuple[float, float], rows: int, caution: float) -> float:
-        """The bound that such counts promise."""
+    def estimated_bound(self, estimate: BoundEstimate, hits: tuple[float, float], rows: int, z_margin: float) -> float:
+        """A rough bound from such counts."""
         right, wrong = (np.asarray([float(count)]) for count in hits)
-        return float(promise_of_guesses(right, wrong, rows, self.delta, caution)[0])
+        return float(estimated_bound_of_guesses(right, wrong, rows, self.delta, z_margin)[0])
 
     @property
     def on(self) -> str:
         """Both directions are read."""
         return "either input"
 
-    def relearned(self, score: Score, first: Encoded, second: Encoded, *, never: bool) -> Guess:
+    def relearned(self, score: Score, first: Encoded, second: Encoded, *, zero_count: bool) -> Guess:
         """The rule with a new score, cut so that each guess is as frequent as before; itself if that cannot be."""
         high = _same_share(self.score, score, self.high, True, first, second)
         low = _same_share(self.score, score, self.low, False, first, second)
@@ -120,7 +136,7 @@ class Guess:
             return self
         rule = replace(self, score=score, low=low, high=high)
         wrong = sum(rule.tally(scores_of(score, rows), side)[1] for side, rows in enumerate((first, second)))
-        return self if never and wrong else rule
+        return self if zero_count and wrong else rule
 
     def __str__(self) -> str:
         high, low = ("first", "second") if self.rising else ("second", "first")
@@ -130,16 +146,16 @@ class Guess:
 Rule = OutputEvent | Guess
 
 
-def relearn(rule: Rule, first: Encoded, second: Encoded, memo: Memo, *, never: bool) -> Rule:
+def relearn(rule: Rule, first: Encoded, second: Encoded, memo: Memo, *, zero_count: bool) -> Rule:
     """The same kind of rule with its score learned from all rows."""
     score = rule.score.relearn(first, second, memo)
-    return rule if score is rule.score else rule.relearned(score, first, second, never=never)
+    return rule if score is rule.score else rule.relearned(score, first, second, zero_count=zero_count)
 
 
-def _same_share(old: Score, new: Score, cut: float, above: bool, first: Encoded, second: Encoded) -> float | None:
+def _same_share(old: Score, new: Score, threshold: float, above: bool, first: Encoded, second: Encoded) -> float | None:
     """Where to cut a new score to hold about as often as the old one did; None if its few values do not allow it."""
     before, after = (np.concatenate([scores_of(score, rows) for rows in (first, second)]) for score in (old, new))
-    share = float(np.mean(before >= cut if above else before <= cut))
+    share = float(np.mean(before >= threshold if above else before <= threshold))
     level = 1.0 - share if above else share
     options = [float(np.quantile(after, level, method=side)) for side in ("lower", "higher")]
     shares = [float(np.mean(after >= option if above else after <= option)) for option in options]
@@ -147,117 +163,118 @@ def _same_share(old: Score, new: Score, cut: float, above: bool, first: Encoded,
     return options[best] if abs(shares[best] - share) <= 0.1 * min(share, 1.0 - share) else None
 
 
-_CUTS = 500
+def selection_score(bound: Floats, bolder: Floats) -> Floats:
+    """A positive bound itself; of any other, how many standard errors are missing. ``bolder`` is one error larger.
 
-_MANY = 0.2  # different values of so many outputs, from which frequencies say little
-
-_LEVELS = 50  # of a learned ratio: each stands for itself, and the worst event may be one alone
-
-
-def _selection_score(promised: Floats, bolder: Floats) -> Floats:
-    """A positive promise itself; of any other, how many standard errors are missing. ``bolder`` promises one more.
-
-    What holds almost always promises nearly 0 and proves nothing: it must not win where every promise is below 0.
+    What holds almost always has a bound of nearly 0 and proves nothing: it must not win where every bound is below 0.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        missing = promised / (bolder - promised)
-    return np.where(promised > 0.0, promised, np.where(np.isfinite(missing), missing, -math.inf))
+        missing = bound / (bolder - bound)
+    return np.where(bound > 0.0, bound, np.where(np.isfinite(missing), missing, -math.inf))
 
 
-def _hits(rule: Rule, s1: Floats, s2: Floats) -> tuple[int, int]:
+def hits_of(rule: Rule, s1: Floats, s2: Floats) -> tuple[int, int]:
+    """The counts of a rule on scores of both inputs: hits on the likelier and on the other, or right and wrong."""
     counts = [rule.tally(s, side) for side, s in enumerate((s1, s2))]
     return counts[0][0] + counts[1][0], counts[0][1] + counts[1][1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Thresholds:
-    """Counts of a score's values around its possible cuts, smoothed in the four ways an event can use them."""
+class Thresholds:
+    """Counts of a score's values at its possible thresholds, smoothed, in the four ways an event can use them."""
 
-    cuts: Floats
+    thresholds: Floats
     rows: int
-    #: (above, swapped, hits on the likelier input, hits on the other) for every cut
+    #: (above, swapped, hits on the likelier input, hits on the other) for every threshold
     sides: list[tuple[bool, bool, Floats, Floats]]
 
     @classmethod
-    def of(cls, s1: Floats, s2: Floats, *, few: int | None = FEW, at: Sequence[float] = ()) -> _Thresholds:
+    def of(
+        cls, s1: Floats, s2: Floats, *, few: int | None = TUNING.unsmoothed_cells, at: Sequence[float] = ()
+    ) -> Thresholds:
         """From the score's values on both inputs, smoothed if there are more than ``few`` (None: never).
 
-        ``at`` are cuts beside those that the values suggest.
+        ``at`` are thresholds beside those that the values suggest.
         """
         s1, s2 = np.sort(s1), np.sort(s2)
-        cuts = np.union1d(_cuts(s1, s2), at)
-        cells = _cells(s1, cuts), _cells(s2, cuts)
+        thresholds = np.union1d(_possible_thresholds(s1, s2), at)
+        cells = _cells(s1, thresholds), _cells(s2, thresholds)
         if few is not None:
-            cells = smooth(*cells, _places(cuts), few)
+            cells = smooth(*cells, _places(thresholds), few)
         sides: list[tuple[bool, bool, Floats, Floats]] = []
-        for rising in (True, False):  # does a large score favour the first input?
+        for rising in (True, False):  # does a large score favor the first input?
             for above in (True, False):
                 # the total of a sample is kept only approximately
                 a, b = (np.minimum(_at_or_above(c) if above else _at_or_below(c), len(s1)) for c in cells)
                 swapped = above != rising
                 sides.append((above, swapped, b, a) if swapped else (above, swapped, a, b))
-        return cls(cuts, len(s1), sides)
+        return cls(thresholds, len(s1), sides)
 
     def hits(self, rule: Rule) -> tuple[float, float]:
         """The counts of a rule that is cut here: hits on the likelier input and on the other, or guesses."""
-        (_, _, *high), _, _, (_, _, *low) = self.sides  # at or above a cut, and at or below it, on either input
+        (_, _, *high), _, _, (_, _, *low) = self.sides  # at or above a threshold, and at or below, on either input
         if isinstance(rule, Guess):
-            i, j = np.searchsorted(self.cuts, (rule.high, rule.low))
+            i, j = np.searchsorted(self.thresholds, (rule.high, rule.low))
             right, wrong = high[0][i] + low[1][j], high[1][i] + low[0][j]
             return (right, wrong) if rule.rising else (wrong, right)
-        i = int(np.searchsorted(self.cuts, rule.cut))
+        i = int(np.searchsorted(self.thresholds, rule.threshold))
         first, second = (side[i] for side in (high if rule.above else low))
         return (second, first) if rule.swapped else (first, second)
 
-    def worth(self, promise: Promise, caution: float) -> float:
-        """Of the best event."""
-        return max(float(np.max(self._worths(promise, a, b, caution))) for _, _, a, b in self.sides)
+    def selection_score(self, estimate: BoundEstimate, z_margin: float) -> float:
+        """The selection score of the best event."""
+        return max(float(np.max(self._selection_scores(estimate, a, b, z_margin))) for _, _, a, b in self.sides)
 
-    def _worths(self, promise: Promise, a: Floats, b: Floats, caution: float) -> Floats:
-        return _selection_score(*(promise(a, b, self.rows, errors) for errors in (caution, caution - 1.0)))
+    def _selection_scores(self, estimate: BoundEstimate, a: Floats, b: Floats, z_margin: float) -> Floats:
+        return selection_score(*(estimate(a, b, self.rows, errors) for errors in (z_margin, z_margin - 1.0)))
 
-    def rules(self, score: Score, promise: Promise, caution: float, forgiven: float | None) -> list[Rule]:
+    def rules(self, score: Score, estimate: BoundEstimate, z_margin: float, claimed_delta: float | None) -> list[Rule]:
         """The most promising event and, for a claim at one delta, the most promising guess."""
         guesses = (
-            [] if forgiven is None else [Guess(score, *guess, forgiven) for guess in self.guess(forgiven, caution)]
+            []
+            if claimed_delta is None
+            else [Guess(score, *guess, claimed_delta) for guess in self.guess(claimed_delta, z_margin)]
         )
-        return [OutputEvent(score, *self.event(promise, caution)), *guesses]
+        return [OutputEvent(score, *self.event(estimate, z_margin)), *guesses]
 
-    def event(self, promise: Promise, caution: float) -> tuple[float, bool, bool]:
-        """The cut, whether the event lies above it, and whether the second input makes it likely."""
+    def event(self, estimate: BoundEstimate, z_margin: float) -> tuple[float, bool, bool]:
+        """The threshold, whether the event lies above it, and whether the second input makes it likely."""
         options = []
         for above, swapped, a, b in self.sides:
-            values = self._worths(promise, a, b, caution)
+            values = self._selection_scores(estimate, a, b, z_margin)
             i = int(np.argmax(values))
-            options.append((float(values[i]), (float(self.cuts[i]), above, swapped)))
+            options.append((float(values[i]), (float(self.thresholds[i]), above, swapped)))
         return max(options)[1]
 
-    def guess(self, delta: float, caution: float) -> list[tuple[float, float, bool]]:
-        """The low cut, the high cut, and whether a high score speaks for the first input; none if there is one cut.
+    def guess(self, delta: float, z_margin: float) -> list[tuple[float, float, bool]]:
+        """The low and the high threshold, and whether a high score speaks for the first input; none if there is one.
 
-        A good rule guesses wherever the likelihood ratio is beyond some value, in either direction: each high cut goes
-        with the low cut that gains most at the ratio found there.
+        A good rule guesses wherever the likelihood ratio is beyond some value, in either direction: each high threshold
+        goes with the low one that gains most at the ratio found there.
         """
         options = []
         for (_, swapped, a, b), (_, _, c, d) in (self.sides[:2], self.sides[2:]):
             more, less = (-np.diff(counts, append=0.0) for counts in (a, b))
             ratio = more / np.maximum(less, np.maximum(more, 1.0) / self.rows)
-            gain = np.where(self.cuts < self.cuts[:, None], c - ratio[:, None] * d, -np.inf)
+            gain = np.where(self.thresholds < self.thresholds[:, None], c - ratio[:, None] * d, -np.inf)
             low = np.argmax(gain, axis=1)
             right, wrong = a + c[low], b + d[low]
-            both = (promise_of_guesses(right, wrong, self.rows, delta, errors) for errors in (caution, caution - 1.0))
-            values = _selection_score(*both)
-            values[self.cuts[low] >= self.cuts] = -np.inf
+            both = (
+                estimated_bound_of_guesses(right, wrong, self.rows, delta, errors)
+                for errors in (z_margin, z_margin - 1.0)
+            )
+            values = selection_score(*both)
+            values[self.thresholds[low] >= self.thresholds] = -np.inf
             i = int(np.argmax(values))
-            options.append((float(values[i]), (float(self.cuts[low[i]]), float(self.cuts[i]), not swapped)))
+            options.append((float(values[i]), (float(self.thresholds[low[i]]), float(self.thresholds[i]), not swapped)))
         value, guess = max(options)
         return [guess] if value > -math.inf else []
 
 
-def _cuts(s1: Floats, s2: Floats) -> Floats:
+def _possible_thresholds(s1: Floats, s2: Floats) -> Floats:
     """All values if they are few; else quantiles, dense in both tails and taken from each input. Scores are sorted."""
     few = np.unique(np.concatenate([s[np.append(True, s[1:] != s[:-1])] for s in (s1, s2)]))
-    if few.size <= _CUTS:
+    if few.size <= TUNING.most_thresholds:
         return few
     tail = np.geomspace(5.0 / s1.size, 0.02, 60)
     levels = np.concatenate([tail, np.linspace(0.02, 0.98, 240), 1.0 - tail])
@@ -265,18 +282,18 @@ def _cuts(s1: Floats, s2: Floats) -> Floats:
     return np.unique(np.concatenate([s1[places], s2[places]]))
 
 
-def _cells(scores: Floats, cuts: Floats) -> Floats:
-    """How many sorted scores lie below the first cut, at it, between it and the next, ..., above the last."""
-    edges = np.stack([np.searchsorted(scores, cuts, side=side) for side in ("left", "right")], axis=1).ravel()
+def _cells(scores: Floats, thresholds: Floats) -> Floats:
+    """How many sorted scores lie below the first threshold, at it, between it and the next, ..., above the last."""
+    edges = np.stack([np.searchsorted(scores, thresholds, side=side) for side in ("left", "right")], axis=1).ravel()
     return np.diff(edges, prepend=0, append=scores.size).astype(np.float64)
 
 
-def _places(cuts: Floats) -> Floats:
+def _places(thresholds: Floats) -> Floats:
     """Where the cells of :func:`_cells` lie."""
-    places = np.empty(2 * cuts.size + 1)
+    places = np.empty(2 * thresholds.size + 1)
     with np.errstate(invalid="ignore", over="ignore"):
-        places[1::2], places[2:-1:2] = cuts, cuts[:-1] + 0.5 * np.diff(cuts)
-    places[0], places[-1] = cuts[0], cuts[-1]
+        places[1::2], places[2:-1:2] = thresholds, thresholds[:-1] + 0.5 * np.diff(thresholds)
+    places[0], places[-1] = thresholds[0], thresholds[-1]
     return places
 
 

@@ -23,14 +23,11 @@ from numpy.typing import NDArray
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.encoding import Encoded, low_bit
 from ledgerwood.verification.auditor.scores import Fixed
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["FORMULAS", "Attainable", "attainable", "find_lattice"]
 
 Floats = NDArray[np.float64]
-
-_GUESSES = 100  # locations and scales tried
-_SEARCHED = 400  # fields whose noise is sought among all of them
-_FOUND = 500  # fields explained
 
 
 #: Samplers known by their own floating-point operations on a uniform u on the grid of 2^-53.
@@ -104,12 +101,12 @@ def find_lattice(encoded: Encoded, hints: Iterable[float] = (), *, probe: int = 
         # Fields of one model share their noise: where it is known, only the location is sought.
         known = list(dict.fromkeys((each.formula, each.scale) for each in found))
         match = next((hit for noise in known if (hit := _explain(values, probe, extra, noise))), None)
-        if match is None and searched < _SEARCHED:
+        if match is None and searched < TUNING.lattice_searched:
             searched += 1
             match = _explain(values, probe, extra)
         if match:
             found.append(Attainable(j, name, *match))
-        if len(found) == _FOUND:
+        if len(found) == TUNING.lattice_found:
             break
     return found
 
@@ -127,18 +124,18 @@ def _explain(
     from ledgerwood.verification.auditor._kernels import first_explanation
 
     with np.errstate(over="ignore", invalid="ignore"):
-        centre = float(np.median(values))
-        spread = float(np.mean(np.abs(values - centre)))
+        center = float(np.median(values))
+        spread = float(np.mean(np.abs(values - center)))
     error = 6.0 * spread / math.sqrt(values.size)
-    if not math.isfinite(centre) or not math.isfinite(error):  # near the largest float: no scale that people write
+    if not math.isfinite(center) or not math.isfinite(error):  # near the largest float: no scale that people write
         return None
     near = sorted(
-        (x for x in {*_simple(centre, error), *extra} if abs(x - centre) <= error), key=lambda x: abs(x - centre)
+        (x for x in {*_simple(center, error), *extra} if abs(x - center) <= error), key=lambda x: abs(x - center)
     )
     wide = sorted((s for s in {*_simple(spread, error), *map(abs, extra)} if s > 0), key=lambda s: abs(s - spread))
     if noise is not None:
         wide = [noise[1]]
-    locations, scales = (np.asarray(guesses[:_GUESSES], dtype=np.float64) for guesses in (near, wide))
+    locations, scales = (np.asarray(guesses[: TUNING.lattice_guesses], dtype=np.float64) for guesses in (near, wide))
     for k, formula in enumerate(FORMULAS):
         if noise is not None and formula != noise[0]:
             continue
@@ -152,15 +149,15 @@ def _explain(
     return None
 
 
-def _simple(centre: float, error: float) -> list[float]:
-    """Numbers people write, near ``centre``: multiples of 1, 1/2, 1/4, 1/10, 1/100 and their reciprocals."""
+def _simple(center: float, error: float) -> list[float]:
+    """Numbers people write, near ``center``: multiples of 1, 1/2, 1/4, 1/10, 1/100 and their reciprocals."""
     numbers: list[float] = []
     for unit in (1.0, 0.5, 0.25, 0.1, 0.01):
-        first, last = math.ceil((centre - error) / unit), math.floor((centre + error) / unit)
+        first, last = math.ceil((center - error) / unit), math.floor((center + error) / unit)
         numbers += [k * unit for k in range(first, min(last, first + 40) + 1)]
         numbers += [k / (1.0 / unit) for k in range(first, min(last, first + 40) + 1)]
-    if centre - error > 0:
-        low, high = 1.0 / (centre + error), 1.0 / (centre - error)
+    if center - error > 0:
+        low, high = 1.0 / (center + error), 1.0 / (center - error)
         for unit in (1.0, 0.5, 0.1, 0.01):
             first, last = math.ceil(low / unit), math.floor(high / unit)
             numbers += [1.0 / (k * unit) for k in range(first, min(last, first + 40) + 1) if k]

@@ -29,6 +29,7 @@ from ledgerwood.verification.auditor.certificate.hypotheses import ClaimedProfil
 from ledgerwood.verification.auditor.choice import Candidate, choose, propose
 from ledgerwood.verification.auditor.encoding import OutputEncoder
 from ledgerwood.verification.auditor.sampling import Draws, InputPair
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["candidate_pairs", "refine", "search_pair"]
 
@@ -42,18 +43,6 @@ _FACTS = {
 }
 
 _FAR = 1e6  # stands for an infinite bound
-
-_MOST = 64  # pairs tried
-
-_TRIAL = 2000  # outputs per input in the first round, at most
-
-_LEAST_TRIAL = 20  # and at least
-
-_PLAIN = 8.0  # standard errors beyond a profile that leave no doubt
-
-_SURE = 0.9999  # confidence of a trial that leaves none
-
-_NEARLY_ALL = 2.4  # a trial certifies at most ln(rows) - 2.2 at that confidence
 
 _TRIAL_STREAM = 10  # first stream of random numbers of the search
 
@@ -71,7 +60,7 @@ def candidate_pairs(schema: Mapping[str, Any]) -> list[InputPair]:
         pairs = list(_table_pairs(schema))
     else:
         pairs = [InputPair(a, b, f"{a!r} for {b!r}") for a, b in itertools.combinations(schema["values"], 2)]
-    return pairs[:_MOST]
+    return pairs[: TUNING.most_pairs]
 
 
 def _check_schema(schema: Any) -> str:
@@ -197,12 +186,12 @@ def refine(pair: InputPair, schema: Mapping[str, Any]) -> list[InputPair]:
         ] + [InputPair(10 * pair.first, 10 * pair.first + (pair.second - pair.first), f"{pair.origin}, apart")]
     if "columns" in schema and len(pair.second):
         fewer = max(1, len(pair.second) // 2)
-        cut = len(pair.first) - fewer
+        removed = len(pair.first) - fewer
         halved = InputPair(pair.first[: fewer + 1], pair.second[:fewer], f"{pair.origin}, fewer rows")
         doubled = InputPair(
             np.vstack([pair.first, pair.second]), np.vstack([pair.second, pair.second]), f"{pair.origin}, twice"
         )
-        return [doubled] if cut < 1 or len(pair.first) == len(pair.second) else [halved, doubled]
+        return [doubled] if removed < 1 or len(pair.first) == len(pair.second) else [halved, doubled]
     return []
 
 
@@ -215,20 +204,20 @@ def search_pair(
     many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too
     little for all of them, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
     """
-    count = max(_LEAST_TRIAL, min(_TRIAL, total // (6 * len(pairs))))
+    count = max(TUNING.least_trial_rows, min(TUNING.trial_rows, total // (6 * len(pairs))))
     alive = list(range(min(len(pairs), max(1, total // (3 * count)))))
     spent, stream = 0, _TRIAL_STREAM
     tried: set[int] = set()
     while True:
-        promised: dict[int, float] = {}
+        scored: dict[int, float] = {}
         for i in alive:
             tried.add(i)
             best = _best(draws, i, count, stream, claim, fresh=max(count, total // 2))
-            promised[i] = -math.inf if best is None else best.worth
+            scored[i] = -math.inf if best is None else best.selection_score
             spent += count
             if best is not None and _beyond_doubt(best, claim):
                 return i, spent, len(tried)
-        alive.sort(key=lambda i: promised[i], reverse=True)
+        alive.sort(key=lambda i: scored[i], reverse=True)
         survivors = alive[: max(1, len(alive) // 4)]
         if stream == _TRIAL_STREAM:
             known = len(pairs)
@@ -244,7 +233,8 @@ def search_pair(
 def _best(draws: Draws, which: int, count: int, stream: int, claim: ClaimedProfile, fresh: int) -> Candidate | None:
     """The most promising event of a pair.
 
-    ``fresh`` outputs await the pair that is chosen. A trial has far fewer, and must not be asked to convince by itself.
+    ``fresh`` outputs per input will certify the pair that is chosen. A trial has far fewer, and need not convince by
+    itself.
     """
     samples = [draws.draw(2 * which + side, count, stream) for side in (0, 1)]
     encoder = OutputEncoder.fit(*samples)
@@ -253,15 +243,18 @@ def _best(draws: Draws, which: int, count: int, stream: int, claim: ClaimedProfi
     scores = propose(first.part(0, half), second.part(0, half), classifiers=False)
     if not scores:
         return None
-    return choose(scores, first.part(half, count), second.part(half, count), claim.promise, fresh=fresh)[0]
+    return choose(scores, first.part(half, count), second.part(half, count), claim.estimated_bound, fresh=fresh)[0]
 
 
 def _beyond_doubt(best: Candidate, claim: ClaimedProfile) -> bool:
-    """Whether a pair is so telling that searching on is a waste: no trial of this size can certify much more."""
+    """Whether a pair is so informative that searching on is a waste: no trial of this size can certify much more."""
     if claim.is_profile:
-        return best.promise > _PLAIN  # standard errors
-    statement = claim.points[0]
-    enough = max(2.0 * statement.claimed, math.log(best.rows) - _NEARLY_ALL)
-    if best.promise <= enough:
+        return best.estimated_bound > TUNING.plain_violation  # standard errors
+    hypothesis = claim.points[0]
+    enough = max(2.0 * hypothesis.claimed, math.log(best.rows) - TUNING.trial_limit)
+    if best.estimated_bound <= enough:
         return False
-    return lower_bound(best.hits1, best.hits2, best.rows, null=statement.null, confidence=_SURE) > enough
+    return (
+        lower_bound(best.hits1, best.hits2, best.rows, null=hypothesis.null, confidence=TUNING.trial_confidence)
+        > enough
+    )

@@ -13,15 +13,11 @@ from numpy.random import SeedSequence, default_rng
 from ledgerwood.verification.auditor.determinism import is_clock_seeded
 from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, row_keys
 from ledgerwood.verification.auditor.sampling import Draws, InputPair, Mechanism, draw_outputs, returns_itself
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["Pilot", "run_pilot"]
 
-_OUTPUTS = 400
-_SECONDS = 2.0  # a slow mechanism is not kept longer than about this per input
-_SHARE = 0.05  # of a time budget, per input
 _STREAM = 0
-_LEAST = 100  # outputs per input: if the time does not allow them, there is no audit
-_AGAIN = 0.1  # seconds for each of two runs with one seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class Pilot:
 
 def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None = None) -> Pilot:
     """Draw a few outputs on both inputs of a pair, within a small part of the time there is."""
-    most = _SECONDS if seconds is None else min(_SECONDS, _SHARE * seconds)
+    most = TUNING.pilot_seconds if seconds is None else min(TUNING.pilot_seconds, TUNING.pilot_share * seconds)
     start = time.monotonic()
     rng = default_rng(SeedSequence(draws.entropy, spawn_key=(99,)))
     probe = list(draw_outputs(draws.mechanism, pair.first, 1, rng))
@@ -59,19 +55,19 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
         start = time.monotonic()
         probe.extend(draw_outputs(draws.mechanism, pair.first, 1, rng))
         each = min(each, time.monotonic() - start)
-        if seconds is not None and 2 * _LEAST * each > seconds and not draws.vectorised:
+        if seconds is not None and 2 * TUNING.least_outputs * each > seconds and not draws.vectorized:
             slow = f"too slow: at {each:.3g} s per output the time allows {int(seconds / (2 * each))} outputs per input"
             return Pilot(len(probe), each, (slow,), True, False, False, draws)
-    count = int(max(10, min(_OUTPUTS, samples // 20, most / max(each, 1e-9))))
+    count = int(max(10, min(TUNING.pilot_outputs, samples // 20, most / max(each, 1e-9))))
     if all(isinstance(output, Raised) for output in probe):
         count = 10
-    if not draws.vectorised and returns_itself(probe):
+    if not draws.vectorized and returns_itself(probe):
         draws.copied()
     before = _state(pair.first)
     start = time.monotonic()
     both = (draws.draw(0, count, _STREAM), draws.draw(1, count, _STREAM))
     per_output = (time.monotonic() - start) / (2 * count)
-    if draws.vectorised:  # the cost of a call is not the cost of an output
+    if draws.vectorized:  # the cost of a call is not the cost of an output
         start = time.monotonic()
         draw_outputs(draws.mechanism, pair.first, 20 * count, default_rng(SeedSequence(draws.entropy, spawn_key=(98,))))
         per_output = min(per_output, (time.monotonic() - start) / (20 * count))
@@ -88,7 +84,9 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
     clock = constant and is_clock_seeded(draws.mechanism, pair.first)
     if constant and not clock:
         found.append("ignores its generator: the output never changed")
-    elif not clock and not _reproducible(draws.mechanism, pair.first, encoder, int(_AGAIN / max(each, 1e-9))):
+    elif not clock and not _reproducible(
+        draws.mechanism, pair.first, encoder, int(TUNING.replay_seconds / max(each, 1e-9))
+    ):
         found.append(
             "ignores its generator: equal seeds give different outputs, so the outputs may not be independent "
             "and the seed does not reproduce this audit"
@@ -113,7 +111,7 @@ def _key(encoded: Encoded) -> int:
 
 def _reproducible(mechanism: Mechanism, data: Any, encoder: OutputEncoder, most: int) -> bool:
     """Whether equal seeds give equal outputs; as many as time allows, for those of a coin may agree by chance."""
-    count = max(5, min(most, _OUTPUTS))
+    count = max(5, min(most, TUNING.pilot_outputs))
     runs = [draw_outputs(mechanism, data, count, default_rng(12345)) for _ in range(2)]
     first, second = (row_keys(encoder(outputs).numbers) for outputs in runs)
     return bool(np.array_equal(first, second))

@@ -111,7 +111,7 @@ class Certificate:
     """One bound: ``quantity`` ("epsilon" at ``delta``, or "mu") is at least ``bound``, claimed ``claimed``.
 
     The event happened ``hits1`` times in ``n`` fresh outputs of one input, ``hits2`` times in ``n`` of the other; if
-    ``guess``, it guessed the input right and wrong so many times (see ``CertificateBlock``). ``earlier`` holds the
+    ``guess``, it guessed the input right and wrong this many times (see ``CertificateBlock``). ``earlier`` holds the
     counts of a block before it, with the event chosen then, where both make one bound.
 
     >>> Certificate("epsilon", 1.2, 1.0, 0.0, "output > 0", "first", 900, 100, 1000, 0.99).contradicts

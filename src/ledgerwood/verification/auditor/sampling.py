@@ -2,7 +2,8 @@
 
 A batch's generator depends on the seed, the stream and the batch's number only, so that a run is reproduced by its seed
 whatever the number of processes. An exception is an output (``Raised``), never a crash of the audit. If ``sample``
-raises, so many equal outputs are no independent draws: nothing can be certified from them (``Draws.one_by_one``).
+raises, a whole batch of equal outputs is not a set of independent draws, and nothing can be certified from it
+(``Draws.one_by_one``).
 """
 
 from __future__ import annotations
@@ -25,17 +26,10 @@ from numpy.random import Generator, SeedSequence, default_rng
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.encoding import Outputs, Raised, count_nans
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["Draws", "InputPair", "ProgressBar"]
 
-
-_BATCH = 100_000  # outputs per batch of a vectorised mechanism
-
-_MOST_ITEMS = 1_000_000  # read of an iterator, which may be endless
-
-_PARALLEL_FROM = 20.0  # expected seconds from which other cores are used
-
-_DEEP = 4  # levels of lists and mappings that are copied
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))  # never change once returned
 
@@ -81,7 +75,7 @@ class Draws:
     _adopted: int = 0  # inputs that the workers inherited; later ones travel with the job
 
     @property
-    def vectorised(self) -> bool:
+    def vectorized(self) -> bool:
         """Whether the mechanism draws many outputs in one call."""
         return callable(getattr(self.mechanism, "sample", None))
 
@@ -109,7 +103,7 @@ class Draws:
         """Start worker processes if the rest of the run is long enough to pay for them."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
         can_fork = "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
-        long = expected_seconds > _PARALLEL_FROM
+        long = expected_seconds > TUNING.parallel_seconds
         if self._pool is None and can_fork and cores > 1 and long and self._outputs_travel():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside the threads of numpy's BLAS
@@ -136,7 +130,7 @@ class Draws:
 
     def batches(self, which: int, count: int, stream: int) -> Iterator[Outputs]:
         """The same outputs batch by batch."""
-        size = _BATCH if self.vectorised else max(1, min(2000, count // 64))
+        size = TUNING.batch if self.vectorized else max(1, min(2000, count // 64))
         sizes = [size] * (count // size) + ([count % size] if count % size else [])
         keys = [(self.entropy, stream, which, i) for i in range(len(sizes))]
         data = self.inputs[which]
@@ -157,7 +151,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class _OneByOne:
-    """A vectorised mechanism, called for single outputs."""
+    """A vectorized mechanism, called for single outputs."""
 
     mechanism: Mechanism
 
@@ -228,7 +222,7 @@ def _length(outputs: Any) -> int | str:
 
 def _items(output: Any) -> Any:
     """An iterator's items, which can be read once only; anything else as it is."""
-    return list(itertools.islice(output, _MOST_ITEMS)) if isinstance(output, Iterator) else output
+    return list(itertools.islice(output, TUNING.most_iterated)) if isinstance(output, Iterator) else output
 
 
 def _read(output: Any) -> Any:
@@ -239,7 +233,7 @@ def _read(output: Any) -> Any:
 def _own(output: Any, depth: int = 0) -> Any:
     """Copies of arrays, lists and mappings: a mechanism may fill one buffer again and again, and return that."""
     kind = type(output)
-    if kind in _ATOMS or depth > _DEEP:
+    if kind in _ATOMS or depth > TUNING.copy_depth:
         return output
     if isinstance(output, np.ndarray) or kind is bytearray:
         return output.copy()

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.verification.auditor.encoding import Encoded, low_bit, row_keys
+from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = [
     "Atoms",
@@ -33,11 +34,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _LOGISTIC = "logistic regression"
-_MOST_ROWS = 150_000  # rows per input that a classifier is relearned from
-_MOST_TREE_ROWS = 600_000  # and a tree
-_MOST_LEAVES = 128
-_LEAST_LEAF, _LEAST_SHARE = 100, 400  # rows of a leaf, at least so many and one in so many
-_ATOM = 5  # times that a value is seen, if few others are seen twice
 
 
 class Score(Protocol):
@@ -109,7 +105,7 @@ class Design:
     """Features of a row: each field and each step between neighbouring fields, scaled and clipped, and their signs."""
 
     columns: NDArray[np.int64]
-    centres: Floats
+    centers: Floats
     scales: Floats
     cuts: Floats
 
@@ -118,19 +114,19 @@ class Design:
         """Centre at the median, scale by half the spread of the middle half."""
         columns = np.flatnonzero([np.unique(column[:2000]).size > 1 for column in numbers.T])[:most]
         steps = _with_steps(numbers, columns)
-        centres = np.median(steps, axis=0)
+        centers = np.median(steps, axis=0)
         low, high = np.quantile(steps, [0.25, 0.75], axis=0)
         spread = np.where(high > low, (high - low) / 2, np.std(steps, axis=0))
-        above = np.mean(steps > centres, axis=0)
-        cuts = np.where(above > 0.1, centres, np.nextafter(centres, -np.inf))  # a bit that is mostly 1 keeps two signs
-        return cls(columns, centres, np.where(spread > 0, spread, 1.0), cuts)
+        above = np.mean(steps > centers, axis=0)
+        cuts = np.where(above > 0.1, centers, np.nextafter(centers, -np.inf))  # a bit that is mostly 1 keeps two signs
+        return cls(columns, centers, np.where(spread > 0, spread, 1.0), cuts)
 
     def __call__(self, encoded: Encoded) -> NDArray[np.float32]:
         steps = _with_steps(encoded.numbers, self.columns)
         features = np.empty((steps.shape[0], 2 * self.width), dtype=np.float32)
         np.greater(steps, self.cuts, out=features[:, self.width :], casting="unsafe")
         features[:, self.width :] -= 0.5
-        steps -= self.centres
+        steps -= self.centers
         steps /= self.scales
         np.clip(steps, -3, 3, out=features[:, : self.width], casting="unsafe")
         return features
@@ -140,13 +136,13 @@ class Design:
         from ledgerwood.verification.auditor._kernels import linear_scores
 
         rates = 1.0 / np.maximum(self.scales, 1e-300)  # finite
-        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centres, rates, self.cuts, weights)
+        scores: Floats = linear_scores(encoded.numbers, self.columns, self.centers, rates, self.cuts, weights)
         return scores
 
     @property
     def width(self) -> int:
         """Scaled values come first, then as many signs."""
-        return int(self.centres.size)
+        return int(self.centers.size)
 
 
 def _with_steps(numbers: Floats, columns: NDArray[np.int64]) -> Floats:
@@ -216,7 +212,7 @@ class Linear:
         features = np.concatenate([features, np.ones((features.shape[0], 1), np.float32)], axis=1)
         labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
         few = features[:: max(1, len(features) // 50_000)]
-        # A quarter of the second moments bounds the curvature everywhere (Boehning 1992): every step goes uphill.
+        # A quarter of the second moments bounds the Hessian everywhere (Boehning 1992): every step goes uphill.
         bound = (few.T @ few).astype(np.float64) * (len(features) / (4 * len(few))) + np.eye(features.shape[1])
         weights = np.zeros(features.shape[1])
         for _ in range(steps):
@@ -234,7 +230,9 @@ class Linear:
         if self.name != _LOGISTIC:
             return self
         if id(self) not in memo:
-            memo[id(self)] = Linear.fit(self.design, first.part(0, _MOST_ROWS), second.part(0, _MOST_ROWS))
+            memo[id(self)] = Linear.fit(
+                self.design, first.part(0, TUNING.classifier_rows), second.part(0, TUNING.classifier_rows)
+            )
         relearned: Linear = memo[id(self)]
         return relearned
 
@@ -260,11 +258,11 @@ class TreeScore:
             return None
         rows = np.concatenate([cls._rows(linear, side) for side in (first, second)])
         labels = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
-        least = max(_LEAST_LEAF, len(rows) // _LEAST_SHARE)
+        least = max(TUNING.leaf_rows, len(rows) // TUNING.leaf_share)
         model = HistGradientBoostingClassifier(
             learning_rate=1.0,
             max_iter=1,
-            max_leaf_nodes=_MOST_LEAVES,
+            max_leaf_nodes=TUNING.tree_leaves,
             min_samples_leaf=least,
             early_stopping=False,
             random_state=0,  # many rows are binned by some of them: numpy's global generator is the mechanism's
@@ -287,7 +285,7 @@ class TreeScore:
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> TreeScore:
         if id(self) not in memo:
             linear = self.linear.relearn(first, second, memo)
-            few1, few2 = first.part(0, _MOST_TREE_ROWS), second.part(0, _MOST_TREE_ROWS)
+            few1, few2 = first.part(0, TUNING.tree_rows), second.part(0, TUNING.tree_rows)
             memo[id(self)] = TreeScore.fit(linear, few1, few2) or self
         relearned: TreeScore = memo[id(self)]
         return relearned
@@ -305,7 +303,7 @@ class Atoms:
     """The smoothed log-ratio of the frequencies of each value seen; 0 (or the base score) for values never seen.
 
     ``base`` is the score whose values are the atoms, or None for whole outputs. ``prior`` is a score on the log-odds
-    scale towards which rare atoms shrink, worth ``strength`` observations. Log-ratios are drawn to 0 by ``caution``
+    scale towards which rare atoms shrink, worth ``strength`` observations. Log-ratios are drawn to 0 by ``z_margin``
     standard errors.
     """
 
@@ -315,7 +313,7 @@ class Atoms:
     keys: NDArray[Any]
     ratios: Floats
     counts: Floats
-    caution: float = 0.0
+    z_margin: float = 0.0
 
     @property
     def name(self) -> str:
@@ -337,15 +335,15 @@ class Atoms:
         *,
         prior: Score | None = None,
         strength: float = 1.0,
-        caution: float = 0.0,
+        z_margin: float = 0.0,
     ) -> Atoms | None:
         """Count values; None if almost none is seen twice, and none often.
 
-        Log-ratios are drawn to 0 by ``caution`` standard errors.
+        Log-ratios are drawn to 0 by ``z_margin`` standard errors.
         """
         early = np.concatenate([cls._keys(base, side.part(0, 4000)) for side in (first, second)])
         times = np.unique(early, return_counts=True)[1]
-        if times.size > 0.99 * early.size and times.max() < _ATOM:
+        if times.size > 0.99 * early.size and times.max() < TUNING.repeated_value:
             return None
         keys1, keys2 = (cls._keys(base, side) for side in (first, second))
         seen = [np.unique(side, return_counts=True) for side in (keys1, keys2)]
@@ -358,10 +356,10 @@ class Atoms:
             return None
         c1, c2, keys = c1[often], c2[often], keys[often]
         ratios = np.log((c1 + strength / 2) / (c2 + strength / 2))
-        if caution:
-            (low1, high1), (low2, high2) = (_count_bounds(c, caution / np.sqrt(2.0)) for c in (c1, c2))
+        if z_margin:
+            (low1, high1), (low2, high2) = (_count_bounds(c, z_margin / np.sqrt(2.0)) for c in (c1, c2))
             ratios = np.maximum(np.log(low1 / high2), 0.0) - np.maximum(np.log(low2 / high1), 0.0)
-        return cls(base, prior, strength, keys, ratios, np.stack([c1, c2]), caution)
+        return cls(base, prior, strength, keys, ratios, np.stack([c1, c2]), z_margin)
 
     def __call__(self, encoded: Encoded) -> Floats:
         keys = self._keys(self.base, encoded)
@@ -378,7 +376,7 @@ class Atoms:
     def relearn(self, first: Encoded, second: Encoded, memo: Memo) -> Atoms:
         base = None if self.base is None else self.base.relearn(first, second, memo)
         prior = None if self.prior is None else self.prior.relearn(first, second, memo)
-        return Atoms.fit(base, first, second, prior=prior, strength=self.strength, caution=self.caution) or self
+        return Atoms.fit(base, first, second, prior=prior, strength=self.strength, z_margin=self.z_margin) or self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -410,7 +408,7 @@ class Histogram:
 
 
 def _count_bounds(counts: Floats, errors: float) -> tuple[Floats, Floats]:
-    """Means that lie so many of their standard errors above and below the counts (Poisson); 0 has an upper one too."""
+    """Means ``errors`` of their standard errors below and above Poisson counts; a count of 0 has an upper one too."""
     middle, spread = counts + errors**2 / 2.0, errors * np.sqrt(counts + errors**2 / 4.0)
     return np.maximum(middle - spread, 1e-12), middle + spread
 

@@ -1,4 +1,4 @@
-"""From a selection sample to the few events that are worth a certificate, and their shares of the error."""
+"""From a selection sample to the few events that are to be certified, and their shares of the error."""
 
 from __future__ import annotations
 
@@ -23,27 +23,24 @@ from ledgerwood.verification.auditor.float_attacks import find_lattice, hints_of
 from ledgerwood.verification.auditor.report import Picture
 from ledgerwood.verification.auditor.sampling import InputPair
 from ledgerwood.verification.auditor.scores import Memo, Score
+from ledgerwood.verification.auditor.tuning import TUNING
 
-__all__ = ["SelectedEvent", "Selection", "is_small_law", "picture_of", "select"]
-
-_FLOATING_SHARE = 0.1  # of the error: such a leak is all or nothing, and a tenth of the error costs it 0.4 of epsilon
+__all__ = ["SelectedEvent", "Selection", "has_few_outputs", "picture_of", "select"]
 
 
-_LATTICE_ROWS = 90_000  # rows per input on which such events are compared
-_DRAWN = 1e150  # larger scores stand at the edge of a picture: their differences may be no floats
-_EVENTS = 3  # events on values that share the error: a lucky choice costs more than a smaller share
+_DRAWN = 1e150  # larger scores stand at the edge of a picture: their differences may overflow
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedEvent:
-    """A rule, the statement it may contradict, and its share of the error; the shares of a report sum to one.
+    """A rule, the hypothesis it may contradict, and its share of the error; the shares of a report sum to one.
 
-    Of the finalists of one ``kind`` ("values", "mu", "floating point") the report keeps the one with the largest bound.
+    Of the events of one ``kind`` ("values", "mu", "floating point") the report keeps the one with the largest bound.
     """
 
     kind: str
     rule: Rule
-    statement: Hypothesis
+    hypothesis: Hypothesis
     share: float
 
 
@@ -55,52 +52,52 @@ class Selection:
     floating: tuple[Candidate, Hypothesis] | None
 
     @property
-    def promise(self) -> float:
-        """The best promise of any event."""
-        return max((c.promise for c, _ in [*self.values, *self._lattice]), default=-math.inf)
+    def estimated_bound(self) -> float:
+        """The largest of any event."""
+        return max((c.estimated_bound for c, _ in [*self.values, *self._lattice]), default=-math.inf)
 
     @property
-    def worth(self) -> float:
-        """The best worth of any event."""
-        return max((c.worth for c, _ in [*self.values, *self._lattice]), default=-math.inf)
+    def selection_score(self) -> float:
+        """The largest of any event."""
+        return max((c.selection_score for c, _ in [*self.values, *self._lattice]), default=-math.inf)
 
     @property
     def _lattice(self) -> list[tuple[Candidate, Hypothesis]]:
         return [] if self.floating is None else [self.floating]
 
     @property
-    def is_never(self) -> bool:
+    def has_zero_count(self) -> bool:
         """Whether the best event was seen on one input only."""
         return bool(self.values) and self.values[0][0].hits2 == 0
 
     def or_better(self, other: Selection) -> Selection:
-        """Another selection from the same outputs if it is worth more and no bit pattern is at stake, else this one."""
-        better = other.worth > self.worth and self.floating is None
+        """Another selection from the same outputs if it scores higher and no bit pattern is at stake, else this one."""
+        better = other.selection_score > self.selection_score and self.floating is None
         return other if better else self
 
-    def finalists(self, first: Encoded, second: Encoded, most: int | None = None) -> list[SelectedEvent]:
-        """Events to certify (at most so many on values), their scores learned again from all rows of the selection."""
+    def selected_events(self, first: Encoded, second: Encoded, most: int | None = None) -> list[SelectedEvent]:
+        """Events to certify (at most ``most`` on values), their scores learned again from all rows of the selection."""
         memo: Memo = {}
         values = self.values[:most]
-        share = (1.0 - _FLOATING_SHARE * len(self._lattice)) / max(1, len(values))
+        share = (1.0 - TUNING.lattice_share * len(self._lattice)) / max(1, len(values))
         chosen = [
             SelectedEvent(
-                "mu" if statement.quantity == "mu" else "values",
-                relearn(c.rule, first, second, memo, never=c.hits2 == 0),
-                statement,
+                "mu" if hypothesis.quantity == "mu" else "values",
+                relearn(c.rule, first, second, memo, zero_count=c.hits2 == 0),
+                hypothesis,
                 share,
             )
-            for c, statement in values
+            for c, hypothesis in values
         ]
         lattice = [
-            SelectedEvent("floating point", c.rule, statement, _FLOATING_SHARE) for c, statement in self._lattice
+            SelectedEvent("floating point", c.rule, hypothesis, TUNING.lattice_share) for c, hypothesis in self._lattice
         ]
         return chosen + lattice
 
 
-def is_small_law(first: Encoded, second: Encoded, claim: ClaimedProfile) -> bool:
+def has_few_outputs(first: Encoded, second: Encoded, claim: ClaimedProfile) -> bool:
     """Whether outputs are few and the claim is pure: with a delta, or a profile, tails of rare ones are at stake."""
-    return claim.forgiven == 0.0 and are_few(first, second)
+    return claim.claimed_delta == 0.0 and are_few(first, second)
 
 
 def select(
@@ -115,10 +112,12 @@ def select(
 ) -> Selection:
     """Learn scores on the first quarter (plain ones, classifiers or both), choose events on the rest.
 
-    An event on floating-point patterns joins those on values if it promises a violation that they do not show; an event
-    for mu if the claim is Gaussian. ``fresh`` outputs per input await the events.
+    An event on floating-point patterns joins those on values if it suggests a violation that they do not show; an event
+    for mu if the claim is Gaussian. ``fresh`` outputs per input will certify the events.
     """
-    if is_small_law(first, second, claim) and (ranked := choose_atoms(first, second, claim.promise, fresh=fresh)):
+    if has_few_outputs(first, second, claim) and (
+        ranked := choose_atoms(first, second, claim.estimated_bound, fresh=fresh)
+    ):
         return Selection([(ranked[0], claim.points[0])], None)
     quarter = len(first) // 4
     learn1, learn2 = first.part(0, quarter), second.part(0, quarter)
@@ -126,29 +125,29 @@ def select(
     scores = propose(learn1, learn2, plain=plain, classifiers=classifiers)
     if not scores:
         return Selection([], None)
-    ranked = choose(scores, cut1, cut2, claim.promise, fresh=fresh, forgiven=claim.forgiven)
+    ranked = choose(scores, cut1, cut2, claim.estimated_bound, fresh=fresh, claimed_delta=claim.claimed_delta)
     best = ranked[0]
     floating = _floating(learn1, learn2, cut1, cut2, pair, claim, fresh) if plain else None
-    if floating is not None and floating.promise <= max(best.promise, _alarm(claim)):
+    if floating is not None and floating.estimated_bound <= max(best.estimated_bound, _alarm(claim)):
         floating = None
     if floating is not None:  # counted beside it, on as many outputs of either input
         ranked = [c for c in ranked if isinstance(c.rule, OutputEvent)]
     # Which point of a profile is tested depends on the event, so a few are certified; but one never seen on the other
     # input needs no company.
-    few = different(ranked, cut1, cut2, _EVENTS) if claim.is_profile and best.hits2 else ranked[:1]
-    chosen = [(c, _statement(c, claim)) for c in few]
+    few = different(ranked, cut1, cut2, TUNING.most_events) if claim.is_profile and best.hits2 else ranked[:1]
+    chosen = [(c, _hypothesis(c, claim)) for c in few]
     if claim.mu is not None:
-        best = choose(scores, cut1, cut2, claim.mu.promise, fresh=fresh, alike=True)[0]
+        best = choose(scores, cut1, cut2, claim.mu.estimated_bound, fresh=fresh, alike=True)[0]
         chosen.append((best, claim.mu))
-    return Selection(chosen, None if floating is None else (floating, _statement(floating, claim)))
+    return Selection(chosen, None if floating is None else (floating, _hypothesis(floating, claim)))
 
 
-def _statement(candidate: Candidate, claim: ClaimedProfile) -> Hypothesis:
+def _hypothesis(candidate: Candidate, claim: ClaimedProfile) -> Hypothesis:
     return claim.worst(candidate.hits1, candidate.hits2, candidate.rows)
 
 
 def _alarm(claim: ClaimedProfile) -> float:
-    """The promise from which an event is worth a share of the error: above the claim, or two standard errors."""
+    """The estimated bound from which an event gets a share of the error: the claim, or two standard errors."""
     return 2.0 if claim.is_profile else claim.points[0].claimed
 
 
@@ -160,8 +159,8 @@ def _floating(
         *find_lattice(learn2, hints_of(pair.second)),
         *low_bit_scores(learn1, learn2),
     ]
-    few1, few2 = cut1.part(0, _LATTICE_ROWS), cut2.part(0, _LATTICE_ROWS)
-    return choose(scores, few1, few2, claim.promise, fresh=fresh)[0] if scores else None
+    few1, few2 = cut1.part(0, TUNING.lattice_rows), cut2.part(0, TUNING.lattice_rows)
+    return choose(scores, few1, few2, claim.estimated_bound, fresh=fresh)[0] if scores else None
 
 
 def picture_of(rule: Rule, first: Encoded, second: Encoded, bins: int = 60) -> Picture:
@@ -177,5 +176,5 @@ def picture_of(rule: Rule, first: Encoded, second: Encoded, bins: int = 60) -> P
     counts1, counts2 = (
         tuple(np.histogram(np.clip(s[np.isfinite(s)], edges[0], edges[-1]), edges)[0].tolist()) for s in (s1, s2)
     )
-    cuts = (rule.high, True, rule.low) if isinstance(rule, Guess) else (rule.cut, rule.above)
-    return Picture(rule.score.name, tuple(edges.tolist()), counts1, counts2, *cuts)
+    thresholds = (rule.high, True, rule.low) if isinstance(rule, Guess) else (rule.threshold, rule.above)
+    return Picture(rule.score.name, tuple(edges.tolist()), counts1, counts2, *thresholds)

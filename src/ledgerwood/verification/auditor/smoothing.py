@@ -1,8 +1,8 @@
-r"""Smooth the counts of two samples along a score, so that no cut looks good by luck.
+r"""Smooth the counts of two samples along a score, so that no threshold looks good by luck.
 
-The cells of a score hold :math:`c_{1k}` and :math:`c_{2k}` outputs of either input. Among hundreds of cuts the best one
-in raw counts is often the luckiest, above all in the tails, where a handful of hits decides. A score worth cutting has
-log-odds :math:`\theta_k` that change gently along it, so they are fitted by penalised likelihood,
+The cells of a score hold :math:`c_{1k}` and :math:`c_{2k}` outputs of either input. Among hundreds of thresholds the
+best one in raw counts is often the luckiest, above all in the tails, where a handful of hits decides. A useful score
+has log-odds :math:`\theta_k` that change gently along it, so they are fitted by penalized likelihood,
 
 .. math:: \max_\theta \sum_k c_{1k} \log \sigma(\theta_k) + c_{2k} \log \sigma(-\theta_k)
           - \tfrac{\lambda}{2} \sum_k (\theta_{k+1} - \theta_k)^2,
@@ -12,8 +12,8 @@ little to see, the log-odds stay level: the worst event of most mechanisms is a 
 constant. Other shapes compete, at the same price: a straight line, the log-odds of Gaussian noise and of every score
 that is itself a log-likelihood ratio; and ramps between two level ends, straight (Laplace noise) or bent once (the
 largest of several noisy values, subsampling), which say to a hair where the worst event ends. A score of few values has
-few cuts to be lucky with and is left alone. Smoothing decides which event is certified, never whether a certificate
-holds.
+few thresholds to be lucky with and is left alone. Smoothing decides which event is certified, never whether a
+certificate holds.
 """
 
 from __future__ import annotations
@@ -25,25 +25,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FEW", "smooth"]
+from ledgerwood.verification.auditor.tuning import TUNING
+
+__all__ = ["smooth"]
 
 Floats = NDArray[np.float64]
 
-FEW = 8  # cells that need no smoothing, where neighbours are alike
-_GROUPS = 200  # cells are merged into so many before smoothing
-_EVEN = 30.0  # the larger, the more of them lie in the middle
-_ROUGHNESS = (3e5, 1e4, 300.0, 10.0, 0.3)  # values of lambda, smoothest first
-_STEPS = 8  # of Newton's method; each value of lambda starts from the fit before it
-_PRICE = 6.0  # of a degree of freedom, in units of log-likelihood (Akaike's is 1): a lucky tail is worth a few
-_KNOTS = 16  # places where a ramp may begin or end, before they are refined
 _FAR = 1e100  # places beyond it have no slope
 _STEEP = 30.0  # log-odds beyond which nothing is to be learned
 
 
-def smooth(cells1: Floats, cells2: Floats, places: Floats, few: int = FEW) -> tuple[Floats, Floats]:
+def smooth(cells1: Floats, cells2: Floats, places: Floats, few: int = TUNING.unsmoothed_cells) -> tuple[Floats, Floats]:
     """The counts of both samples in cells at ``places`` of a score, smoothed; each cell keeps its total.
 
-    So ``few`` cells are left alone.
+    This many cells (``few``) or fewer are left alone.
 
     >>> rng = np.random.default_rng(1)
     >>> first, second = rng.poisson(110, 100), rng.poisson(100, 100)  # the truth: 11 to 10 everywhere
@@ -75,27 +70,27 @@ def _merged(group: NDArray[np.int64], cells1: Floats, cells2: Floats, places: Fl
 
 def _groups(total: Floats) -> NDArray[np.int64]:
     """The group of each cell: few cells stay as they are, many are merged, narrow groups in both tails."""
-    if total.size <= _GROUPS:
+    if total.size <= TUNING.smoothing_groups:
         return np.arange(total.size)
     level = (np.cumsum(total) - 0.5 * total) / total.sum()
     # equal steps of a sum of the level and its log-odds: even in the middle, geometric in the tails
-    scale = np.log(level) - np.log1p(-level) + _EVEN * level
-    step = (scale[-1] - scale[0]) / _GROUPS
+    scale = np.log(level) - np.log1p(-level) + TUNING.even_groups * level
+    step = (scale[-1] - scale[0]) / TUNING.smoothing_groups
     return np.unique(np.floor((scale - scale[0]) / step), return_inverse=True)[1].astype(np.int64)
 
 
 def _fit(c1: Floats, c2: Floats, places: Floats) -> Floats:
-    """Log-odds of the groups: the best of a straight line along the score, ramps, and the penalised fits."""
+    """Log-odds of the groups: the best of a straight line along the score, ramps, and the penalized fits."""
     straight, theta = _straight(c1, c2, places)
-    shapes = [(_line(c1, c2, places), 2.0), (theta, 4.0), *_penalised(c1, c2)]
-    prices = [_PRICE * freedom - _likelihood(c1, c2, theta) for theta, freedom in shapes]
-    if prices[1] < min(prices) + _PRICE:  # a ramp, or nearly
+    shapes = [(_line(c1, c2, places), 2.0), (theta, 4.0), *_penalized(c1, c2)]
+    prices = [TUNING.freedom_price * freedom - _likelihood(c1, c2, theta) for theta, freedom in shapes]
+    if prices[1] < min(prices) + TUNING.freedom_price:  # a ramp, or nearly
         shapes.append((_bent(c1, c2, places, straight)[1], 6.0))
-        prices.append(_PRICE * 6.0 - _likelihood(c1, c2, shapes[-1][0]))
+        prices.append(TUNING.freedom_price * 6.0 - _likelihood(c1, c2, shapes[-1][0]))
     return shapes[int(np.argmin(prices))][0]
 
 
-def _penalised(c1: Floats, c2: Floats) -> Iterator[tuple[Floats, float]]:
+def _penalized(c1: Floats, c2: Floats) -> Iterator[tuple[Floats, float]]:
     """For every roughness the fit and its degrees of freedom."""
     from scipy.linalg import solveh_banded
 
@@ -103,40 +98,40 @@ def _penalised(c1: Floats, c2: Floats) -> Iterator[tuple[Floats, float]]:
     penalty = np.full((2, count), -1.0)  # by its upper and its main diagonal
     penalty[1] = np.where((np.arange(count) == 0) | (np.arange(count) == count - 1), 1.0, 2.0)
     theta = np.full(count, math.log((c1.sum() + 0.5) / (c2.sum() + 0.5)))
-    for roughness in _ROUGHNESS:
-        for _ in range(_STEPS):
+    for roughness in TUNING.roughness:
+        for _ in range(TUNING.newton_steps):
             share = 1.0 / (1.0 + np.exp(-theta))
             weight = total * share * (1.0 - share) + 1e-9
-            curvature = roughness * penalty
-            curvature[1] += weight
+            hessian = roughness * penalty
+            hessian[1] += weight
             slope = np.diff(theta)
-            pull = np.append(-slope, 0.0) + np.insert(slope, 0, 0.0)
-            step = solveh_banded(curvature, c1 - total * share - roughness * pull, check_finite=False)
+            penalty_gradient = np.append(-slope, 0.0) + np.insert(slope, 0, 0.0)
+            step = solveh_banded(hessian, c1 - total * share - roughness * penalty_gradient, check_finite=False)
             step *= min(1.0, 3.0 / max(float(np.max(np.abs(step))), 1e-300))  # no leap
             theta = np.clip(theta + step, -_STEEP, _STEEP)
             if np.max(np.abs(step)) < 1e-3:
                 break
-        yield theta, float(np.trace(solveh_banded(curvature, np.diag(weight), check_finite=False)))
+        yield theta, float(np.trace(solveh_banded(hessian, np.diag(weight), check_finite=False)))
 
 
 def _line(c1: Floats, c2: Floats, places: Floats) -> Floats:
     """The straight line of largest likelihood, level if the places are not all finite or not two."""
     total = c1 + c2
-    centre = float(np.average(places, weights=total))
-    spread = math.sqrt(float(np.average((places - centre) ** 2, weights=total)))
-    slope = (places - centre) / spread if math.isfinite(spread) and spread > 0.0 else np.zeros(places.size)
+    center = float(np.average(places, weights=total))
+    spread = math.sqrt(float(np.average((places - center) ** 2, weights=total)))
+    slope = (places - center) / spread if math.isfinite(spread) and spread > 0.0 else np.zeros(places.size)
     design = np.stack([np.ones(places.size), slope])
     weights = np.zeros(2)
-    for _ in range(2 * _STEPS):
+    for _ in range(2 * TUNING.newton_steps):
         share = 1.0 / (1.0 + np.exp(-np.clip(weights @ design, -_STEEP, _STEEP)))
-        curvature = (design * (total * share * (1.0 - share))) @ design.T + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, design @ (c1 - total * share))
+        hessian = (design * (total * share * (1.0 - share))) @ design.T + 1e-9 * np.eye(2)
+        step = np.linalg.solve(hessian, design @ (c1 - total * share))
         weights += step * min(1.0, 1.0 / max(float(np.max(np.abs(step))), 1e-300))
     return np.clip(weights @ design, -_STEEP, _STEEP)
 
 
 @dataclass(frozen=True, slots=True)
-class Ramp:
+class _Ramp:
     """Log-odds along a score: straight lines between knots, level beyond the first and the last."""
 
     knots: tuple[float, ...]
@@ -146,14 +141,14 @@ class Ramp:
         return np.interp(places, self.knots, self.values)
 
 
-def _straight(c1: Floats, c2: Floats, places: Floats) -> tuple[Ramp, Floats]:
+def _straight(c1: Floats, c2: Floats, places: Floats) -> tuple[_Ramp, Floats]:
     """The ramp of two knots with the largest likelihood, sought coarsely first, and the likely ones on average."""
     total = c1 + c2
     if places.size < 2 or not np.all(np.abs(places) < _FAR):
         level = math.log((c1.sum() + 0.5) / (c2.sum() + 0.5))
-        return Ramp((0.0,), (level,)), np.full(places.size, level)
+        return _Ramp((0.0,), (level,)), np.full(places.size, level)
     share = (np.cumsum(total) - 0.5 * total) / total.sum()
-    few = np.unique(np.searchsorted(share, np.linspace(0.02, 0.98, _KNOTS)).clip(0, places.size - 1))
+    few = np.unique(np.searchsorted(share, np.linspace(0.02, 0.98, TUNING.ramp_knots)).clip(0, places.size - 1))
     if few.size < 2:
         few = np.asarray([0, places.size - 1])
     coarse = _Ramps.fit(c1, c2, places, _increasing(few, few))
@@ -162,7 +157,7 @@ def _straight(c1: Floats, c2: Floats, places: Floats) -> tuple[Ramp, Floats]:
     return fine.best(places), coarse.joined(fine).average()
 
 
-def _bent(c1: Floats, c2: Floats, places: Floats, found: Ramp) -> tuple[Ramp, Floats]:
+def _bent(c1: Floats, c2: Floats, places: Floats, found: _Ramp) -> tuple[_Ramp, Floats]:
     """The ramp with one knot between the outer two of another, which may move, and the likely ones on average."""
     if len(found.knots) < 2:
         return found, found(places)
@@ -203,16 +198,16 @@ class _Ramps:
         # a column of ones, and for each piece how far along it a place is
         pieces = [np.clip(places, ends[:, j, None], ends[:, j + 1, None]) for j in range(options.shape[1] - 1)]
         design = np.stack([np.ones_like(pieces[0]), *pieces], axis=1)
-        centre = design[:, 1:] @ total / total.sum()
-        design[:, 1:] -= centre[:, :, None]
+        center = design[:, 1:] @ total / total.sum()
+        design[:, 1:] -= center[:, :, None]
         design[:, 1:] /= np.sqrt((design[:, 1:] ** 2) @ total / total.sum())[:, :, None] + 1e-300
         weights = np.zeros(design.shape[:2])
         ridge = 1e-6 * np.eye(design.shape[1])
-        for _ in range(4 * _STEPS):
+        for _ in range(4 * TUNING.newton_steps):
             theta = np.clip(np.einsum("kj,kjp->kp", weights, design), -_STEEP, _STEEP)
             share = 1.0 / (1.0 + np.exp(-theta))
-            curvature = (design * (total * share * (1.0 - share))[:, None, :]) @ design.transpose(0, 2, 1) + ridge
-            step = np.linalg.solve(curvature, (design @ (c1 - total * share)[:, :, None]))[:, :, 0]
+            hessian = (design * (total * share * (1.0 - share))[:, None, :]) @ design.transpose(0, 2, 1) + ridge
+            step = np.linalg.solve(hessian, (design @ (c1 - total * share)[:, :, None]))[:, :, 0]
             largest = np.abs(step).max(axis=1, keepdims=True)
             weights += step * np.minimum(1.0, 1.0 / np.maximum(largest, 1e-300))  # no leap
             if np.max(largest) < 1e-4:
@@ -233,10 +228,10 @@ class _Ramps:
         likeliest: NDArray[np.int64] = self.options[int(np.argmax(self.likelihood))]
         return likeliest
 
-    def best(self, places: Floats) -> Ramp:
+    def best(self, places: Floats) -> _Ramp:
         """The likeliest."""
         theta = self.theta[int(np.argmax(self.likelihood))]
-        return Ramp(tuple(places[self.knots].tolist()), tuple(theta[self.knots].round(12).tolist()))
+        return _Ramp(tuple(places[self.knots].tolist()), tuple(theta[self.knots].round(12).tolist()))
 
     def average(self) -> Floats:
         """Each ramp by its likelihood: where the knots are uncertain, no corner is sharp."""

@@ -51,7 +51,7 @@ class Verdict:
 
     >>> from ledgerwood.accounting import PureDP
     >>> from ledgerwood.verification import Pair
-    >>> verdict = check(Pair.from_laws({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75}), PureDP(1.1))
+    >>> verdict = check(Pair.from_distributions({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75}), PureDP(1.1))
     >>> verdict.status, str(verdict.value)
     ('holds', '1.09861')
     """
@@ -88,9 +88,9 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
     Parameters
     ----------
     pair : Pair
-        The exact laws on the two inputs.
+        The exact distributions on the two inputs.
     claim : Cost
-        PureDP, ApproxDP, BoundedRange and randomised response with two answers (whose profile says no more than its
+        PureDP, ApproxDP, BoundedRange and randomized response with two answers (whose profile says no more than its
         pure epsilon) are decided at their point. ZCDP and RDP are decided over all orders, any other cost over its
         whole profile ``claim.delta(epsilon)``, by covering the axis with cells on which monotonicity gives the proof:
         a profile that is exactly attained stays undecided.
@@ -99,7 +99,7 @@ def check(pair: Pair, claim: Cost, *, tolerance: float = TOLERANCE) -> Verdict:
 
     >>> from ledgerwood.accounting import ApproxDP
     >>> from ledgerwood.verification import Pair
-    >>> pair = Pair.from_laws({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75})
+    >>> pair = Pair.from_distributions({0: 0.75, 1: 0.25}, {0: 0.25, 1: 0.75})
     >>> check(pair, ApproxDP(0.5, 0.4)).status, check(pair, ApproxDP(0.5, 0.3)).status
     ('holds', 'violated')
     """

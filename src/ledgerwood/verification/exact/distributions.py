@@ -1,6 +1,6 @@
-r"""The exact verifier: two output laws, and everything differential privacy asks of them, with proof.
+r"""The exact verifier: two output distributions, and everything differential privacy asks of them, with proof.
 
-A :class:`Pair` holds the laws P and Q of a mechanism on two neighbouring inputs, outcome by outcome. Rational
+A :class:`Pair` holds the distributions P and Q of a mechanism on two neighbouring inputs, outcome by outcome. Rational
 probabilities stay rational; the rest is enclosed in intervals that round outwards. Each answer is a
 :class:`~ledgerwood.verification.exact.intervals.Bounds` that surely contains the real number:
 
@@ -19,7 +19,7 @@ into ``tails`` and widens every answer.
 
 >>> from fractions import Fraction
 >>> half = Fraction(1, 2)
->>> coin = Pair.from_laws({"heads": Fraction(3, 4), "tails": Fraction(1, 4)}, {"heads": half, "tails": half})
+>>> coin = Pair.from_distributions({"heads": Fraction(3, 4), "tails": Fraction(1, 4)}, {"heads": half, "tails": half})
 >>> coin.max_ratio()
 Fraction(3, 2)
 >>> coin.delta(0.0)
@@ -81,7 +81,7 @@ class Event:
 
     >>> from ledgerwood.accounting import PureDP
     >>> from ledgerwood.verification import Pair, check
-    >>> verdict = check(Pair.from_laws({0: 0.9, 1: 0.1}, {0: 0.5, 1: 0.5}), PureDP(1.0))
+    >>> verdict = check(Pair.from_distributions({0: 0.9, 1: 0.1}, {0: 0.5, 1: 0.5}), PureDP(1.0))
     >>> print(verdict.event)
     output in {1}: probability 0.5 against 0.1
     """
@@ -99,7 +99,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The laws of a mechanism on two neighbouring inputs.
+    """The distributions of a mechanism on two neighbouring inputs.
 
     Parameters
     ----------
@@ -113,22 +113,24 @@ class Pair:
     tails: tuple[Fraction | Interval, Fraction | Interval] = (Fraction(0), Fraction(0))
 
     @classmethod
-    def from_laws(
+    def from_distributions(
         cls,
         first: Mapping[Hashable, Number],
         second: Mapping[Hashable, Number],
         *,
         tails: tuple[Number, Number] = (Fraction(0), Fraction(0)),
     ) -> Pair:
-        """Pair two laws given as mappings from outcome to probability.
+        """Pair two distributions given as mappings from outcome to probability.
 
         Probabilities may be Fractions, integers, intervals or floats. A float is taken at its exact binary value, and
-        a law of floats only has to sum to one within 1e-9; use Fractions or intervals for a proof.
+        a distribution of floats only has to sum to one within 1e-9; use Fractions or intervals for a proof.
         """
-        for name, law, tail in (("first", first, tails[0]), ("second", second, tails[1])):
-            if not isinstance(law, Mapping):
-                raise ParameterError(name, "be a law: a mapping from outcome to probability", type(law).__name__)
-            _check_law(name, list(law.values()), tail)
+        for name, distribution, tail in (("first", first, tails[0]), ("second", second, tails[1])):
+            if not isinstance(distribution, Mapping):
+                raise ParameterError(
+                    name, "be a distribution: a mapping from outcome to probability", type(distribution).__name__
+                )
+            _check_distribution(name, list(distribution.values()), tail)
         outcomes = list(first) + [outcome for outcome in second if outcome not in first]
         zero = Fraction(0)
         cells = (Cell(o, _exact(first.get(o, zero)), _exact(second.get(o, zero))) for o in outcomes)
@@ -137,7 +139,7 @@ class Pair:
 
     @classmethod
     def from_losses(cls, losses: Sequence[Number], probabilities: Sequence[Number]) -> Pair:
-        """Pair given by a privacy-loss law: P takes the loss l with probability p, and Q(l) = p exp(-l).
+        """Pair given by a privacy-loss distribution: P takes the loss l with probability p, and Q(l) = p exp(-l).
 
         What Q lacks to one sits on an outcome that P never gives.
 
@@ -145,14 +147,14 @@ class Pair:
         1.0
         """
         cells = []
-        _check_law("probabilities", probabilities, Fraction(0))
+        _check_distribution("probabilities", probabilities, Fraction(0))
         for i, (loss, p) in enumerate(zip(losses, probabilities, strict=True)):
             exact = interval(loss)
             q = ZERO if loss == math.inf else interval(p) * exponential(-exact)
             cells.append(Cell((i, loss), _exact(p), q, exact))
         missing = ONE - total(interval(cell.q) for cell in cells)
         if missing.bounds().upper < -1e-9:
-            raise ParameterError("losses", "have E[exp(-loss)] <= 1 under their law", losses)
+            raise ParameterError("losses", "have E[exp(-loss)] <= 1 under their distribution", losses)
         if missing.surely_above(0):
             cells.append(Cell("never under P", Fraction(0), missing, -INFINITY))
         return cls(tuple(cells))
@@ -162,7 +164,7 @@ class Pair:
         return Pair(tuple(cell.swapped() for cell in self.cells), (self.tails[1], self.tails[0]))
 
     def max_ratio(self) -> Fraction | None:
-        """The exact largest P(o)/Q(o), or None if it is infinite or the laws are not rational."""
+        """The exact largest P(o)/Q(o), or None if it is infinite or the distributions are not rational."""
         if not all(_is_zero(tail) for tail in self.tails):
             return None
         best = Fraction(0)
@@ -342,15 +344,15 @@ def _certain_loss(cell: Cell, tail: Fraction | Interval) -> float:
     return _log_ratio(p.lower_end(), q.upper_end()).midpoint() if _has_mass(p) else -math.inf
 
 
-def _check_law(name: str, law: Sequence[Number], tail: Number) -> None:
-    if any(interval(p).bounds().lower < 0 for p in law):
-        raise ParameterError(name, "have no negative probability", law)
-    if all(isinstance(p, (Fraction, int)) for p in [*law, tail]):
-        mass = sum((Fraction(p) for p in law), Fraction(tail))  # type: ignore[arg-type]
+def _check_distribution(name: str, distribution: Sequence[Number], tail: Number) -> None:
+    if any(interval(p).bounds().lower < 0 for p in distribution):
+        raise ParameterError(name, "have no negative probability", distribution)
+    if all(isinstance(p, (Fraction, int)) for p in [*distribution, tail]):
+        mass = sum((Fraction(p) for p in distribution), Fraction(tail))  # type: ignore[arg-type]
         if mass != 1:
             raise ParameterError(name, "sum to one exactly", mass, "Pass the missing mass as tails=.")
         return
-    sum_bounds = (total(interval(p) for p in law) + tail).bounds()
+    sum_bounds = (total(interval(p) for p in distribution) + tail).bounds()
     if not sum_bounds.lower - 1e-9 <= 1 <= sum_bounds.upper + 1e-9:
         raise ParameterError(name, "sum to one", sum_bounds, "Pass the missing mass as tails=.")
 

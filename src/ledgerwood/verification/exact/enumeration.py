@@ -2,20 +2,19 @@
 
 A program ``f(data, source)`` draws its noise from ``source``. :func:`distribution_of` runs it once per sequence of
 outcomes, by replaying a prefix and branching at the first new draw, and adds up the exact probabilities of its
-outputs. What a run may depend on is its data and its draws, nothing else. Laws with infinite support are cut at a
-chosen reach; the mass cut off is reported and widens every later answer.
+outputs. What a run may depend on is its data and its draws, nothing else. Distributions with infinite support are cut
+at a chosen reach; the mass cut off is reported and widens every later answer.
 
 >>> from fractions import Fraction
 >>> def two_coins(data, source):
 ...     return source.draw({0: Fraction(1, 2), 1: Fraction(1, 2)}) + source.draw({0: Fraction(1, 4), 1: Fraction(3, 4)})
->>> law = distribution_of(two_coins, None)
->>> {outcome: str(p) for outcome, p in sorted(law.probabilities.items())}
+>>> distribution = distribution_of(two_coins, None)
+>>> {outcome: str(p) for outcome, p in sorted(distribution.probabilities.items())}
 {0: '1/8', 1: '1/2', 2: '3/8'}
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ Data = TypeVar("Data", bound=Hashable)
 Program: TypeAlias = "Callable[[Any, Choices], Hashable]"
 
 
-_MOST_DRAWS = 1000  # of one run: a loop without end is told from a long program
+_MOST_DRAWS = 1000  # of one run: longer than any program meant to be enumerated, so a loop without end is refused
 _REPLAYS = 3  # of the first run, to see that nothing else decides its output
 
 
@@ -53,7 +52,7 @@ class DiscreteDistribution(Generic[Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class ProgramDistribution:
-    """The exact law of a program's output on one input; ``tail`` is unresolved mass."""
+    """The exact distribution of a program's output on one input; ``tail`` is unresolved mass."""
 
     probabilities: Mapping[Hashable, Fraction]
     tail: Fraction
@@ -70,33 +69,33 @@ class Choices:
     {1: Fraction(3, 4), 0: Fraction(1, 4)}
     """
 
-    __slots__ = ("_position", "_script", "laws")
+    __slots__ = ("_position", "_script", "distributions")
 
     def __init__(self, script: Sequence[int]) -> None:
         self._script, self._position = script, 0
-        self.laws: list[DiscreteDistribution[Any]] = []
+        self.distributions: list[DiscreteDistribution[Any]] = []
 
-    def draw(self, law: DiscreteDistribution[Outcome] | Mapping[Outcome, Fraction]) -> Outcome:
-        """One outcome of a finite law."""
-        if not isinstance(law, DiscreteDistribution):
-            law = DiscreteDistribution(tuple(law), tuple(law.values()))
+    def draw(self, distribution: DiscreteDistribution[Outcome] | Mapping[Outcome, Fraction]) -> Outcome:
+        """One outcome of a finite distribution."""
+        if not isinstance(distribution, DiscreteDistribution):
+            distribution = DiscreteDistribution(tuple(distribution), tuple(distribution.values()))
         index = self._script[self._position] if self._position < len(self._script) else 0
         self._position += 1
-        self.laws.append(law)
-        if len(self.laws) > _MOST_DRAWS:
+        self.distributions.append(distribution)
+        if len(self.distributions) > _MOST_DRAWS:
             raise ParameterError(
                 "program",
                 f"end after at most {_MOST_DRAWS} draws",
-                len(self.laws),
+                len(self.distributions),
                 "Bound its loops, and cut its noise.",
             )
-        if index >= len(law.outcomes):  # the same draws led to another law before
-            raise ParameterError("program", "depend on its data and its draws alone", f"draw {len(self.laws)}")
-        return law.outcomes[index]
+        if index >= len(distribution.outcomes):  # the same draws led to another distribution before
+            raise ParameterError("program", "depend on its data and its draws alone", f"draw {len(self.distributions)}")
+        return distribution.outcomes[index]
 
     def select(self, weights: Sequence[Fraction | int]) -> int:
         """An index with probability proportional to its weight (an exponential mechanism in base 2, say)."""
-        return self.draw(_normalised(tuple(weights)))
+        return self.draw(_normalized(tuple(weights)))
 
     def discrete_laplace(self, ratio: Fraction, reach: int) -> int:
         """Integer noise with P(k) ∝ ratio^|k|, cut at ``reach``: what lies beyond goes into the tail."""
@@ -104,14 +103,14 @@ class Choices:
 
 
 @lru_cache(maxsize=4096)
-def _normalised(weights: tuple[Fraction | int, ...]) -> DiscreteDistribution[int]:
+def _normalized(weights: tuple[Fraction | int, ...]) -> DiscreteDistribution[int]:
     mass = sum(weights, Fraction(0))
     return DiscreteDistribution(tuple(range(len(weights))), tuple(Fraction(w) / mass for w in weights))
 
 
 @lru_cache(maxsize=256)
 def discrete_laplace(ratio: Fraction, reach: int) -> DiscreteDistribution[int]:
-    """Two-sided geometric law, P(k) = (1-r)/(1+r) r^|k|, cut at ``reach``; its epsilon per unit is -log r.
+    """Two-sided geometric distribution, P(k) = (1-r)/(1+r) r^|k|, cut at ``reach``; its epsilon per unit is -log r.
 
     >>> discrete_laplace(Fraction(1, 2), 3).tail
     Fraction(1, 12)
@@ -124,22 +123,8 @@ def discrete_laplace(ratio: Fraction, reach: int) -> DiscreteDistribution[int]:
     return DiscreteDistribution(support, probabilities, 2 * r ** (reach + 1) / (1 + r))
 
 
-@lru_cache(maxsize=65536)
-def clamped_discrete_laplace(value: int, ratio: Fraction, low: int, high: int) -> DiscreteDistribution[int]:
-    """Law of clamp(value + two-sided geometric noise, low, high): finite and exact, the ends carry the tails."""
-    r = Fraction(ratio)
-
-    def at_most(z: int) -> Fraction:  # P(value + noise <= z)
-        k = z - value
-        return r ** (-k) / (1 + r) if k < 0 else 1 - r ** (k + 1) / (1 + r)
-
-    cumulative = [at_most(z) for z in range(low, high)] + [Fraction(1)]
-    masses = [cumulative[0], *(b - a for a, b in itertools.pairwise(cumulative))]
-    return DiscreteDistribution(tuple(range(low, high + 1)), tuple(masses))
-
-
 def distribution_of(program: Program, data: Any, *, limit: int = 10_000_000) -> ProgramDistribution:
-    """The exact output law of ``program(data, source)``.
+    """The exact output distribution of ``program(data, source)``.
 
     Parameters
     ----------
@@ -166,14 +151,14 @@ def distribution_of(program: Program, data: Any, *, limit: int = 10_000_000) -> 
         runs += 1
         if runs > limit:
             raise ParameterError("limit", "cover all sequences of outcomes", limit, "Use fewer draws or outcomes.")
-        laws = source.laws
-        script = script + [0] * (len(laws) - len(script))
+        distributions = source.distributions
+        script = script + [0] * (len(distributions) - len(script))
         mass = Fraction(
-            math.prod(law.probabilities[i].numerator for law, i in zip(laws, script)),
-            math.prod(law.probabilities[i].denominator for law, i in zip(laws, script)),
+            math.prod(distribution.probabilities[i].numerator for distribution, i in zip(distributions, script)),
+            math.prod(distribution.probabilities[i].denominator for distribution, i in zip(distributions, script)),
         )
         found[output] = found.get(output, Fraction(0)) + mass
-        while script and script[-1] + 1 == len(laws[len(script) - 1].outcomes):
+        while script and script[-1] + 1 == len(distributions[len(script) - 1].outcomes):
             script.pop()
         if not script:
             return ProgramDistribution(found, 1 - sum(found.values(), Fraction(0)), runs)
@@ -193,7 +178,7 @@ def pair_of(program: Program, first: Any, second: Any) -> Pair:
     '1.09861'
     """
     p, q = distribution_of(program, first), distribution_of(program, second)
-    return Pair.from_laws(p.probabilities, q.probabilities, tails=(p.tail, q.tail))
+    return Pair.from_distributions(p.probabilities, q.probabilities, tails=(p.tail, q.tail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +222,20 @@ def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> 
     pairs = list(neighbours)
     if not pairs:
         raise ParameterError("neighbours", "hold at least one pair", pairs)
-    laws = {data: distribution_of(program, data) for data in dict.fromkeys(data for pair in pairs for data in pair)}
-    row = {data: i for i, data in enumerate(laws)}
+    distributions = {
+        data: distribution_of(program, data) for data in dict.fromkeys(data for pair in pairs for data in pair)
+    }
+    row = {data: i for i, data in enumerate(distributions)}
     column: dict[Hashable, int] = {}
-    for law in laws.values():
-        for outcome in law.probabilities:
+    for distribution in distributions.values():
+        for outcome in distribution.probabilities:
             column.setdefault(outcome, len(column))
     logs = np.full((len(row), len(column)), -np.inf)
-    for data, law in laws.items():
-        logs[row[data], [column[o] for o in law.probabilities]] = [_log(p) for p in law.probabilities.values()]
-    tails = np.array([float(law.tail) * (1 + 1e-15) for law in laws.values()])
+    for data, distribution in distributions.items():
+        logs[row[data], [column[o] for o in distribution.probabilities]] = [
+            _log(p) for p in distribution.probabilities.values()
+        ]
+    tails = np.array([float(distribution.tail) * (1 + 1e-15) for distribution in distributions.values()])
 
     both = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
     best, sure, delta = (np.empty(len(both)) for _ in range(3))
@@ -263,11 +252,15 @@ def verify_domain(program: Program, neighbours: Iterable[tuple[Data, Data]]) -> 
         lost = np.where(uncovered, np.exp(p), 0.0).sum(axis=1)
         delta[start : start + len(block)] = lost * (1 + 1e-9) + tail_p
 
-    runs = sum(law.runs for law in laws.values())
-    exact = [(*_largest_ratio(laws[a], laws[b]), a, b) for (a, b), loss in zip(both, best) if loss >= best.max() - 1e-9]
+    runs = sum(distribution.runs for distribution in distributions.values())
+    exact = [
+        (*_largest_ratio(distributions[a], distributions[b]), a, b)
+        for (a, b), loss in zip(both, best)
+        if loss >= best.max() - 1e-9
+    ]
     ratio, outcome, a, b = max(exact, key=lambda found: (found[0] is None, found[0] or 0))
     upper = math.inf if ratio is None or delta.max() > 0 else logarithm(ratio).bounds().upper
-    bounds = Bounds(_sure_epsilon(*(laws[data] for data in both[int(np.argmax(sure))])), upper)
+    bounds = Bounds(_sure_epsilon(*(distributions[data] for data in both[int(np.argmax(sure))])), upper)
     return DomainVerdict(ratio, float(delta.max()), bounds, (a, b), outcome, len(pairs), runs)
 
 

@@ -65,20 +65,20 @@ def product(factors: Iterable[PiecewiseExponential]) -> PiecewiseExponential:
     return result
 
 
-def laplace_density(centre: Fraction, *, scale: Fraction) -> PiecewiseExponential:
-    """Density of centre + Laplace(scale)."""
+def laplace_density(center: Fraction, *, scale: Fraction) -> PiecewiseExponential:
+    """Density of center + Laplace(scale)."""
     rate, height = 1 / scale, interval(1 / (2 * scale))
-    left = ((rate, height * exponential(-centre * rate)),)
-    right = ((-rate, height * exponential(centre * rate)),)
-    return PiecewiseExponential((centre,), (left, right))
+    left = ((rate, height * exponential(-center * rate)),)
+    right = ((-rate, height * exponential(center * rate)),)
+    return PiecewiseExponential((center,), (left, right))
 
 
-def laplace_cdf(centre: Fraction, *, scale: Fraction) -> PiecewiseExponential:
-    """P(centre + Laplace(scale) <= z)."""
+def laplace_cdf(center: Fraction, *, scale: Fraction) -> PiecewiseExponential:
+    """P(center + Laplace(scale) <= z)."""
     rate, half = 1 / scale, interval(Fraction(1, 2))
-    left = ((rate, half * exponential(-centre * rate)),)
-    right = ((Fraction(0), ONE), (-rate, -half * exponential(centre * rate)))
-    return PiecewiseExponential((centre,), (left, right))
+    left = ((rate, half * exponential(-center * rate)),)
+    right = ((Fraction(0), ONE), (-rate, -half * exponential(center * rate)))
+    return PiecewiseExponential((center,), (left, right))
 
 
 def exponential_density(start: Fraction, *, scale: Fraction) -> PiecewiseExponential:

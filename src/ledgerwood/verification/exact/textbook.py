@@ -1,4 +1,4 @@
-"""Output laws of the textbook mechanisms, in closed form, as pairs for the exact verifier.
+"""Output distributions of the textbook mechanisms, in closed form, as pairs for the exact verifier.
 
 Inputs are rationals (floats are taken at their exact binary value), so each loss that is rational on paper is exact
 here.
@@ -39,14 +39,14 @@ from ledgerwood.verification.exact.intervals import (
 )
 
 Rational: TypeAlias = "int | float | Fraction"
-Law: TypeAlias = Mapping[Hashable, Interval]
+Distribution: TypeAlias = Mapping[Hashable, Interval]
 
 
 def exponential_mechanism_pair(first: Sequence[Rational], second: Sequence[Rational], rate: Rational) -> Pair:
     """Exponential mechanism Pr[i] ∝ exp(rate * score_i) on two score vectors.
 
     The loss is rate * (first_i - second_i) + log Z'/Z. When the two vectors hold the same scores up to a shift (as in
-    randomised response), log Z'/Z is rational and the loss exact.
+    randomized response), log Z'/Z is rational and the loss exact.
 
     >>> exponential_mechanism_pair([1, 0, 0], [0, 1, 0], rate=1).max_divergence()
     Bounds(lower=1.0, upper=1.0)
@@ -65,7 +65,7 @@ def exponential_mechanism_pair(first: Sequence[Rational], second: Sequence[Ratio
     return Pair(tuple(cells))
 
 
-def permute_and_flip_distribution(scores: Sequence[Rational], rate: Rational) -> Law:
+def permute_and_flip_distribution(scores: Sequence[Rational], rate: Rational) -> Distribution:
     r"""Permute-and-flip: candidates in random order, each accepted with probability exp(rate * (score - best)).
 
     .. math:: \Pr[r] = c_r \int_0^1 \prod_{j \ne r} (1 - t\,c_j)\,dt, \qquad c_j = e^{\text{rate}\,(s_j - s_{\max})}
@@ -74,17 +74,17 @@ def permute_and_flip_distribution(scores: Sequence[Rational], rate: Rational) ->
     """
     s = [Fraction(score) for score in scores]
     coins = [exponential(Fraction(rate) * (x - max(s))) for x in s]
-    law: dict[Hashable, Interval] = {}
+    distribution: dict[Hashable, Interval] = {}
     for r in range(len(s)):
         polynomial = [ONE]
         for coin in (c for j, c in enumerate(coins) if j != r):
             longer = [*polynomial, ZERO]
             polynomial = [x - (polynomial[k - 1] * coin if k else ZERO) for k, x in enumerate(longer)]
-        law[r] = coins[r] * total(x / (k + 1) for k, x in enumerate(polynomial))
-    return law
+        distribution[r] = coins[r] * total(x / (k + 1) for k, x in enumerate(polynomial))
+    return distribution
 
 
-def noisy_max_distribution(scores: Sequence[Rational], scale: Rational, noise: str = "laplace") -> Law:
+def noisy_max_distribution(scores: Sequence[Rational], scale: Rational, noise: str = "laplace") -> Distribution:
     """Index of the largest noisy score; ``noise`` is "laplace" or "exponential"."""
     density, cdf = {
         "laplace": (laplace_density, laplace_cdf),
@@ -99,24 +99,15 @@ def noisy_max_distribution(scores: Sequence[Rational], scale: Rational, noise: s
 
 def above_threshold_distribution(
     queries: Sequence[Rational], threshold: Rational, *, threshold_scale: Rational, query_scale: Rational
-) -> Law:
+) -> Distribution:
     """Sparse vector, stopping at the first noisy query >= noisy threshold; outcomes are strings like "0001"."""
     density = laplace_density(Fraction(0), scale=Fraction(threshold_scale))
     below = [_below(query, threshold, query_scale) for query in queries]
-    law: dict[Hashable, Interval] = {}
+    distribution: dict[Hashable, Interval] = {}
     for i, here in enumerate(below):
-        law["0" * i + "1"] = (density * product(below[:i]) * here.complement()).integral()
-    law["0" * len(below)] = (density * product(below)).integral()
-    return law
-
-
-def threshold_bits_probability(
-    queries: Sequence[Rational], threshold: Rational, bits: str, *, threshold_scale: Rational, query_scale: Rational
-) -> Interval:
-    """Probability of a whole bit string when the sparse vector never stops (Lyu et al., Algorithm 6)."""
-    density = laplace_density(Fraction(0), scale=Fraction(threshold_scale))
-    below = [_below(query, threshold, query_scale) for query in queries]
-    return (density * product(f.complement() if bit == "1" else f for f, bit in zip(below, bits))).integral()
+        distribution["0" * i + "1"] = (density * product(below[:i]) * here.complement()).integral()
+    distribution["0" * len(below)] = (density * product(below)).integral()
+    return distribution
 
 
 def above_threshold_value_distribution(
@@ -126,12 +117,12 @@ def above_threshold_value_distribution(
     threshold_scale: Rational,
     query_scale: Rational,
     edges: Sequence[Rational],
-) -> Law:
+) -> Distribution:
     """Sparse vector that releases its first noisy value above the threshold; outcomes (bits, cell of the value)."""
     density = laplace_density(Fraction(0), scale=Fraction(threshold_scale))
     below = [_below(query, threshold, query_scale) for query in queries]
     t, b = Fraction(threshold), Fraction(query_scale)
-    law: dict[Hashable, Interval] = {"0" * len(below): (density * product(below)).integral()}
+    distribution: dict[Hashable, Interval] = {"0" * len(below): (density * product(below)).integral()}
     cells = list(itertools.pairwise([None, *(Fraction(edge) for edge in edges), None]))
     for i, query in enumerate(queries):
         weight = density * product(below[:i])
@@ -144,8 +135,8 @@ def above_threshold_value_distribution(
             end = None if high is None else high - t
             mass = ZERO if start is None else whole * weight.integral(None, start)
             mass = mass + top * weight.integral(start, end) - (weight * below[i]).integral(start, end)
-            law[("0" * i + "1", _cell_name(low, high))] = mass
-    return law
+            distribution[("0" * i + "1", _cell_name(low, high))] = mass
+    return distribution
 
 
 def laplace_pair(first: Rational, second: Rational, scale: Rational, *, cells: int = 1) -> Pair:
@@ -183,7 +174,7 @@ def laplace_vector_pair(first: Sequence[Rational], second: Sequence[Rational], s
 def discrete_laplace_pair(first: int, second: int, rate: Rational) -> Pair:
     """First + two-sided geometric noise, P(k) ∝ exp(-rate |k|), against second + the same: a finite partition.
 
-    Beyond the two centres the loss is constant, so the whole of either tail is one outcome.
+    Beyond the two centers the loss is constant, so the whole of either tail is one outcome.
     """
     gap, c = abs(second - first), Fraction(rate)
     if gap == 0:
@@ -201,8 +192,8 @@ def largest_noisy_value_pair(first: Sequence[Rational], second: Sequence[Rationa
     """The largest of several values with Laplace noise, released as a number.
 
     Its density is a sum of products of densities and distribution functions, one factor per value, and each factor
-    moves by at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every centre each
-    factor is ½ exp((x - centre)/scale) up to a constant, so there the loss is the signed sum, exactly.
+    moves by at most exp(gap/scale): the loss is at most the sum of the gaps over scale. Left of every center each
+    factor is ½ exp((x - center)/scale) up to a constant, so there the loss is the signed sum, exactly.
     """
     a, b = [Fraction(x) for x in first], [Fraction(x) for x in second]
     s, edge = Fraction(scale), min([*a, *b])

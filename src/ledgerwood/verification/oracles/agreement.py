@@ -53,7 +53,7 @@ PRICES = (
     Question("pure 0.1-DP, 200 times", 200 * PureDP(0.1), delta=1e-5),
     Question("pure 0.1-DP, 2000 times", 2000 * PureDP(0.1), delta=1e-5),
     Question(
-        "randomised response, ε = 0.1, 200 times", 200 * RandomizedResponse(0.1, neighbours="replace_one"), delta=1e-5
+        "randomized response, ε = 0.1, 200 times", 200 * RandomizedResponse(0.1, neighbours="replace_one"), delta=1e-5
     ),
     Question("discrete Gaussian, σ = 1", DiscreteGaussian(sigma=1.0), delta=1e-5),
     Question("discrete Gaussian, σ = 10, 100 times", 100 * DiscreteGaussian(sigma=10.0), delta=1e-5),
@@ -145,7 +145,7 @@ def judge(answer: Answer, *, lower: float, ours: float) -> Agreement:
     """Compare an answer with the truth's lower end and with our upper end.
 
     >>> judge(Answer(value=0.5), lower=1.0, ours=1.0)
-    <Verdict.TOO_SMALL: 'too small'>
+    <Agreement.TOO_SMALL: 'too small'>
     """
     if not answer.offered:
         return Agreement.ABSENT
@@ -303,7 +303,7 @@ _REMARKS = """\
 - **autodp** prices a selection by ε²/8-zCDP and takes the minimum with its pure-DP curve
   log(sinh(αε) − sinh((α−1)ε)) − log sinh ε. That difference cancels: for small ε near α = 1 it gives 0 or a negative
   number, and the minimum keeps it. Composition is through Rényi DP only.
-- **dp-accounting 0.6.0, PLD**: a self-composed randomised response is priced as a single one (the count is dropped for
+- **dp-accounting 0.6.0, PLD**: a self-composed randomized response is priced as a single one (the count is dropped for
   that event), so 200 repetitions seem to cost what one does. Written out as 200 events it is right, which is what
   {func}`ledgerwood.accounting.interop.to_dp_accounting` does. For δ below about 1e-15 the truncated tails exceed δ
   and the answer is infinite.

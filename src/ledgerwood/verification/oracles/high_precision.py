@@ -1,8 +1,9 @@
 r"""Profiles and Rényi divergences by mpmath, from first principles.
 
-Nothing here shares a formula with :mod:`ledgerwood.accounting` where another one exists: Theorem 1 is the numeric
-supremum of the paper's expression, divergences are sums or integrals of :math:`p^\alpha q^{1-\alpha}`, discrete laws
-are summed term by term, and ε is found by bisection. Slow, and right to the number of digits asked for.
+Nothing here shares a formula with :mod:`ledgerwood.accounting` where another one exists: the Rényi curve of
+bounded-range mechanisms is the numeric supremum of its defining expression, divergences are sums or integrals of
+:math:`p^\alpha q^{1-\alpha}`, discrete distributions are summed term by term, and ε is found by bisection. Slow, and
+right to the number of digits asked for.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def laplace_delta(size: Real, epsilon: Real) -> Real:
 
 
 def bounded_range_delta(size: Real, epsilon: Real, digits: int = 50) -> Real:
-    """The worst generalised randomised response: sup over t of q_t·(1 − e^{ε−t})."""
+    """The worst generalised randomized response: sup over t of q_t·(1 − e^{ε−t})."""
     mp = _mpmath().mp
     e, g = mp.mpf(size), mp.mpf(epsilon)
     if g >= e:
@@ -126,7 +127,7 @@ def bounded_range_delta(size: Real, epsilon: Real, digits: int = 50) -> Real:
 
 
 def randomized_response_delta(size: Real, buckets: int, times: int, epsilon: Real) -> Real:
-    """k-ary randomised response, repeated: every count of true and false answers, summed."""
+    """k-ary randomized response, repeated: every count of true and false answers, summed."""
     mp = _mpmath().mp
     e, g = mp.mpf(size), mp.mpf(epsilon)
     other = 1 / (mp.exp(e) + buckets - 1)  # Pr of one wrong answer

@@ -86,7 +86,7 @@ def _random_tree(data: Rows, n: int, rng: np.random.Generator) -> Array:
 
 
 def _random_tree_exact(first: Rows, second: Rows) -> Pair:
-    """Given the thresholds (same law on both sides) a row sits in one leaf: the loss is that of its clipped g."""
+    """Given the thresholds (alike on both sides) a row sits in one leaf: the loss is that of its clipped g."""
     moved = [g for _, g in ((Counter(first) - Counter(second)) + (Counter(second) - Counter(first))).elements()]
     (g,) = moved
     return textbook.laplace_pair(0, _clip(g), 1)

@@ -15,7 +15,7 @@ from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.intervals import Bounds, Number
 
 Sampler: TypeAlias = Callable[[Any, int, np.random.Generator], NDArray[Any]]
-Law: TypeAlias = Mapping[Hashable, Number]
+Distribution: TypeAlias = Mapping[Hashable, Number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Entry:
     sampler : callable
         ``sampler(data, n, rng)`` returns n outputs, one per row.
     exact : callable
-        ``exact(first, second)`` returns the exact pair of output laws (for some entries of a post-processing, for a
-        broken one enough to refute).
+        ``exact(first, second)`` returns the exact pair of output distributions (for some entries of a post-processing,
+        for a broken one enough to refute).
     reason : str
         The proof of a correct entry, the flaw of a broken one.
     known_epsilon : float or None
         Epsilon at the pair and at the claimed delta, as published or derived, to five digits.
-    law : callable or None
-        ``law(data)``: the exact probabilities of the sampler's outputs, if they are finite.
+    distribution : callable or None
+        ``distribution(data)``: the exact probabilities of the sampler's outputs, if they are finite.
 
     >>> from ledgerwood.verification.zoo import ZOO
     >>> entry = ZOO["svt_4"]
@@ -65,7 +65,7 @@ class Entry:
     exact: Callable[[Any, Any], Pair]
     reason: str
     known_epsilon: float | None
-    law: Callable[[Any], Law] | None = None
+    distribution: Callable[[Any], Distribution] | None = None
 
     def sample(self, data: Any, n: int, rng: np.random.Generator) -> NDArray[Any]:
         """``n`` outputs on ``data``."""
@@ -96,11 +96,11 @@ class Entry:
         return Bounds(max(s.lower for s in sides), max(s.upper for s in sides))
 
 
-def from_distribution(law: Callable[[Any], Law]) -> Callable[[Any, Any], Pair]:
-    """The exact pair of a mechanism with a finite law."""
+def from_distribution(distribution: Callable[[Any], Distribution]) -> Callable[[Any, Any], Pair]:
+    """The exact pair of a mechanism with a finite distribution."""
 
     def exact(first: Any, second: Any) -> Pair:
-        return Pair.from_laws(law(first), law(second))
+        return Pair.from_distributions(distribution(first), distribution(second))
 
     return exact
 
@@ -109,6 +109,6 @@ def deterministic(statistic: Callable[[Any], Hashable]) -> Callable[[Any, Any], 
     """The exact pair of the part of an output that carries no noise (a post-processing of the whole)."""
 
     def exact(first: Any, second: Any) -> Pair:
-        return Pair.from_laws({statistic(first): 1}, {statistic(second): 1})
+        return Pair.from_distributions({statistic(first): 1}, {statistic(second): 1})
 
     return exact

@@ -53,8 +53,8 @@ def _float_laplace(data: Sequence[float], n: int, rng: np.random.Generator) -> A
     return data[0] + rng.laplace(scale=10.0, size=n)
 
 
-def grid_preimages(output: float, centre: float, scale: float) -> int:
-    """How many points of numpy's uniform grid make ``centre + laplace(scale)`` equal to ``output``.
+def grid_preimages(output: float, center: float, scale: float) -> int:
+    """How many points of numpy's uniform grid make ``center + laplace(scale)`` equal to ``output``.
 
     numpy draws U = k 2^-53 and returns scale*log(U+U) for U < ½, -scale*log(2-U-U) above, in floats. Both branches are
     monotone in k up to a few units in the last place, so all solutions lie in a short window around the real one.
@@ -63,9 +63,9 @@ def grid_preimages(output: float, centre: float, scale: float) -> int:
     >>> grid_preimages(y, 1.0, 10.0) > 0, grid_preimages(y, 0.0, 10.0)
     (True, 0)
     """
-    noise = output - centre
+    noise = output - center
     below = math.exp(-abs(noise) / scale) * 2.0**52  # k of the lower branch; the upper branch mirrors it
-    blur = 4 * (math.ulp(output) + math.ulp(centre) + math.ulp(noise))
+    blur = 4 * (math.ulp(output) + math.ulp(center) + math.ulp(noise))
     reach = math.ceil(below * blur / scale) + 16
     points: set[int] = set()
     if noise <= blur:
@@ -73,7 +73,7 @@ def grid_preimages(output: float, centre: float, scale: float) -> int:
     if noise >= -blur:
         mirrored = 2**53 - int(below)
         points |= set(range(max(2**52, mirrored - reach), min(2**53 - 1, mirrored + reach) + 1))
-    return sum(centre + _numpy_laplace(k * 2.0**-53, scale) == output for k in points)
+    return sum(center + _numpy_laplace(k * 2.0**-53, scale) == output for k in points)
 
 
 def _numpy_laplace(u: float, scale: float) -> float:
@@ -87,7 +87,7 @@ def _float_laplace_exact(first: Sequence[float], second: Sequence[float]) -> Pai
         output = second[0] + _numpy_laplace(k * 2.0**-53, 10.0)
         if grid_preimages(output, first[0], 10.0) == 0:
             q = Fraction(grid_preimages(output, second[0], 10.0), 2**53)
-            return Pair.from_laws({"another": 1}, {output.hex(): q, "another": 1 - q})
+            return Pair.from_distributions({"another": 1}, {output.hex(): q, "another": 1 - q})
     raise AssertionError("every output tried is attainable from both inputs")
 
 
@@ -125,21 +125,24 @@ def _timed_discrete_laplace(data: Sequence[int], n: int, rng: np.random.Generato
     return values
 
 
-def _timed_law(data: Sequence[int], reach: int = 40) -> tuple[dict[Hashable, Interval], Interval]:
+def _timed_distribution(data: Sequence[int], reach: int = 40) -> tuple[dict[Hashable, Interval], Interval]:
     r = exponential(-1)
     unit = (ONE - r) / (ONE + r)
-    law: dict[Hashable, Interval] = {
+    distribution: dict[Hashable, Interval] = {
         (data[0] + z, abs(z) + 1): unit * exponential(-abs(z)) for z in range(-reach, reach + 1)
     }
-    return law, 2 * exponential(-reach - 1) / (ONE + r)
+    return distribution, 2 * exponential(-reach - 1) / (ONE + r)
 
 
 def _timed_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
     """Values far out join the unresolved tail; a value and a time that no noise can explain have probability zero."""
-    (p, tail_p), (q, tail_q) = _timed_law(first), _timed_law(second)
+    (p, tail_p), (q, tail_q) = _timed_distribution(first), _timed_distribution(second)
     near = {outcome for outcome in {*p, *q} if abs(outcome[0]) <= 20}  # type: ignore[index]
     cells = tuple(Cell(o, p.get(o, interval(0)), q.get(o, interval(0))) for o in sorted(near))  # type: ignore[type-var]
-    far = [sum((m for o, m in law.items() if o not in near), start=tail) for law, tail in ((p, tail_p), (q, tail_q))]
+    far = [
+        sum((m for o, m in distribution.items() if o not in near), start=tail)
+        for distribution, tail in ((p, tail_p), (q, tail_q))
+    ]
     return Pair((*cells, Cell("farther than 20", far[0], far[1], hull(-math.inf, math.inf))))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification.zoo.entry import Entry, Law, deterministic, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry, deterministic, from_distribution
 from ledgerwood.verification.zoo.noise import on_grid
 
 Array = NDArray[Any]
@@ -123,7 +123,7 @@ def _clock_seeded(data: Sequence[int], n: int, rng: np.random.Generator) -> Arra
     return sum(data) + _noise_of_second()[rng.integers(3600, size=n)]
 
 
-def _clock_seeded_law(data: Sequence[int]) -> Law:
+def _clock_seeded_distribution(data: Sequence[int]) -> Distribution:
     return {float(y): Fraction(c, 3600) for y, c in Counter(sum(data) + _noise_of_second()).items()}
 
 
@@ -143,7 +143,7 @@ ENTRIES = (
         exact=deterministic(_best_threshold),
         reason="The argmax inside a feature is free of noise: the threshold is 1 with probability 1 against 0.",
         known_epsilon=math.inf,
-        law=lambda rows: {_best_threshold(rows): 1},
+        distribution=lambda rows: {_best_threshold(rows): 1},
     ),
     Entry(
         name="boost_min_child_weight_exact",
@@ -232,10 +232,10 @@ ENTRIES = (
         relation=_ADD_REMOVE,
         pair=((1, 1, 1), (1, 1)),
         sampler=_clock_seeded,
-        exact=from_distribution(_clock_seeded_law),
+        exact=from_distribution(_clock_seeded_distribution),
         reason="An hour has 3600 noises: the 3600 possible outputs of one input cannot come from the other.",
         known_epsilon=math.inf,
-        law=_clock_seeded_law,
+        distribution=_clock_seeded_distribution,
     ),
     Entry(
         name="boost_exact_stats_in_model",

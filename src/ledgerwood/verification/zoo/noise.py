@@ -14,7 +14,7 @@ from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.intervals import interval
-from ledgerwood.verification.zoo.entry import Entry, Law, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
 
 Array = NDArray[Any]
 TENTH = Fraction(1, 10)
@@ -51,7 +51,9 @@ def laplace_exact(scale: Fraction) -> Callable[[Sequence[float], Sequence[float]
     return lambda first, second: textbook.laplace_vector_pair(first, second, scale)
 
 
-def _truncated_geometric_law(data: Sequence[int], ratio: Fraction = Fraction(8, 9), most: int = 5) -> Law:
+def _truncated_geometric_distribution(
+    data: Sequence[int], ratio: Fraction = Fraction(8, 9), most: int = 5
+) -> Distribution:
     """Two-sided geometric noise on a count in 0..most, everything beyond an end moved to that end."""
     (count,) = data
     ends = {0: ratio**count / (1 + ratio), most: ratio ** (most - count) / (1 + ratio)}
@@ -61,9 +63,9 @@ def _truncated_geometric_law(data: Sequence[int], ratio: Fraction = Fraction(8, 
 
 def _truncated_geometric(data: Sequence[int], n: int, rng: np.random.Generator) -> Array:
     """Balcer and Vadhan's GeoSample: compare one uniform integer below the common denominator with the integer cdf."""
-    law = _truncated_geometric_law(data)
+    distribution = _truncated_geometric_distribution(data)
     denominator = 17 * 9**4
-    thresholds = np.cumsum([int(denominator * Fraction(p)) for p in law.values()])  # type: ignore[arg-type]
+    thresholds = np.cumsum([int(denominator * Fraction(p)) for p in distribution.values()])  # type: ignore[arg-type]
     return np.searchsorted(thresholds, rng.integers(denominator, size=n), side="right")
 
 
@@ -100,11 +102,11 @@ def _largest_noisy_value(data: Sequence[float], n: int, rng: np.random.Generator
     return on_grid(np.max(np.asarray(data) + rng.laplace(scale=20.0, size=(n, len(data))), axis=1))
 
 
-def _noisy_max_law(data: Sequence[int]) -> Law:
+def _noisy_max_distribution(data: Sequence[int]) -> Distribution:
     return textbook.noisy_max_distribution(data, 2 / TENTH)
 
 
-def _noisy_max_exponential_law(data: Sequence[int]) -> Law:
+def _noisy_max_exponential_distribution(data: Sequence[int]) -> Distribution:
     return textbook.noisy_max_distribution(data, 2 / TENTH, "exponential")
 
 
@@ -132,11 +134,11 @@ ENTRIES = (
         relation="the count moves by 1",
         pair=((2,), (1,)),
         sampler=_truncated_geometric,
-        exact=from_distribution(_truncated_geometric_law),
+        exact=from_distribution(_truncated_geometric_distribution),
         reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are "
         "sums.",
         known_epsilon=0.11778,
-        law=_truncated_geometric_law,
+        distribution=_truncated_geometric_distribution,
     ),
     Entry(
         name="noisy_hist_1",
@@ -160,11 +162,11 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max,
-        exact=from_distribution(_noisy_max_law),
+        exact=from_distribution(_noisy_max_distribution),
         reason="Proof: fix the other noises; index i wins iff its noise exceeds a threshold that moves by at most 2, "
         "and the Laplace tail of scale 2/eps changes by at most exp(eps). Exactly integrated at every pair tested.",
         known_epsilon=0.09461,
-        law=_noisy_max_law,
+        distribution=_noisy_max_distribution,
     ),
     Entry(
         name="report_noisy_max_2",
@@ -175,11 +177,11 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max_exponential,
-        exact=from_distribution(_noisy_max_exponential_law),
+        exact=from_distribution(_noisy_max_exponential_distribution),
         reason="Proof: fix the other noises; the threshold for index i moves by at most 2 and P(Exp > t) = "
         "exp(-max(t, 0) eps/2) changes by at most exp(eps).",
         known_epsilon=0.1,
-        law=_noisy_max_exponential_law,
+        distribution=_noisy_max_exponential_distribution,
     ),
     Entry(
         name="discrete_laplace",

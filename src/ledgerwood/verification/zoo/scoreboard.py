@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
+from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.zoo.entry import Entry
 
 
@@ -48,8 +49,6 @@ def score(
         seconds = time.process_time() - started
         audited: dict[str, float | bool | int] = {}
         if samples is not None:
-            from ledgerwood.verification.auditor.audit import audit
-
             started = time.process_time()
             report = audit(entry, entry.claim, pair=entry.pair, samples=samples, seed=seed, confidence=confidence)
             audited = {

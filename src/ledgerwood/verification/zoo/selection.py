@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
-from ledgerwood.verification.zoo.entry import Entry, Law, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
 
 Array = NDArray[Any]
 HALF = Fraction(1, 2)
@@ -38,8 +38,8 @@ def exponential_exact(rate: Fraction) -> Callable[[Sequence[int], Sequence[int]]
     return lambda first, second: textbook.exponential_mechanism_pair(first, second, rate)
 
 
-def exponential_law(rate: Fraction) -> Callable[[Sequence[int]], Law]:
-    """The exact law of :func:`gumbel_sampler`."""
+def exponential_distribution(rate: Fraction) -> Callable[[Sequence[int]], Distribution]:
+    """The exact distribution of :func:`gumbel_sampler`."""
     return lambda scores: {
         cell.outcome: cell.p for cell in textbook.exponential_mechanism_pair(scores, scores, rate).cells
     }
@@ -57,8 +57,8 @@ def permute_and_flip_sampler(rate: Fraction) -> Callable[[Sequence[float], int, 
     return sample
 
 
-def permute_and_flip_law(rate: Fraction) -> Callable[[Sequence[int]], Law]:
-    """The exact law of :func:`permute_and_flip_sampler`."""
+def permute_and_flip_distribution(rate: Fraction) -> Callable[[Sequence[int]], Distribution]:
+    """The exact distribution of :func:`permute_and_flip_sampler`."""
     return lambda scores: textbook.permute_and_flip_distribution(scores, rate)
 
 
@@ -66,7 +66,7 @@ def _one_hot(data: int) -> list[int]:
     return [int(i == data) for i in range(8)]
 
 
-def _randomised_response(data: int, n: int, rng: np.random.Generator) -> Array:
+def _randomized_response(data: int, n: int, rng: np.random.Generator) -> Array:
     keep = rng.random(n) < math.e / (math.e + 7)
     other = rng.integers(7, size=n)
     return np.where(keep, data, other + (other >= data))
@@ -92,7 +92,7 @@ def _rappor_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
     a, b = _bloom_bits(first[0]), _bloom_bits(second[0])
     differing = np.flatnonzero(a != b)
 
-    def law(bits: Array) -> Law:
+    def distribution(bits: Array) -> Distribution:
         found: dict[Hashable, Fraction] = {}
         for reports in itertools.product((0, 1), repeat=len(differing)):
             mass = Fraction(1)
@@ -102,7 +102,7 @@ def _rappor_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
             found[reports] = mass
         return found
 
-    return Pair.from_laws(law(a), law(b))
+    return Pair.from_distributions(distribution(a), distribution(b))
 
 
 ENTRIES = (
@@ -124,16 +124,16 @@ ENTRIES = (
         name="randomised_response_k",
         family="local",
         correct=True,
-        summary="8-ary randomised response",
+        summary="8-ary randomized response",
         claim=PureDP(1.0),
         relation="any two values",
         pair=(0, 1),
-        sampler=_randomised_response,
+        sampler=_randomized_response,
         exact=lambda first, second: textbook.exponential_mechanism_pair(_one_hot(first), _one_hot(second), 1),
         reason="Proof: probabilities e/(e+7) and 1/(e+7), the normaliser is the same for every input: losses -1, 0, 1 "
         "exactly.",
         known_epsilon=1.0,
-        law=lambda data: exponential_law(Fraction(1))(_one_hot(data)),
+        distribution=lambda data: exponential_distribution(Fraction(1))(_one_hot(data)),
     ),
     Entry(
         name="exponential_gumbel",
@@ -147,7 +147,7 @@ ENTRIES = (
         exact=exponential_exact(HALF),
         reason="Proof: the loss (s_i - s'_i)/2 + log Z'/Z has each term in [-1/2, 1/2].",
         known_epsilon=0.93536,
-        law=exponential_law(HALF),
+        distribution=exponential_distribution(HALF),
     ),
     Entry(
         name="permute_and_flip",
@@ -158,11 +158,11 @@ ENTRIES = (
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(HALF),
-        exact=from_distribution(permute_and_flip_law(HALF)),
+        exact=from_distribution(permute_and_flip_distribution(HALF)),
         reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. "
         "Checked exactly against that law, and at every pair tested.",
         known_epsilon=0.99052,
-        law=permute_and_flip_law(HALF),
+        distribution=permute_and_flip_distribution(HALF),
     ),
     Entry(
         name="boost_em_sensitivity_half",
@@ -176,7 +176,7 @@ ENTRIES = (
         exact=exponential_exact(Fraction(1)),
         reason="The sensitivity is half of the true one.",
         known_epsilon=1.85768,
-        law=exponential_law(Fraction(1)),
+        distribution=exponential_distribution(Fraction(1)),
     ),
     Entry(
         name="boost_em_sensitivity_5pct",
@@ -190,7 +190,7 @@ ENTRIES = (
         exact=exponential_exact(Fraction(105, 200)),
         reason="The sensitivity is five per cent too small.",
         known_epsilon=1.00421,
-        law=exponential_law(Fraction(105, 200)),
+        distribution=exponential_distribution(Fraction(105, 200)),
     ),
     Entry(
         name="boost_permute_flip_wrong_factor",
@@ -201,9 +201,9 @@ ENTRIES = (
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(Fraction(1)),
-        exact=from_distribution(permute_and_flip_law(Fraction(1))),
+        exact=from_distribution(permute_and_flip_distribution(Fraction(1))),
         reason="The factor 1/2 is missing.",
         known_epsilon=1.89361,
-        law=permute_and_flip_law(Fraction(1)),
+        distribution=permute_and_flip_distribution(Fraction(1)),
     ),
 )

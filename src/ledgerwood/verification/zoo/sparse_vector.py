@@ -15,7 +15,7 @@ from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.exponential_sums import laplace_density
 from ledgerwood.verification.exact.intervals import Interval
-from ledgerwood.verification.zoo.entry import Entry, Law, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
 from ledgerwood.verification.zoo.noise import TENTH, laplace_exact, on_grid
 
 Array = NDArray[Any]
@@ -38,22 +38,24 @@ def _above(
     return np.where(accepted.any(axis=1), accepted.argmax(axis=1), len(data))
 
 
-def _svt(threshold: Fraction, scales: tuple[Fraction, Fraction]) -> tuple[Callable[..., Array], Callable[[Any], Law]]:
-    """Sampler and law of a sparse vector that stops at its first acceptance."""
+def _svt(
+    threshold: Fraction, scales: tuple[Fraction, Fraction]
+) -> tuple[Callable[..., Array], Callable[[Any], Distribution]]:
+    """Sampler and distribution of a sparse vector that stops at its first acceptance."""
 
     def sample(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
         return _above(data, n, rng, float(threshold), (float(scales[0]), float(scales[1])))
 
-    def law(data: Sequence[int]) -> Law:
+    def distribution(data: Sequence[int]) -> Distribution:
         found = textbook.above_threshold_distribution(data, threshold, threshold_scale=scales[0], query_scale=scales[1])
         return {str(bits).count("0"): p for bits, p in found.items()}
 
-    return sample, law
+    return sample, distribution
 
 
-_SVT_1, _SVT_1_LAW = _svt(Fraction(1, 2), (2 / TENTH, 4 / TENTH))
-_SVT_2, _SVT_2_LAW = _svt(Fraction(1), (2 / TENTH, 4 / TENTH))
-_SVT_4, _SVT_4_LAW = _svt(Fraction(1), (4 / TENTH, Fraction(4, 3) / TENTH))
+_SVT_1, _SVT_1_DISTRIBUTION = _svt(Fraction(1, 2), (2 / TENTH, 4 / TENTH))
+_SVT_2, _SVT_2_DISTRIBUTION = _svt(Fraction(1), (2 / TENTH, 4 / TENTH))
+_SVT_4, _SVT_4_DISTRIBUTION = _svt(Fraction(1), (4 / TENTH, Fraction(4, 3) / TENTH))
 
 
 def _svt_3(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
@@ -73,14 +75,14 @@ def _svt_3_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
         )
         for data in (first, second)
     )
-    return Pair.from_laws(*found)
+    return Pair.from_distributions(*found)
 
 
 def _svt_5(data: Sequence[float], n: int, rng: np.random.Generator) -> Array:
     return (np.asarray(data) >= 1.0 + rng.laplace(scale=20.0, size=(n, 1))).astype(np.int8)
 
 
-def _svt_5_law(data: Sequence[int]) -> Law:
+def _svt_5_distribution(data: Sequence[int]) -> Distribution:
     """The bits are a function of the threshold noise alone: integrate it between the points where a bit flips."""
     density = laplace_density(Fraction(0), scale=2 / TENTH)
     edges = sorted({Fraction(q - 1) for q in data})
@@ -127,10 +129,10 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=_ONES,
         sampler=_SVT_1,
-        exact=from_distribution(_SVT_1_LAW),
+        exact=from_distribution(_SVT_1_DISTRIBUTION),
         reason=_SVT_PROOF,
         known_epsilon=0.08853,
-        law=_SVT_1_LAW,
+        distribution=_SVT_1_DISTRIBUTION,
     ),
     Entry(
         name="svt_2",
@@ -141,10 +143,10 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=_HALVES,
         sampler=_SVT_2,
-        exact=from_distribution(_SVT_2_LAW),
+        exact=from_distribution(_SVT_2_DISTRIBUTION),
         reason=_SVT_PROOF,
         known_epsilon=0.08748,
-        law=_SVT_2_LAW,
+        distribution=_SVT_2_DISTRIBUTION,
     ),
     Entry(
         name="laplace_parallel",
@@ -209,10 +211,10 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=_ONES,
         sampler=_SVT_4,
-        exact=from_distribution(_SVT_4_LAW),
+        exact=from_distribution(_SVT_4_DISTRIBUTION),
         reason="The query noise is too small: the true epsilon is (1 + 6c)/4 times the claim.",
         known_epsilon=0.17247,
-        law=_SVT_4_LAW,
+        distribution=_SVT_4_DISTRIBUTION,
     ),
     Entry(
         name="svt_5",
@@ -223,11 +225,11 @@ ENTRIES = (
         relation=_MOVES_BY_ONE,
         pair=((0,) + 9 * (2,), 10 * (1,)),
         sampler=_svt_5,
-        exact=from_distribution(_svt_5_law),
+        exact=from_distribution(_svt_5_distribution),
         reason="Queries are compared with one threshold without noise of their own: 0111111111 has probability 0.0488 "
         "against 0.",
         known_epsilon=float("inf"),
-        law=_svt_5_law,
+        distribution=_svt_5_distribution,
     ),
     Entry(
         name="prefix_sum_all_differ",

@@ -207,7 +207,7 @@ def _route(
     """Write the leaf numbers of rows lo .. lo + size in stack[0].
 
     Node ``v`` sends a bin code right if it is at least ``rule[v, 0]`` and not ``rule[v, 1]``; where ``rule[v, 2]`` is
-    set, if ``left[v, cell]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
+    set, if ``left[v, code]`` is 0: then the looked up bits take the place of the column, with the rule "at least 1".
     """
     bits = stack[depth + 1, :size]
     if depth == 0:

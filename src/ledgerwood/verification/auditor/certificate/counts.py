@@ -1,13 +1,12 @@
-r"""Laws of a count: how many of a block's fresh outputs fall into an event of unknown probability.
+r"""What a certificate counts, and how the counts are distributed: hits of an event, or right and wrong guesses.
 
-A certificate asks a law for three things: an interval for the probability, and both tails of the count. With a fixed
-number of outputs the count is binomial. If their number is drawn from a Poisson law first, the count is Poisson too,
-and the counts of disjoint events are independent of each other.
+How many of a block's fresh outputs fall into an event of unknown probability? A certificate needs an interval for the
+probability and both tails of the count. With a fixed number of outputs the count is binomial. If their number is drawn
+from a Poisson distribution first, the count is Poisson too, and the counts of disjoint events are independent.
 
-Guessing the input behind an output: a certificate that reads both directions at once.
-
-A rule fixed beforehand looks at each fresh output and guesses the first input, the second, or passes. The numbers of
-fresh outputs on either input are drawn first, independently, from a Poisson law of mean ``n``.
+Guesses of the input behind an output read both directions at once. A rule fixed beforehand looks at each fresh output
+and guesses the first input, the second, or passes. The numbers of fresh outputs on either input are drawn first,
+independently, from a Poisson distribution of mean ``n``.
 
 **Lemma.** Let the rule guess the first input with probability :math:`a_i` on input ``i`` and the second with
 :math:`b_i`. Then the numbers of right and wrong guesses are independent and Poisson, with means :math:`2 n r` and
@@ -19,7 +18,7 @@ of means :math:`n a_i`, :math:`n b_i`; the right guesses add :math:`a_1` and :ma
 And :math:`a_1 \le e^\varepsilon a_2 + \delta`, :math:`b_2 \le e^\varepsilon b_1 + \delta`. ∎
 
 So guesses are counts of an event of probabilities ``r`` and ``w`` in ``2 n`` outputs, Poisson instead of binomial, and
-the theorem of ``certificates`` holds for them as it stands. For a pure claim nothing unknown is left:
+the theorem of ``bound`` holds for them as it stands. For a pure claim nothing unknown is left:
 
 **Theorem.** If :math:`\delta = 0` then, given the number of guesses :math:`m`, the right ones are stochastically at
 most :math:`\mathrm{Bin}(m, \sigma(\varepsilon))`, :math:`\sigma(\varepsilon) = e^\varepsilon / (1 + e^\varepsilon)`. So
@@ -29,7 +28,7 @@ most :math:`\mathrm{Bin}(m, \sigma(\varepsilon))`, :math:`\sigma(\varepsilon) = 
 *Proof.* Given the sum, the first of two independent Poisson counts is binomial with probability :math:`r / (r + w) \le
 \sigma(\varepsilon)`. The rest is the survival function at its own variable. ∎
 
-Where one event in each direction is as telling as the other (most noise is symmetric), the rare hits of both are
+Where one event in each direction is as informative as the other (most noise is symmetric), the rare hits of both are
 pooled: twice as many as any single event has.
 """
 
@@ -44,7 +43,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["Binomial", "CountDistribution", "Guesses", "PoissonCount", "estimated_bound", "sizes"]
+__all__ = ["Binomial", "CountDistribution", "Guesses", "PoissonCount", "estimated_bound_of_guesses", "sizes"]
 
 
 Floats = NDArray[np.float64]
@@ -53,7 +52,7 @@ _ROUNDING = 1e-9  # relative slack for the incomplete beta and gamma functions
 
 
 class CountDistribution(Protocol):
-    """The law of a count out of ``n`` outputs (on average)."""
+    """The distribution of a count out of ``n`` outputs (on average)."""
 
     @property
     def n(self) -> int: ...
@@ -168,11 +167,11 @@ class Guesses:
         return min(1.0, float(betainc(self.right, self.wrong + 1.0, odds / (1.0 + odds))) * (1.0 + _ROUNDING) + 1e-13)
 
 
-def estimated_bound(right: Floats, wrong: Floats, n: int, delta: float, caution: float) -> Floats:
-    """The bound that these guesses promise, less ``caution`` standard errors; to choose rules only."""
+def estimated_bound_of_guesses(right: Floats, wrong: Floats, n: int, delta: float, z_margin: float) -> Floats:
+    """A rough bound from these guesses, less ``z_margin`` standard errors; for choosing rules only."""
     excess = right - 2.0 * n * delta
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.log(excess / (wrong + 1.0)) - caution * np.sqrt(right / excess**2 + 1.0 / (wrong + 1.0))
+        bound = np.log(excess / (wrong + 1.0)) - z_margin * np.sqrt(right / excess**2 + 1.0 / (wrong + 1.0))
     return np.where(excess > 0.0, bound, -math.inf)
 
 

@@ -1,6 +1,8 @@
-"""What a privacy claim says about one event: families of null hypotheses, and statistics that order the counts.
+"""What a privacy claim says about one event: the null hypotheses that a certificate can contradict.
 
-What a claim says about one event: the statements that a certificate can contradict.
+A family of hypotheses bounds the probability of the event on one input by its probability on the other, and brings the
+statistic that orders the counts (``RatioHypothesis``, ``GaussianHypothesis``). Which members of the family a claim
+asserts is its ``ClaimedProfile``.
 
 A cost object is read through ``epsilon(delta)`` and ``delta(epsilon)`` only. A *point* claim (pure or approximate DP)
 is tested at its own delta: it says nothing more than that. A *profile* claim (RDP, zCDP, GDP, a composition, a bounded
@@ -74,8 +76,8 @@ class RatioHypothesis:
     def _boundary(self, ratio: Floats | np.float64, hits2: Floats, n: int, z: float) -> Floats:
         q = (hits2 + 1.0) / (n + 1.0)
         spread = n * _variance(ratio * q + self.delta) + ratio**2 * (n * _variance(q))
-        centre = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
-        return np.asarray(centre + z * np.sqrt(spread), dtype=np.float64)
+        center = ratio * (hits2 + 1.0 + max(z * z - 1.0, 0.0) / 3.0) + n * self.delta
+        return np.asarray(center + z * np.sqrt(spread), dtype=np.float64)
 
     def estimate(self, hits1: Floats, hits2: Floats, n: int, z: float) -> Floats:
         x1, x2 = np.broadcast_arrays(np.asarray(hits1, np.float64), np.asarray(hits2, np.float64))
@@ -128,8 +130,8 @@ class Hypothesis:
         """The family of hypotheses whose parameter is the quantity."""
         return GaussianHypothesis() if self.quantity == "mu" else RatioHypothesis(self.delta)
 
-    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
-        """The bound that these counts promise, less ``caution`` standard errors; to choose events only."""
+    def estimated_bound(self, hits1: Floats, hits2: Floats, n: int, z_margin: float) -> Floats:
+        """A rough bound from these counts, less ``z_margin`` standard errors; for choosing events only."""
         x1, x2 = np.asarray(hits1, np.float64), np.asarray(hits2, np.float64)
         if self.quantity == "mu":
             from scipy.special import ndtri
@@ -137,17 +139,17 @@ class Hypothesis:
             q1, q2 = (x1 + 0.5) / (n + 1), (x2 + 0.5) / (n + 1)
             a, b = ndtri(q1), ndtri(q2)
             variance = q1 * (1 - q1) * 2 * math.pi * np.exp(a * a) + q2 * (1 - q2) * 2 * math.pi * np.exp(b * b)
-            return np.asarray(a - b - caution * np.sqrt(variance / n), np.float64)
+            return np.asarray(a - b - z_margin * np.sqrt(variance / n), np.float64)
         excess = x1 - n * self.delta
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = (x1 * (1 - x1 / n) + 1) / excess**2 + (1 - x2 / n) / (x2 + 1)
-            bound = np.log(excess / (x2 + 1)) - caution * np.sqrt(variance)
+            bound = np.log(excess / (x2 + 1)) - z_margin * np.sqrt(variance)
         return np.where(excess > 0, bound, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedProfile:
-    """A claim as the statements to test: for a profile one statement per point of it."""
+    """A claim as the hypotheses to test: for a profile one per point of it."""
 
     source: Any
     points: tuple[Hypothesis, ...]
@@ -159,18 +161,18 @@ class ClaimedProfile:
         return len(self.points) > 1
 
     @property
-    def forgiven(self) -> float | None:
+    def claimed_delta(self) -> float | None:
         """The delta of a claim at one point; None for a profile."""
         return None if self.is_profile else self.points[0].delta
 
-    def promise(self, hits1: Floats, hits2: Floats, n: int, caution: float) -> Floats:
-        """How promising events with these counts are: for a profile, the largest violation in standard errors."""
+    def estimated_bound(self, hits1: Floats, hits2: Floats, n: int, z_margin: float) -> Floats:
+        """As for one hypothesis; for a profile, the largest violation in standard errors, less ``z_margin``."""
         if not self.is_profile:
-            return self.points[0].promise(hits1, hits2, n, caution)
-        return np.asarray(np.max(self._violations(hits1, hits2, n), axis=0) - caution, dtype=np.float64)
+            return self.points[0].estimated_bound(hits1, hits2, n, z_margin)
+        return np.asarray(np.max(self._violations(hits1, hits2, n), axis=0) - z_margin, dtype=np.float64)
 
     def worst(self, hits1: float, hits2: float, n: int) -> Hypothesis:
-        """The statement most violated by these counts."""
+        """The hypothesis most violated by these counts."""
         if not self.is_profile:
             return self.points[0]
         return self.points[int(np.argmax(self._violations(np.asarray([hits1]), np.asarray([hits2]), n)[:, 0]))]
@@ -219,10 +221,10 @@ def _read(claim: Any) -> ClaimedProfile:
 
 
 def _says_more(claim: Any, epsilon: float, delta: float) -> bool:
-    r"""Whether a claim of finite epsilon at its floor delta promises more than that point.
+    r"""Whether a claim of finite epsilon at its floor delta says more than that point.
 
     :math:`(\varepsilon, \delta)`-DP forces no more at :math:`x < \varepsilon` than :math:`\delta + (1 - \delta)
-    \frac{e^\varepsilon - e^x}{e^\varepsilon + 1}`, which randomised response attains. A composition lies below it.
+    \frac{e^\varepsilon - e^x}{e^\varepsilon + 1}`, which randomized response attains. A composition lies below it.
     """
     for x in (share * epsilon for share in (0.0, 0.25, 0.5, 0.75)):
         implied = delta - (1.0 - delta) * math.expm1(x - epsilon) / (1.0 + math.exp(-epsilon))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 from scipy import stats
-from tests.kit.sampler_distribution import law_of_sampler
+from tests.kit.sampler_distribution import distribution_of_sampler
 
 from ledgerwood.mechanisms.randomness import RandomSource
 
@@ -22,12 +22,12 @@ def enumerate_bits(
 
     Returns the exact probability of each output by runs that end in time, and the probability of all others.
     """
-    law = law_of_sampler(sampler, word_bits=word_bits, most_bits=depth)
-    assert sum(law.probabilities.values()) + law.unresolved == 1
-    return law.probabilities, law.unresolved
+    found = distribution_of_sampler(sampler, word_bits=word_bits, most_bits=depth)
+    assert sum(found.probabilities.values()) + found.unresolved == 1
+    return found.probabilities, found.unresolved
 
 
-def assert_law(
+def assert_distribution(
     mass: Mapping[Hashable, Fraction], undecided: Fraction, probability: Callable[..., float], at_most: float
 ) -> None:
     """Every output's probability lies between its mass and its mass plus what is undecided."""

@@ -1,11 +1,11 @@
-"""The law of code that compares lazily known reals, by going through the digits of these reals.
+"""The output distribution of code that compares lazily known reals, by going through the digits of these reals.
 
-Word by word, almost everything stays open: two reals take some fifty bits before they are first compared. But the law
-of a real is known (test_digit_trees.py shows it, bit by bit, from the code that draws them), so the *cells* that its
-digits cut out have known probabilities. Here the mechanism's own code runs on cells in place of draws: a cell is a
-sign, a whole part and some binary digits. A run that ends before it asks for a digit that the cell does not have is a
-decision for every real in the cells: the product of their probabilities goes to its output. A run that asks is done
-again with the cell cut in two. Cells are taken in the order of their probability.
+Word by word, almost everything stays open: two reals take some fifty bits before they are first compared. But the
+distribution of a real is known (test_digit_trees.py shows it, bit by bit, from the code that draws them), so the
+*cells* that its digits cut out have known probabilities. Here the mechanism's own code runs on cells in place of draws:
+a cell is a sign, a whole part and some binary digits. A run that ends before it asks for a digit that the cell does not
+have is a decision for every real in the cells: the product of their probabilities goes to its output. A run that asks
+is done again with the cell cut in two. Cells are taken in the order of their probability.
 
 What is found is exact, up to the rounding of doubles (about 1e-13): each output's probability lies between its mass and
 its mass plus all that is undecided.
@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from scipy.special import ndtr
 
 from ledgerwood.mechanisms.randomness import ReplaySource
@@ -47,6 +48,8 @@ class _Stuck(Exception):
 class _Digits:
     """Stands for the source of one real's further digits: notes that they were asked for."""
 
+    private = False
+    prefetch = False
     word_bits = 1
 
     def __init__(self, real: int, asked: set[int]) -> None:
@@ -60,13 +63,13 @@ class _Digits:
 
 
 @dataclass(frozen=True)
-class Law:
+class DistributionByDigits:
     mass: dict[Hashable, float]
     undecided: float
     runs: int
 
     def contradicts(self, probability: Callable[..., float], at_most: float) -> str | None:
-        """How the found law differs from the stated one, or None; an error if too much is undecided."""
+        """How the found distribution differs from the stated one, or None; an error if too much is undecided."""
         assert self.undecided <= at_most, self.undecided
         for output, known in self.mass.items():
             p = probability(output)
@@ -75,8 +78,8 @@ class Law:
         return None
 
 
-def law_by_digits(
-    monkeypatch,
+def distribution_by_digits(
+    monkeypatch: pytest.MonkeyPatch,
     release: Callable[[ReplaySource], Hashable],
     *,
     draw: str = "exponential",
@@ -85,13 +88,13 @@ def law_by_digits(
     given: dict[int, Cell] | None = None,
     runs: int = 5000,
     reach: int = 14,
-) -> Law:
-    """Find the law of ``release``, whose reals come from ``draws.<draw>``.
+) -> DistributionByDigits:
+    """Find the distribution of ``release``, whose reals come from ``draws.<draw>``.
 
     ``floats``: the known digits are those that the first look in floats sees, all reals equally many, so that floats
     decide most; otherwise the first look sees whole parts only, and the comparison in rationals decides.
     ``signed=False`` leaves out the sign of code that does not look at it. ``given``: these reals are the left ends of
-    their cells (64 further digits are 0), and the law that is found is conditional on that.
+    their cells (64 further digits are 0), and the distribution that is found is conditional on that.
     """
     given = {
         real: (sign, whole, digits << 64, bits + 64) for real, (sign, whole, digits, bits) in (given or {}).items()
@@ -167,4 +170,4 @@ def law_by_digits(
                 cells[j] = (sign, whole, 2 * digits + half, bits + 1)
             heapq.heappush(open_, (-math.prod(map(probability, range(len(cells)), cells)), next(names), tuple(cells)))
     mass = {output: math.fsum(parts) for output, parts in found.items()}
-    return Law(mass, max(0.0, 1 - math.fsum(mass.values())), done)
+    return DistributionByDigits(mass, max(0.0, 1 - math.fsum(mass.values())), done)

@@ -16,6 +16,7 @@ from ledgerwood.learners import (
     PrivateRegressorBase,
     PublicMetadata,
     ReleaseSession,
+    Schema,
     Table,
 )
 from ledgerwood.mechanisms import GaussianMechanism
@@ -28,10 +29,11 @@ def scaled(table: Table) -> NDArray[np.int64]:
     columns = []
     for column, cells in zip(table.columns, table.values, strict=True):
         if column.kind == "number":
+            assert column.bounds is not None
             low, high = column.bounds
             unit = (cells.astype(np.float64) - low) / (high - low)
         else:
-            unit = cells / max(1, len(column.categories))
+            unit = cells / max(1, len(column.categories or ()))
         columns.append(np.floor(SCALE * np.clip(np.nan_to_num(unit), 0, 1)))
     return np.stack(columns, axis=1).astype(np.int64)
 
@@ -43,10 +45,19 @@ def row_norm(metadata: PublicMetadata) -> float:
 
 
 class ToyClassifier(PrivateClassifierBase):
+    """Class means, added up over ``rounds`` equal releases."""
+
     def __init__(
-        self, epsilon=1.0, delta=None, schema=None, rounds=2, random_state=None, verbose=0, callbacks=None,
-        allow_leak=False,
-    ):  # fmt: skip
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        schema: Schema | None = None,
+        rounds: int = 2,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        allow_leak: bool = False,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.schema = schema
@@ -62,7 +73,9 @@ class ToyClassifier(PrivateClassifierBase):
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         metadata = PublicMetadata(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
-        mechanism = GaussianMechanism(plan["means"].scale, row_norm(metadata), neighbours=plan.neighbours)
+        scale = plan["means"].scale
+        assert scale is not None and labels.classes is not None
+        mechanism = GaussianMechanism(scale, row_norm(metadata), neighbours=plan.neighbours)
         cells = np.column_stack([scaled(table), np.full(len(table), SCALE)])
         sums = np.stack([cells[labels.values == c].sum(axis=0) for c in range(len(labels.classes))])
         total = np.zeros(sums.shape)
@@ -74,12 +87,16 @@ class ToyClassifier(PrivateClassifierBase):
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         distance = ((scaled(table)[:, None, :] / SCALE - self.means_[None]) ** 2).sum(axis=2)
-        weight = np.exp(-(distance - distance.min(axis=1, keepdims=True)))
-        return weight / weight.sum(axis=1, keepdims=True)
+        weight: NDArray[np.float64] = np.exp(-(distance - distance.min(axis=1, keepdims=True)))
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True), np.float64)
 
 
 class ToyRegressor(PrivateRegressorBase):
-    def __init__(self, epsilon=1.0, delta=None, schema=None, random_state=None):
+    """The mean of the target."""
+
+    def __init__(
+        self, epsilon: float = 1.0, delta: float | None = None, schema: Schema | None = None, random_state: Any = None
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.schema = schema
@@ -91,7 +108,9 @@ class ToyRegressor(PrivateRegressorBase):
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         size = plan["mean"].fixed[0][1] if plan["mean"].fixed else SCALE * math.sqrt(2)
-        mechanism = GaussianMechanism(plan["mean"].scale, size, neighbours=plan.neighbours)
+        scale = plan["mean"].scale
+        assert scale is not None
+        mechanism = GaussianMechanism(scale, size, neighbours=plan.neighbours)
         low, high = self.bounds_of(labels)
         units = np.floor(SCALE * (labels.values - low) / (high - low)).astype(np.int64)
         total, count = session.release(mechanism, np.array([units.sum(), SCALE * len(table)]), "mean")
@@ -99,6 +118,7 @@ class ToyRegressor(PrivateRegressorBase):
 
     @staticmethod
     def bounds_of(labels: Labels) -> tuple[float, float]:
+        assert labels.bounds is not None
         return labels.bounds
 
     def _values(self, table: Table) -> NDArray[np.float64]:
