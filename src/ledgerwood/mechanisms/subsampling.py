@@ -179,7 +179,7 @@ class FixedSizeSubsampledMechanism:
 
     def __post_init__(self) -> None:
         for name in ("population", "batch"):
-            object.__setattr__(self, name, _checks.count(name, getattr(self, name), least=1))
+            object.__setattr__(self, name, _checks.integer(name, getattr(self, name), 1))
         if not callable(self.query):
             raise ParameterError("query", "be a function of the drawn records", self.query)
         _ = self.cost

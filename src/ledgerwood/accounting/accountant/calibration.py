@@ -116,7 +116,7 @@ def affordable(
     140
     """
     target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
-    ceiling = _checks.count("most", most, least=1)
+    ceiling = _checks.integer("most", most, 1)
     if not callable(cost):
         raise ParameterError("cost", "be a function from a count to a cost", cost)
     start = 1

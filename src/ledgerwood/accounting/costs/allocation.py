@@ -65,8 +65,8 @@ class RandomAllocation(Atom):
         if not cost.is_free() and release_pair(cost) is None:
             hint = "A cost known only by its Rényi curve cannot be allocated; use PoissonSubsampled"
             raise ParameterError("cost", "have one dominating pair", cost, hint)
-        count = _checks.count("bins", bins, least=1)
-        chosen = _checks.count("picks", picks, least=1)
+        count = _checks.integer("bins", bins, 1)
+        chosen = _checks.integer("picks", picks, 1)
         if chosen > count:
             raise ParameterError("picks", f"be at most the number of bins ({count})", picks)
         set_fields(self, cost.neighbours, cost=cost, bins=count, picks=chosen)

@@ -113,7 +113,7 @@ def _batch(
     """The part of the data in one batch, the number of records in it, and of all: as far as known."""
     sizes = {"rate": rate, "sample_size": sample_size, "batch_size": batch_size}
     given = [name for name, value in sizes.items() if value is not None]
-    whole = None if dataset_size is None else _checks.count("dataset_size", dataset_size, least=1)
+    whole = None if dataset_size is None else _checks.integer("dataset_size", dataset_size, 1)
     if len(given) != 1:
         rule = "be given, or else sample_size or batch_size with dataset_size (one of the three)"
         raise ParameterError("rate", rule, given or None)
@@ -131,7 +131,7 @@ def _count(steps: int | None, epochs: float | None, share: Fraction) -> int:
     if (steps is None) == (epochs is None):
         raise ParameterError("steps", "be given, or else epochs (one of the two)", steps)
     if steps is not None:
-        return _checks.count("steps", steps)
+        return _checks.integer("steps", steps)
     passes = Fraction(_checks.non_negative("epochs", epochs))
     return math.ceil(passes / share * (1 - Fraction(1, 10**12))) if share else 0
 

@@ -63,8 +63,8 @@ class WithoutReplacement(Atom):
         if not cost.is_free() and (cost.infinite_mass() > 0 or _profile_pair(cost) is None):
             hint = "A cost known only by its Rényi curve, or by an approximate-DP statement, is not amplified here"
             raise ParameterError("cost", "have a dominating pair without infinite loss", cost, hint)
-        whole = _checks.count("population", population, least=1)
-        part = _checks.count("batch", batch, least=1)
+        whole = _checks.integer("population", population, 1)
+        part = _checks.integer("batch", batch, 1)
         if part > whole:
             raise ParameterError("batch", f"be at most the population ({whole})", batch)
         set_fields(self, cost.neighbours, cost=cost, population=whole, batch=part)
@@ -117,7 +117,7 @@ class WithoutReplacement(Atom):
         base = _profile_pair(self.cost)
         if base is None or self.rate == 1.0 or not self.cost.is_tight():
             return None
-        rate = min(math.nextafter(self.rate, 0.0), self.batch / self.population)
+        rate = self.batch / self.population * (1 - 1e-15)
         return SubsampledPair(base, rate, "remove"), SubsampledPair(base, rate, "add")
 
     def _group(self, k: int) -> Cost:
@@ -170,8 +170,8 @@ class TruncatedPoisson(Atom):
             relation,
             cost=cost,
             rate=_checks.probability("rate", rate),
-            limit=_checks.count("limit", limit, least=1),
-            population=_checks.count("population", population, least=1),
+            limit=_checks.integer("limit", limit, 1),
+            population=_checks.integer("population", population, 1),
         )
 
     def parameters(self) -> dict[str, Any]:
