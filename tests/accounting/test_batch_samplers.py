@@ -130,7 +130,7 @@ MIXTURES: list[tuple[Mixture, Mixture]] = [
 
 
 @pytest.mark.parametrize(("above", "below"), MIXTURES)
-@pytest.mark.parametrize("epsilon", [-0.05, 0.0, 0.4, 2.0])
+@pytest.mark.parametrize("epsilon", [-0.05, 0.4, 2.0])
 def test_profiles_of_mixtures_to_ten_digits(above: Mixture, below: Mixture, epsilon: float) -> None:
     pair = MixturePair(above, below)
     for found, ends in ((pair, (above, below)), (pair.reversed(), (below, above))):
@@ -206,7 +206,7 @@ def sampled_sums(values: list[float], rate: float, limit: int) -> dict[float, fl
 unit = st.one_of(st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-1, 1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     record=st.sampled_from([-1.0, 1.0]),
     other=unit,
@@ -239,7 +239,7 @@ def test_plain_poisson_prices_are_wrong_for_limited_batches() -> None:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     record=st.sampled_from([-1.0, 1.0]), other=unit, rate=st.floats(0.02, 0.98), sigma=st.floats(0.4, 2.0), rest=unit
 )
@@ -253,7 +253,7 @@ def test_replacing_a_record_of_a_poisson_sample_never_costs_more(
         assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= priced
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     population=st.integers(1, 4),
     epsilon=st.floats(0.1, 4.0),
@@ -303,7 +303,7 @@ def allocated(bins: int, picks: int, epsilon: float) -> tuple[np.ndarray, np.nda
     return with_record, without
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(bins=st.integers(1, 8), epsilon=st.floats(0.1, 4.0), epochs=st.integers(1, 2), data=st.data())
 def test_an_allocation_never_costs_more_than_its_price(
     bins: int, epsilon: float, epochs: int, data: st.DataObject
@@ -407,7 +407,7 @@ def builders(sigma: float, rate: float, bins: int) -> list[Cost]:
     ]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     sigma=sigmas,
     rate=st.floats(0.01, 0.5),
@@ -431,7 +431,7 @@ def test_more_noise_fewer_releases_or_a_larger_delta_never_cost_more(
     assert epsilon <= unsampled.epsilon(delta) * slack
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(sigma=sigmas, bins=st.integers(2, 500))
 def test_more_bins_never_cost_more_and_allocation_beats_no_sampling(sigma: float, bins: int) -> None:
     noise = Gaussian(sigma=sigma)

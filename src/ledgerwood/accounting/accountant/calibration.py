@@ -90,6 +90,63 @@ def calibrate(
     return _confirmed(cost, best, sign, target, allowed, method)
 
 
+def affordable(
+    cost: Callable[[int], Cost], *, epsilon: float, delta: float, method: str | None = None, most: int = 10**9
+) -> int:
+    """How many? The largest count whose cost is at most (ε, δ), up to ``most``; 0 if not even one is.
+
+    Parameters
+    ----------
+    cost
+        A function from a count of at least 1 to a cost that only grows with it: steps of a training, rounds, queries.
+    epsilon, delta
+        The target.
+    method
+        Accounting method; the tightest certified one by default.
+    most
+        The largest count to look at.
+
+    Returns
+    -------
+    int
+        A count n with ``cost(n).epsilon(delta) <= epsilon``, tested with the very call a user would make.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> affordable(lambda n: n * Gaussian(sigma=50.0), epsilon=1.0, delta=1e-6)
+    140
+    """
+    target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
+    ceiling = _checks.integer("most", most, 1)
+    if not callable(cost):
+        raise ParameterError("cost", "be a function from a count to a cost", cost)
+    start = 1
+    if method is None and allowed > 0:  # Theorem 1 is quick, and no tighter method affords less
+        with contextlib.suppress(MethodUnavailable):
+            start = max(_most(lambda n: cost(n).epsilon(allowed, "rdp"), target, 1, 2.0, ceiling), 1)
+    return _most(lambda n: cost(n).epsilon(allowed, method), target, start, 1.1, ceiling)
+
+
+def _most(price: Callable[[int], float], target: float, start: int, growth: float, ceiling: int) -> int:
+    """The largest count with a price of at most the target: upwards by a factor, then between the two ends."""
+    good, cheap, bad, dear = 0, 0.0, min(start, ceiling), price(min(start, ceiling))
+    while dear <= target:
+        good, cheap = bad, dear
+        if good == ceiling:
+            return good
+        bad = min(max(math.ceil(good * growth), good + 1), ceiling)
+        dear = price(bad)
+        growth *= growth
+    turn = 0
+    while bad - good > 1:
+        # In turns: where a straight line through both ends says, next to it, and in the middle.
+        share = (target - cheap) / (dear - cheap) if cheap < dear < math.inf and turn % 3 < 2 else 0.5
+        middle = min(max(good + math.floor(share * (bad - good)) + turn % 3 % 2, good + 1), bad - 1)
+        value = price(middle)
+        good, cheap, bad, dear = (middle, value, bad, dear) if value <= target else (good, cheap, middle, value)
+        turn += 1
+    return good
+
+
 def _from_coarse_grids(
     cost: Callable[[float], Cost], epsilon: float, delta: float, start: float, sign: float
 ) -> tuple[float, float, float, float] | None:
@@ -261,55 +318,3 @@ def _confirmed(
         if step > 0.1:
             raise CalibrationError("the two ends of the search disagree; please report this cost")
     return scale
-
-
-def affordable(
-    cost: Callable[[int], Cost], *, epsilon: float, delta: float, method: str | None = None, most: int = 10**12
-) -> int:
-    """The largest number of repetitions whose cost is at most (ε, δ): how many steps can I afford?
-
-    Parameters
-    ----------
-    cost
-        A function from a number of repetitions, at least 1, to a cost that grows with it.
-    epsilon, delta
-        The target.
-    method
-        Accounting method; the tightest certified one by default.
-    most
-        Where the search ends.
-
-    Returns
-    -------
-    int
-        A number k with ``cost(k).epsilon(delta) <= epsilon``, tested, and ``cost(k + 1)`` above the target; 0 if one
-        repetition costs too much already.
-
-    >>> from ledgerwood.accounting import Gaussian
-    >>> affordable(lambda k: k * Gaussian(sigma=10.0), epsilon=1.0, delta=1e-6)
-    5
-    """
-    target, allowed = _checks.non_negative("epsilon", epsilon), _checks.delta_value(delta)
-    limit = _checks.integer("most", most, 1)
-
-    def fits(count: int) -> bool:
-        value = cost(count)
-        if not isinstance(value, Cost):
-            raise CalibrationError(f"the cost function must return a cost, got {type(value).__name__} at {count}")
-        return value.epsilon(allowed, method) <= target
-
-    if not fits(1):
-        return 0
-    good, bad = 1, 2
-    while bad <= limit and fits(bad):
-        good, bad = bad, 4 * bad
-    if bad > limit:
-        if fits(limit):
-            return limit
-        bad = limit
-    while bad - good > 1:
-        # In the long run ε grows like a power of the count: halve on a logarithmic scale while the ends are far apart.
-        middle = math.isqrt(good * bad) if bad > 4 * good else (good + bad) // 2
-        middle = min(max(middle, good + 1), bad - 1)
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good

@@ -14,7 +14,11 @@ from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
 from ledgerwood.accounting.costs.selection import BoundedRange
-from ledgerwood.accounting.curves.dominating_pairs.allocation import AllocationPair, renyi_of_allocation
+from ledgerwood.accounting.curves.dominating_pairs.allocation import (
+    AllocationPair,
+    renyi_of_allocation,
+    within_reach,
+)
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
 from ledgerwood.errors import ParameterError
@@ -88,9 +92,14 @@ class RandomAllocation(Atom):
             return ()
         if self.picks == self.bins:
             return tuple((part, self.picks * n) for part, n in self.cost.priced_terms())
-        if self.picks == 1:
+        if self.picks == 1 and self._gains():
             return ((self, 1),)
-        return ((_AllocationBlock(self.cost, bins=self.block), self.picks),)
+        return ((_AllocationBlock(self.cost, bins=self.block if self._gains() else 1), self.picks),)
+
+    def _gains(self) -> bool:
+        """Whether allocating is priced below no allocation at all: not if the noise is next to nothing."""
+        base = release_pair(self.cost)
+        return self.block > 1 and base is not None and within_reach(base)
 
     def is_tight(self) -> bool:
         # One pair bounds a selection, but no single selection attains it in a composition.
@@ -108,7 +117,7 @@ class RandomAllocation(Atom):
         return self.cost.largest_order()
 
     def renyi(self, alpha: Array) -> Array:
-        pair = None if self.is_free() or self.block == 1 else release_pair(self.cost)
+        pair = None if self.is_free() or not self._gains() else release_pair(self.cost)
         if pair is None:
             return np.asarray(self.picks * self.cost.renyi(alpha))
         orders = np.asarray(alpha, dtype=np.float64)
@@ -119,14 +128,16 @@ class RandomAllocation(Atom):
         base = release_pair(self.cost)
         if base is None or self.picks > 1:
             return None
-        if self.bins == 1:
+        if not self._gains():
             return self.cost.pairs() if self.cost.mu() is None else (base,)
         return AllocationPair(base, self.bins, "remove"), AllocationPair(base, self.bins, "add")
 
     def lower_pairs(self) -> tuple[LossPair, ...] | None:
         base = release_pair(self.cost)
-        if base is None or self.bins == 1 or not self.is_tight():
-            return self.pairs() if self.is_tight() else None
+        if base is None or not self.is_tight():
+            return None
+        if not self._gains():
+            return self.pairs() if self.bins == 1 else None
         return (AllocationPair(base, self.bins, "remove", upper=False),)
 
     def _group(self, k: int) -> Cost:

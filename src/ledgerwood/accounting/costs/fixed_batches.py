@@ -117,7 +117,7 @@ class WithoutReplacement(Atom):
         base = _profile_pair(self.cost)
         if base is None or self.rate == 1.0 or not self.cost.is_tight():
             return None
-        rate = min(math.nextafter(self.rate, 0.0), self.batch / self.population)
+        rate = self.batch / self.population * (1 - 1e-15)
         return SubsampledPair(base, rate, "remove"), SubsampledPair(base, rate, "add")
 
     def _group(self, k: int) -> Cost:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
+from ledgerwood._rounding import raised
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import set_fields
@@ -28,10 +29,10 @@ def amplified(epsilon: float, rate: float) -> float:
     if rate == 0 or epsilon == 0:
         return 0.0
     if epsilon <= 700:
-        value = math.log1p(rate * math.expm1(epsilon)) * (1 + 2.0**-49)
+        value = raised(math.log1p(rate * math.expm1(epsilon)), 49)
     else:  # at most log(1 + qe^ε); log q and ε may cancel, and their sum x has log(1 + e^x) for a bound of error
         value = float(np.logaddexp(0.0, math.log(rate) + epsilon)) * (1 + 1e-12)
-    return min(math.nextafter(value, math.inf), epsilon)
+    return min(raised(value, 52) + 5e-324, epsilon)
 
 
 def sampled_gaussian(name: str, cost: Cost, relations: tuple[Neighbours, ...] = (Neighbours.ADD_REMOVE,)) -> float:
@@ -133,8 +134,8 @@ class PoissonSubsampledGroup(Atom):
         return PoissonSubsampledGroup(self.cost, rate=self.rate, records=k * self.records)
 
 
-MOST_RECORDS = 1000
-"""Records of one group: each number of them in the sample is a part of the mixture."""
+MOST_RECORDS = 64
+"""Records of one group: each number of them in the sample is a part of the mixture. Larger ones are priced by Rényi."""
 
 
 @lru_cache(maxsize=32)

@@ -24,7 +24,7 @@ from ledgerwood.accounting.curves.dominating_pairs.discrete import _log_sum_by
 from ledgerwood.accounting.curves.numerics import least, log_factorial
 from ledgerwood.errors import ParameterError
 
-__all__ = ["AllocationPair", "renyi_of_allocation"]
+__all__ = ["AllocationPair", "renyi_of_allocation", "within_reach"]
 
 POINTS, OUTLINE_POINTS = 32, 4
 """Grid points per standard deviation of the sum's logarithm, for answers and for the coarse outline of all tails."""
@@ -238,6 +238,12 @@ def _one(base: LossPair, step: float, tails: Tails, upper: bool) -> _RatioLaw:
     return _trimmed(law, tails, upper)
 
 
+def within_reach(base: LossPair) -> bool:
+    """Whether the ratio of a pair fits on a grid; if not, allocating it gains nothing here."""
+    low, high = _reach(base, (1e-6, 1e-6))
+    return -WIDEST < low < high < WIDEST
+
+
 @lru_cache(maxsize=32)
 def _deviation(base: LossPair) -> float:
     """Standard deviation of one ratio, in the middle of its law; for the choice of the grid only."""
@@ -338,6 +344,8 @@ class AllocationPair(LossPair):
     def rough_epsilon(self, log_delta: float) -> float:
         """An ε a little above that of ``log_delta``, by the outline alone."""
         outline = self._outline()
+        if outline[2] > 0 and math.log(outline[2]) >= log_delta - 1e-3:
+            return 1e290  # no ε will do
         return least(lambda e: _log_profile(outline, e) <= log_delta - 1e-3, guess=1.0, tolerance=1e-3)
 
     def _outline(self) -> tuple[Array, Array, float, float]:
