@@ -1,4 +1,4 @@
-"""One grammar for the rules that public parameters obey."""
+"""The one validator: checks of public parameters, with one wording of each error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A conformance kit for private learners: does one keep what the base class promises in its name?
+"""A conformance kit for private learners: does a learner keep the rules of its base class?
 
 Each check tries to catch one mistake: a plan that looks at data, a release that the plan does not know, a value that
 makes ``fit`` raise, an exact number kept in the model, a statement that is not true. The last one audits the learner by
-many trainings on two neighbouring tables: all numbers of the fitted model are the output.
+many trainings on two adjacent tables: all numbers of the fitted model are the output.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Failed(Exception):
 def check_learner(
     estimator: Any, *, epsilon: float = 1.0, samples: int = 400, seconds: float | None = None, seed: int = 1
 ) -> LearnerReport:
-    """Try to catch a private estimator at breaking its promises.
+    """Try to catch a private estimator breaking the rules of its base class.
 
     Parameters
     ----------

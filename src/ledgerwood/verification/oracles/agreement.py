@@ -115,7 +115,7 @@ class Agreement(StrEnum):
 
     AGREES = "agrees"
     LOOSE = "loose"
-    TOO_SMALL = "too small"  # below the truth: a promise that does not hold
+    TOO_SMALL = "too small"  # below the truth: a claim that does not hold
     FAILS = "fails"
     ABSENT = "absent"
 
