@@ -2,7 +2,8 @@ r"""Private choice of hyper-parameters: the best of a random number of private r
 
 Let Q be one run: draw a candidate at random, train it privately on a part of the rows, score it privately on the
 others, return (model, score). Draw K from the geometric distribution
-:math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often, keep only the best. If Q has Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
+:math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often, keep only the best. If Q has
+Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
 
 .. math:: r'(\lambda) = r(\lambda) + 2\Bigl(1-\frac1{\hat\lambda}\Bigr) r(\hat\lambda)
           + \frac{2\log(1/\gamma)}{\hat\lambda} + \frac{\log(1/\gamma)}{\lambda-1}
