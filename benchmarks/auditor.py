@@ -34,7 +34,7 @@ DP_SNIPER = {
     "prefix_sum_all_differ": (0.4207, 7.9),
     "svt_5": (1.737, 4.1),
 }
-#: The split's law is not the histograms', from which its privacy is proved: it is estimated from so many outputs.
+#: The split's law is not the histograms', from which its privacy is proved: it is estimated from this many outputs.
 SIMULATED = {"noisy_hist_then_best_split": 8_000_000}
 FIRST_SEED = 6000
 #: What was worked on after the others were measured has seeds of its own.

@@ -1,4 +1,4 @@
-"""The figures of the pages on local mechanisms: laws, exact profiles, order kept.
+"""The figures of the pages on local mechanisms: distributions, exact profiles, order kept.
 
 Run as ``python -m benchmarks.local_figures``; writes SVG files into ``docs/mechanisms/local``.
 """
@@ -29,7 +29,7 @@ matplotlib.rcParams.update({"svg.hashsalt": "ledgerwood", "svg.fonttype": "none"
 PAGES = Path(__file__).parent.parent / "docs" / "mechanisms" / "local"
 
 
-def law_and_profile(name: str, mechanism: OrderedMechanism, values: tuple[int, ...]) -> None:
+def distribution_and_profile(name: str, mechanism: OrderedMechanism, values: tuple[int, ...]) -> None:
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
@@ -92,13 +92,13 @@ def order_figure(domain: Domain) -> None:
 def main() -> None:
     PAGES.mkdir(parents=True, exist_ok=True)
     domain = Domain(1, 100)
-    law_and_profile("global-map", GlobalMap(domain, 0.1), (1, 30, 50))
-    law_and_profile("laplace-map", LaplaceMap(domain, 0.1), (1, 30, 50))
-    law_and_profile("adj-map", AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0), (1, 30, 35))
+    distribution_and_profile("global-map", GlobalMap(domain, 0.1), (1, 30, 50))
+    distribution_and_profile("laplace-map", LaplaceMap(domain, 0.1), (1, 30, 50))
+    distribution_and_profile("adj-map", AdjMap.from_epsilon(domain, 10, epsilon=0.1, alpha=1.0), (1, 30, 35))
     whole = LocalMap(Domain(1, 10), Partition((10,)), 0.1)
-    law_and_profile("local-map", whole, (1, 5))
-    law_and_profile("randomised-response", GeneralizedRandomizedResponse(Domain(1, 10), 1.0), (3, 7))
-    law_and_profile("piecewise", PiecewiseMechanism(domain, 1.0), (1, 30, 100))
+    distribution_and_profile("local-map", whole, (1, 5))
+    distribution_and_profile("randomised-response", GeneralizedRandomizedResponse(Domain(1, 10), 1.0), (3, 7))
+    distribution_and_profile("piecewise", PiecewiseMechanism(domain, 1.0), (1, 30, 100))
     unary_figure(Domain(0, 9), 1.0, 3)
     order_figure(domain)
 

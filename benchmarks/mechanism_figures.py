@@ -1,4 +1,4 @@
-"""Figures of docs/mechanisms: the law of each mechanism beside its privacy profile.
+"""Figures of docs/mechanisms: the distribution of each mechanism beside its privacy profile.
 
 python -m benchmarks.mechanism_figures
 """
@@ -41,7 +41,7 @@ BLUE, ORANGE = "#2563eb", "#d97706"
 
 
 def figure(name: str, draw: Callable[[Any], None], costs: dict[str, Any], reach: float) -> None:
-    """Left the law, right the profile of each cost."""
+    """Left the distribution, right the profile of each cost."""
     plot, (left, right) = plt.subplots(1, 2, figsize=(8.4, 2.9))
     draw(left)
     epsilons = np.linspace(0.0, reach, 40)

@@ -158,16 +158,16 @@ def cluster(count: int, recipe: str, trees: int, workers: int = 2) -> None:
     parts = table(count, count // workers)
     times: list[float] = []
     bytes_: list[tuple[int, int]] = []
-    ask = engine.DaskSums.ask
+    query = engine.DaskSums.query
 
     def timed(self: Any, name: str, *arguments: Any) -> Any:
         began = time.monotonic()
-        answer = ask(self, name, *arguments)
+        answer = query(self, name, *arguments)
         times.append(time.monotonic() - began)
         bytes_.append((len(pickle.dumps(answer, protocol=5)), answer.size * 8))
         return answer
 
-    engine.DaskSums.ask = timed  # type: ignore[method-assign]
+    engine.DaskSums.query = timed  # type: ignore[method-assign]
     options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(memory_limit=0, **options) as started, Client(started) as client:
         kernels = client.run(_time_answers)  # from now on workers time their own sums

@@ -27,7 +27,7 @@ authority = "authority.pem"
 [secrets]
 token = "token"
 ids = "ids.key"
-[desensitise]
+[randomize]
 method = "{method}"
 epsilon = {epsilon}
 [domain]

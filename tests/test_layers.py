@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -403,3 +404,68 @@ def test_a_cost_in_a_fresh_process_has_an_accountant() -> None:
     code = "from ledgerwood.accounting.costs.noise import Gaussian; print(Gaussian(sigma=2.0).epsilon(1e-6))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 2.2 < float(done.stdout) < 2.3
+
+
+#: Nouns of module names that any programmer knows. All others are terms of docs/glossary.md.
+PLAIN = """
+agreement answers app arithmetic attacks base bound cells check checks choice cli client codec columns commands
+continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
+flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
+options output passes peers plots plugin precision price protocol recommendation records recursion report reports
+request rounding rows rule scoreboard search sections serialization series server settings smoothing specs start
+state storage store sums table task text textbook threads tls train training transformer trees tuning utility
+vectorized verification version web worker
+"""
+
+
+def glossary() -> set[str]:
+    """Every word of a term, in lower case, without accents."""
+    text = (Path(__file__).parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = [line for line in text.split("```{glossary}")[1].split("```")[0].splitlines() if line[:1].strip()]
+    return set(re.findall(r"[a-z]+", " ".join(terms).lower().replace("é", "e")))
+
+
+def related(one: str, other: str) -> bool:
+    """Whether two words have one stem: equal in their first five letters, or in all three or four of the shorter."""
+    length = min(len(one), len(other), 5)
+    return length >= 3 and one[:length] == other[:length]
+
+
+def test_the_noun_of_a_module_is_in_the_glossary_or_plain() -> None:
+    nouns = {name: name.split(".")[-1].strip("_").split("_")[-1] for name in MODULES if name}
+    plain, known = set(PLAIN.split()), glossary()
+    unknown = {
+        name: noun for name, noun in nouns.items() if noun not in plain and not any(related(noun, k) for k in known)
+    }
+    assert not unknown, "define it in docs/glossary.md, or choose a word that is there"
+    assert not plain - set(nouns.values()), "no module is called so"
+
+
+def test_a_word_that_is_not_in_the_glossary_would_be_seen() -> None:
+    assert not any(related(word, known) for word in ("door", "books", "seam") for known in glossary())
+
+
+#: Modules under 80 lines, each with the reason why it does not join another.
+SHORT = {
+    "_pytest_plugin": "an entry point that every pytest run loads, so it must import nothing",
+    "_version": "read by the build without importing the package",
+    "accounting.adjacency": "the lowest module of accounting, which all layers import",
+    "accounting.ledger.odometer": "one theorem and its function, used by three modules",
+    "app.cli.commands": "puts the commands together; main must be importable without typer",
+    "app.cli.main": "the entry point: turns errors into exit codes, also where typer is not installed",
+    "app.samples": "a mechanism that the documentation audits by its import path",
+    "learners.data.columns": "what is public about a column, imported by most of learners",
+    "learners.data.threads": "the thread pool of trees, linear models and reading, which may not import each other",
+    "learners.storage": "load() knows every learner, and no learner may know another",
+}
+
+
+def test_a_short_module_has_a_reason() -> None:
+    short = {
+        name
+        for path in ROOT.rglob("*.py")
+        if path.stem not in ("__init__", "__main__") and len(path.read_text(encoding="utf-8").splitlines()) < 80
+        for name in [".".join(path.relative_to(ROOT).with_suffix("").parts)]
+    }
+    assert short == set(SHORT)
+    assert len(SHORT) <= 10

@@ -62,7 +62,7 @@ class Job:
 
 
 def jobs(part: str, first: int = FIRST) -> Iterator[Job]:
-    """Return the jobs of a part, the most telling first, on splits from ``first`` on."""
+    """Return the jobs of a part, the most informative first, on splits from ``first`` on."""
     match part:
         case "main":
             for run in range(3):

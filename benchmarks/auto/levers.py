@@ -7,7 +7,7 @@ leaf weights, in numpy and with continuous Gaussian noise, which can be shaped a
 is released. Results go to ``levers.jsonl``; the notebook has the verdicts.
 
 * individual filter: a record's squared norms are added up, and it is left out (or paced) when its own budget is spent;
-* non-spherical noise: other weights of gradient against curvature, of early against late trees, of main effects against
+* non-spherical noise: other weights of gradient against hessian, of early against late trees, of main effects against
   interactions;
 * hierarchical estimate: leaf weights as the posterior mean under a prior that ties neighbouring intervals, level by
   level.
@@ -54,7 +54,7 @@ class Lever:
         that the rest lasts; ``none``: no record is touched, which bounds the gain from above; ``mean``: as none, with
         the noise that the mean record would need, the most that any individual accounting could hope for.
     weight
-        Gradient and curvature are balanced for a leaf weight of this size (0.5 in the library).
+        Gradient and hessian are balanced for a leaf weight of this size (0.5 in the library).
     late
         The last tree has this times the squared parameter of the first, in a straight line between.
     interactions
@@ -201,7 +201,7 @@ class Trainer:
         self.left = 1.0
 
     def _best(self, steps: int) -> tuple[int, int, float]:
-        """Return the factors of gradient and curvature and the norm of the largest pair, for the lever's weight."""
+        """Return the factors of gradient and hessian and the norm of the largest pair, for the lever's weight."""
         kappa = float(self.loss.kappa)
         best = None
         for part in range(1, 9):

@@ -1,7 +1,7 @@
 """A federated training in one process: the same loop, grid and noise, without masks and messages.
 
 The opened total of a round is the sum of the parties' sums and of their noise (tests/learners/federated); here one
-door draws that noise for all of them, so an experiment of 200 rounds takes seconds instead of an hour of messages.
+object draws that noise for all of them, so an experiment of 200 rounds takes seconds instead of an hour of messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Total:
         shares = self.records if self.task.noise == "local" else len(self.task.identities) / self.task.honest
         return grid.fine(SkellamShare(cost, self.task.variance(label, grid) * shares, 1).release(exact))
 
-    def settled(self) -> None:
+    def require_answers(self) -> None:
         """Every answer is known."""
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of XGBoost on desensitised columns against epsilon (Li et al.'s Figures 7-9 and Table 6).
+"""Accuracy of XGBoost on randomized columns against epsilon (Li et al.'s Figures 7-9 and Table 6).
 
 T = 80 trees, learning rate 0.1, depth 3, levels 1..10, 80 % of the rows for training, ten repeats, as Li et al.
 Party B holds the numeric columns, party A the others; each column gets the whole epsilon, as in Li et al. Test rows

@@ -105,7 +105,7 @@ def betas() -> None:
 
 
 def speed() -> None:
-    """Least CPU seconds of seven runs, from a column of raw numbers to desensitised ones."""
+    """Least CPU seconds of seven runs, from a column of raw numbers to randomized ones."""
     table = Table("speed", ["method", "theta", "alpha", "epsilon", "sampler"], ["cpu_seconds"])
     column = np.random.default_rng(0).uniform(1, 100, size=(100_000, 1))
     for epsilon in (0.08, 1.28):

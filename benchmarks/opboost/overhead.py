@@ -1,7 +1,7 @@
 """What two parties send and how long it takes: Tables 7 and 8 of Li et al. on ours, and the speed of the stream.
 
 Bytes are counted by a proxy between the parties, TLS, handshakes and all else included; "cells" is rows x columns x one
-or two bytes, before compression. Times are of a whole training: desensitise, write, send, train, ask, finish.
+or two bytes, before compression. Times are of a whole training: randomize, write, send, train, ask, finish.
 
     python -m benchmarks.opboost.overhead --data DIR [--rows 10000000]
 """

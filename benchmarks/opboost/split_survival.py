@@ -1,4 +1,4 @@
-r"""The probability that desensitising moves no value across a split (Li et al., Theorem 5.1), exactly.
+r"""The probability that randomizing moves no value across a split (Li et al., Theorem 5.1), exactly.
 
 With left values :math:`I_l`, right values :math:`I_r` and independent outputs, a split survives when the largest left
 output lies below the smallest right one. The law of the largest left output is a difference of products, so

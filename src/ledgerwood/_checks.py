@@ -1,4 +1,4 @@
-"""One grammar for the rules that public parameters obey."""
+"""The one validator: checks of public parameters, with one wording of each error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def is_real(value: Any) -> bool:
 def integer(
     name: str, value: Any, at_least: int | None = 0, at_most: int | None = LARGEST_COUNT, *, hint: str | None = None
 ) -> int:
-    """An integer in a range, as an int; floats and booleans are refused. None is no limit.
+    """An integer in a range, as an int; floats and booleans are refused. None means no limit.
 
     >>> integer("n_trees", 50, 1)
     50

@@ -91,7 +91,7 @@ def test_the_whole_interaction_is_paid_for_at_once() -> None:
         lambda: IndividualFilter(3, IndividualBudget(2.0, 1.0)).gaussian([1.0], sigma=0.0),
     ],
 )
-def test_bad_public_facts_are_refused(attempt: object) -> None:
+def test_bad_public_metadata_is_refused(attempt: object) -> None:
     with pytest.raises(ParameterError):
         attempt()  # type: ignore[operator]
 

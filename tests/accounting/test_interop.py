@@ -163,7 +163,7 @@ def test_randomised_response_is_about_a_record_that_is_there() -> None:
         lambda: to_dp_accounting(RandomizedResponse(0.5)),
         lambda: from_dp_accounting(dp.RandomizedResponseDpEvent(0.5, 3)),
     ):
-        with pytest.raises(ParameterError, match="'replace_one' for randomised response"):
+        with pytest.raises(ParameterError, match="'replace_one' for randomized response"):
             call()
 
 

@@ -234,7 +234,7 @@ def test_a_filter_admits_as_many_gaussians_as_its_own_accountant_but_no_more(fil
     assert ((count + 1) * Gaussian(sigma=20.0)).epsilon(1e-5, method=method) > 1.0
 
 
-def test_the_order_is_fixed_from_public_facts_and_any_order_may_be_chosen() -> None:
+def test_the_order_is_fixed_from_public_metadata_and_any_order_may_be_chosen() -> None:
     assert Ledger(1.0, 1e-5).remaining().filter.order == Ledger(1.0, 1e-5).remaining().filter.order
     ledger = Ledger(1.0, 1e-5, order=40.0)
     ledger.release(Silent(BoundedRange(0.1)), None, label="r")
@@ -261,7 +261,7 @@ def test_the_order_is_fixed_from_public_facts_and_any_order_may_be_chosen() -> N
         ({"epsilon": 1.0, "delta": 1e-5, "neighbours": "twins"}, "neighbours must"),
     ],
 )
-def test_bad_public_facts_are_refused_with_their_name(arguments: dict, rule: str) -> None:
+def test_bad_public_metadata_is_refused_with_its_name(arguments: dict, rule: str) -> None:
     with pytest.raises(ParameterError, match=rule):
         Ledger(**arguments)
 
@@ -293,7 +293,7 @@ def test_a_cost_without_a_price_under_the_filter_is_refused_before_anything_is_d
         Ledger(1.0, 1e-5, filter="gdp").release(Silent(Laplace(scale=30.0)), 1, label="r")
 
 
-def test_delta_spent_outright_is_taken_from_what_was_kept_for_it() -> None:
+def test_approximate_delta_is_taken_from_the_reserved_delta() -> None:
     with pytest.raises(MethodUnavailable, match="reserved"):
         Ledger(1.0, 1e-5).release(Silent(ApproxDP(0.1, 1e-7)), None, label="r")
     ledger = Ledger(1.0, 1e-5, reserved_delta=2e-7)
@@ -305,7 +305,7 @@ def test_delta_spent_outright_is_taken_from_what_was_kept_for_it() -> None:
     assert ledger.remaining().filter.limit < Ledger(1.0, 1e-5).remaining().filter.limit
 
 
-def test_the_pure_filter_spends_all_of_delta_outright() -> None:
+def test_the_pure_filter_reserves_all_of_delta() -> None:
     ledger = Ledger(1.0, 3e-7, filter="pure")
     for _ in range(3):
         ledger.release(Silent(ApproxDP(0.1, 1e-7)), None, label="r")

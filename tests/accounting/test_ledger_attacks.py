@@ -120,7 +120,7 @@ def test_an_interrupted_end_of_a_block_stays_on_the_odometer(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("kind", ["rdp", "pure", "plan"])
-def test_delta_spent_outright_is_part_of_the_odometers_delta(kind: str) -> None:
+def test_approximate_delta_is_part_of_the_odometers_delta(kind: str) -> None:
     """With probability 4e-6 the loss is infinite; no finite reading may claim to fail more rarely than that."""
     cost = ApproxDP(0.1, 4e-6)
     if kind == "plan":

@@ -245,7 +245,7 @@ def test_a_plan_made_for_what_a_ledger_has_left_is_accepted_to_the_last_release(
         lambda: Ledger(1.0, DELTA, plan=boosting()),
     ],
 )
-def test_bad_public_facts_are_refused(attempt: object) -> None:
+def test_bad_public_metadata_is_refused(attempt: object) -> None:
     with pytest.raises(ParameterError):
         attempt()  # type: ignore[operator]
 

@@ -78,7 +78,7 @@ def test_clear_words_about_bad_tables(tmp_path: Path) -> None:
     assert "could not be read" in shown and "SECRET" not in shown
 
 
-def test_train_uses_the_front_door_a_linear_model_or_a_recipe(tmp_path: Path) -> None:
+def test_train_uses_the_auto_estimator_a_linear_model_or_a_recipe(tmp_path: Path) -> None:
     adult(tmp_path)
     base = ["train", "adult.csv", "--target", "income", "--schema", "schema.toml", "--model", "m.json"]
     for extra, learner in (

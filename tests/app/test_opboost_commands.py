@@ -46,7 +46,7 @@ def test_keys_and_secrets_are_readable_by_their_owner_only(federation: Path) -> 
     [
         ('name = "bank"\n', "", "lacks ['name']"),
         ('name = "bank"', 'name = "bank"\ncolour = 1', "unknown entries ['colour']"),
-        ('name = "bank"', "name = ", "is no TOML"),
+        ('name = "bank"', "name = ", "is not TOML"),
         ('method = "global_map"', 'method = "shuffle"', "method must be one of"),
         ("epsilon = 4.0", "epsilon = -1.0", "epsilon must"),
         ("{ bounds = [0, 50000] }", "{ range = [0, 50000] }", "domain.debt must be"),
@@ -94,7 +94,7 @@ def test_a_feature_party_does_not_serve_without_tls(
         ("grpc+tls", "grpc", "location must have the form grpc+tls://host:port"),
         ("[[party]]", "[party]", "[[party]]"),
         ("[learner]", "[[learner]]", "must be a table"),
-        ("max_depth = 3", "depth = 3\nkind = 'sklearn'", "is no TOML"),
+        ("max_depth = 3", "depth = 3\nkind = 'sklearn'", "is not TOML"),
         ('kind = "xgboost"\nn_estimators', 'kind = "sklearn"\nmax_trees', "max_trees"),
     ],
 )

@@ -32,7 +32,7 @@ def test_its_answers_are_those_of_this_process() -> None:
 @pytest.mark.parametrize(
     "facts", [PlanRequest(), PlanRequest(recipe="linear"), FACTS, PlanRequest(recipe="sarus", share=0.3, delta=1e-7)]
 )
-def test_facts_and_wishes_are_read_back_as_they_were(facts: PlanRequest) -> None:
+def test_metadata_and_wishes_are_read_back_as_they_were(facts: PlanRequest) -> None:
     assert PlanRequest.from_mapping(facts.to_mapping()) == facts
     wish = answers.Wish(facts, 7, 0.25)
     assert answers.Wish.from_mapping(wish.to_mapping()) == wish

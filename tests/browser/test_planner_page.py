@@ -20,7 +20,7 @@ from ledgerwood.learners import PrivateBoostingClassifier, Schema
 SMALL = "?recipe=xgb&trees=6&depth=2"  # little to compute
 
 
-def settled(page: Any) -> None:
+def idle(page: Any) -> None:
     """Wait until the tightest accountant has answered."""
     page.wait_for_selector("body:not(.busy) #price svg")
     page.wait_for_selector('#results[aria-busy="false"]')
@@ -38,7 +38,7 @@ def cells(page: Any, table: str) -> list[list[str]]:
 
 def test_the_page_shows_the_plan_that_would_be_spent(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     plan = PlanRequest(recipe="xgb", trees=6, depth=2).plan()
     assert page.locator("#statement").text_content() == plan.statement()
     shown = {row[0]: row for row in cells(page, "budget-table")}
@@ -67,7 +67,7 @@ def test_the_optimal_curve_follows_and_is_marked_as_computing(page: Any, address
     while not held:
         page.wait_for_timeout(50)
     held[0].continue_()
-    settled(page)
+    idle(page)
     assert "Optimal adaptive composition" in page.locator("#price-table thead th").all_text_contents()
     assert page.locator("#computing").is_hidden() and page.locator("#download").is_enabled()
 
@@ -78,7 +78,7 @@ def test_the_optimal_curve_follows_and_is_marked_as_computing(page: Any, address
 )
 def test_every_number_and_its_slider(page: Any, address: str, name: str, value: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.fill(f"#{name}", value)
     assert query(page)[name] == value
     slider = page.locator(f"#{name}-slider")
@@ -89,7 +89,7 @@ def test_every_number_and_its_slider(page: Any, address: str, name: str, value: 
     after = float(page.input_value(f"#{name}"))
     assert after > before and float(query(page)[name]) == after
     assert slider.get_attribute("aria-valuetext")
-    settled(page)
+    idle(page)
     assert page.locator("#problem").is_hidden()
     command = page.locator("#command").text_content() or ""
     words = shlex.split(command)
@@ -98,27 +98,27 @@ def test_every_number_and_its_slider(page: Any, address: str, name: str, value: 
 
 def test_recipe_delta_and_neighbours(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.fill("#delta", "1/1000000")
     page.select_option("#neighbours", "replace_one")
     page.select_option("#recipe", "xgb")
-    settled(page)
+    idle(page)
     assert query(page)["delta"] == "0.000001" and query(page)["neighbours"] == "replace_one"
     statement = page.locator("#statement").text_content() or ""
     assert "delta=1e-06" in statement and "replaced by another" in statement
     page.fill("#delta", "")
-    settled(page)
+    idle(page)
     assert "delta" not in query(page)
     assert "delta=1e-06" in (page.locator("#statement").text_content() or "")
     assert page.locator("#cautions").is_hidden()
     page.fill("#delta", "0.1")
-    settled(page)
+    idle(page)
     assert "delta=0.1 is not small" in (page.locator("#cautions").text_content() or "")
 
 
-def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: str) -> None:
+def test_the_auto_estimator_is_planned_as_train_would_train_it(page: Any, address: str) -> None:
     def what() -> str:
-        settled(page)
+        idle(page)
         return str(page.locator("#what").text_content())
 
     page.goto(address)
@@ -153,7 +153,7 @@ def test_the_front_door_is_planned_as_train_would_train_it(page: Any, address: s
 
 def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
     page.goto(address + "?recipe=linear&a_recipe=xgb&a_trees=3&a_depth=1")
-    settled(page)
+    idle(page)
     page.wait_for_selector("#compare-table tbody tr")
     assert page.locator("#price-title").text_content() == "What more rounds cost"
     assert page.locator("#leaf-panel").is_hidden()
@@ -162,19 +162,19 @@ def test_a_linear_model_has_no_leaves(page: Any, address: str) -> None:
     page.wait_for_function("() => document.getElementById('answer-leaf').textContent.includes('no leaves')")
     assert page.locator("#statement").text_content() == PlanRequest(recipe="linear").plan().statement()
     page.select_option("#recipe", "xgb")
-    settled(page)
+    idle(page)
     assert page.locator("#leaf svg").is_visible() and page.locator("#trees").is_enabled()
 
 
 def test_the_address_holds_the_state(page: Any, address: str) -> None:
     page.goto(address + "?recipe=xgb&trees=7&depth=2&epsilon=3&a_recipe=xgb&a_trees=4&a_depth=1&a_epsilon=0.5")
-    settled(page)
+    idle(page)
     page.wait_for_selector("#compare-table tbody tr")
     assert page.input_value("#epsilon") == "3" and page.input_value("#trees") == "7"
     rows = {row[0]: row[1:] for row in cells(page, "compare-table")}
     assert rows["Trees"] == ["4", "7"] and rows["Epsilon"] == ["0.5", "3"]
     page.reload()
-    settled(page)
+    idle(page)
     page.wait_for_selector("#compare-table tbody tr")
     assert page.input_value("#trees") == "7" and query(page)["a_trees"] == "4"
 
@@ -209,11 +209,11 @@ def test_the_questions_people_ask_are_answered(page: Any, address: str) -> None:
 
 def test_two_plans_are_compared(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     assert page.locator("#compare").is_hidden()
     page.click("#pin")
     page.fill("#epsilon", "4")
-    settled(page)
+    idle(page)
     rows = {row[0]: row[1:] for row in cells(page, "compare-table")}
     assert rows["Epsilon"] == ["1", "4"]
     worse, better = (float(text.replace(",", "")) for text in rows["Error of a leaf of 500 rows"])
@@ -226,7 +226,7 @@ def test_two_plans_are_compared(page: Any, address: str) -> None:
 
 def test_copy_and_download(page: Any, address: str, tmp_path: Path) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     facts = PlanRequest(recipe="xgb", trees=6, depth=2)
     for button, text in [
         ("copy-statement", facts.plan().statement()),
@@ -247,12 +247,12 @@ def test_copy_and_download(page: Any, address: str, tmp_path: Path) -> None:
 
 def test_bad_values_are_explained_and_nothing_breaks(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.fill("#trees", "0")
     assert "whole number between" in (page.locator("#problem").text_content() or "")
     assert page.get_attribute("#trees", "aria-invalid") == "true"
     page.fill("#trees", "5")
-    settled(page)
+    idle(page)
     assert page.locator("#problem").is_hidden() and page.get_attribute("#trees", "aria-invalid") == "false"
     page.fill("#delta", "seven")
     assert "1/32561" in (page.locator("#problem").text_content() or "")
@@ -260,13 +260,13 @@ def test_bad_values_are_explained_and_nothing_breaks(page: Any, address: str) ->
     page.wait_for_selector("#problem:not([hidden])")
     assert "recipe must be one of" in (page.locator("#problem").text_content() or "")
     page.select_option("#recipe", "xgb")
-    settled(page)
+    idle(page)
     assert page.locator("#problem").is_hidden()
 
 
 def test_a_server_that_went_away_is_said_so(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.route("**/api/*", lambda route: route.fulfill(status=500, body=json.dumps({"error": "out of order"})))
     page.fill("#epsilon", "3")
     page.wait_for_selector("#problem:not([hidden])")
@@ -275,7 +275,7 @@ def test_a_server_that_went_away_is_said_so(page: Any, address: str) -> None:
 
 def test_light_and_dark(browser: Any, page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
 
     def paper() -> str:
         return str(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
@@ -290,7 +290,7 @@ def test_light_and_dark(browser: Any, page: Any, address: str) -> None:
     page.click("#theme")
     assert page.locator("#theme").text_content() == "Theme: dark" and paper() == dark
     page.reload()
-    settled(page)
+    idle(page)
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
@@ -300,7 +300,7 @@ def test_axe_finds_no_violations(page: Any, address: str, scheme: str, width: in
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     page.goto(address + SMALL + "&a_recipe=tr&a_trees=3&a_depth=2")
-    settled(page)
+    idle(page)
     page.wait_for_selector("#methods-table tbody tr")
     page.wait_for_selector("#compare-table tbody tr")
     page.evaluate("() => document.querySelectorAll('details').forEach((d) => { d.open = true; })")
@@ -318,7 +318,7 @@ def test_axe_finds_no_violations_beside_an_error(page: Any, address: str) -> Non
 
 def test_everything_is_reached_by_keyboard(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.className") == "skip"
     reached = set()
@@ -335,7 +335,7 @@ def test_everything_is_reached_by_keyboard(page: Any, address: str) -> None:
 def test_phone_width_has_no_sideways_scroll(page: Any, address: str, pictures: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     for chart in ("price", "leaf", "profile", "tradeoff", "budget"):
         box = page.locator(f"#{chart} svg").bounding_box()
@@ -345,7 +345,7 @@ def test_phone_width_has_no_sideways_scroll(page: Any, address: str, pictures: P
 
 def test_pictures_for_the_documentation(page: Any, address: str, pictures: Path) -> None:
     page.goto(address)
-    settled(page)
+    idle(page)
     page.wait_for_selector("#answer-leaf strong")
     page.screenshot(path=pictures / "planner.png", full_page=True)
     page.emulate_media(color_scheme="dark")
@@ -359,11 +359,11 @@ def test_pictures_for_the_documentation(page: Any, address: str, pictures: Path)
 
 def test_a_slider_that_is_dragged_ends_where_it_was_left(page: Any, address: str) -> None:
     page.goto(address + SMALL)
-    settled(page)
+    idle(page)
     page.locator("#epsilon-slider").focus()
     for _ in range(30):
         page.keyboard.press("ArrowRight")
-    settled(page)
+    idle(page)
     epsilon = page.input_value("#epsilon")
     assert f"epsilon={float(epsilon):g}," in (page.locator("#statement").text_content() or "")
 

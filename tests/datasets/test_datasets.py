@@ -33,7 +33,7 @@ def test_the_data_are_the_ones_that_were_committed(name: str) -> None:
 @pytest.mark.parametrize(
     ("load", "shape", "positive"), [(load_bank, (45211, 15), 5289), (load_adult, (48842, 14), 11687)]
 )
-def test_every_backend_gives_the_same_facts(
+def test_every_backend_gives_the_same_metadata(
     backend: str, load: Callable[[str], Dataset], shape: tuple[int, int], positive: int
 ) -> None:
     X, y, schema = load(backend)

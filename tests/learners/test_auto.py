@@ -29,7 +29,7 @@ def table(n: int = 400, m: int = 3, seed: int = 0):
     classes=st.sampled_from([None, 1, 2, 3, 10]),
     neighbours=st.sampled_from(["add_remove", "replace_one"]),
 )
-def test_any_public_facts_have_a_choice_whose_every_setting_has_a_reason(n, m, epsilon, classes, neighbours) -> None:
+def test_any_public_metadata_has_a_choice_whose_every_setting_has_a_reason(n, m, epsilon, classes, neighbours) -> None:
     choice = choose_trees(n_rows=n, n_features=m, epsilon=epsilon, delta=1e-6, n_classes=classes, neighbours=neighbours)
     for reason in choice.reasons:
         assert getattr(choice.settings, reason.name) == reason.value and reason.why

@@ -72,7 +72,7 @@ def test_several_classes_are_left_to_a_linear_model_where_the_budget_is_too_smal
 
 @pytest.mark.parametrize(("n", "epsilon"), [(60, 0.1), (60, 4.0), (3000, 0.1), (3000, 4.0)])
 @pytest.mark.parametrize("task", ["two classes", "four classes", "number"])
-def test_two_tables_with_the_same_public_facts_get_the_same_plan(task: str, n: int, epsilon: float) -> None:
+def test_two_tables_with_the_same_public_metadata_get_the_same_plan(task: str, n: int, epsilon: float) -> None:
     schema = Schema(
         bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
         **{"target_bounds": (0.0, 9.0)} if task == "number" else {"classes": list(range(2 if "two" in task else 4))},

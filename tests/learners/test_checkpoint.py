@@ -143,7 +143,7 @@ def test_every_recipe_resumes_to_the_same_model(recipe: str, tmp_path: Path) -> 
     resumed_equals_undisturbed(lambda: model(recipe), given, tmp_path, planned)
 
 
-def test_sampled_rows_undeclared_facts_units_and_other_learners_resume_too(tmp_path: Path) -> None:
+def test_sampled_rows_undeclared_metadata_units_and_other_learners_resume_too(tmp_path: Path) -> None:
     data = frame()
     given = data[COLUMNS], data["y"]
     resumed_equals_undisturbed(lambda: model("tr", rows=0.5), given, tmp_path / "sampled", 4)

@@ -61,7 +61,7 @@ class Optimist(ToyClassifier):
 @pytest.mark.parametrize(
     ("learner", "check"),
     [
-        (Curious(), "the plan depends on public facts only"),
+        (Curious(), "the plan depends on public metadata only"),
         (Hoarder(), "the model keeps no rows"),
         (Gossip(), "an audit finds no more than was stated"),
         (Fragile(), "values never raise"),

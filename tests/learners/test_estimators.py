@@ -191,7 +191,7 @@ def test_no_message_about_labels_shows_one() -> None:
         assert "1234567" not in str(caught.value)
 
 
-def test_the_papers_accounting_is_kept_where_facts_are_learned_or_units_have_rows() -> None:
+def test_the_papers_accounting_is_kept_where_metadata_is_learned_or_units_have_rows() -> None:
     for schema, frame in ((Schema(classes=[0, 1]), FRAME), (PERSONS, WHO)):
         plan = small(recipe="xgb", accounting="paper", schema=schema).plan(frame, Y)
         assert plan.cost.epsilon(1e-4, "rdp") <= 1.0, "calibrated by Theorem 1, as the DP-XGB paper does"

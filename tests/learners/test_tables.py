@@ -111,7 +111,7 @@ WRONG: list[tuple[str, Any, Schema, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("name", "X", "schema", "error", "text"), WRONG, ids=[case[0] for case in WRONG])
-def test_wrong_public_facts_say_how_to_fix_them(
+def test_wrong_public_metadata_says_how_to_fix_it(
     name: str, X: Any, schema: Schema, error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error) as caught:

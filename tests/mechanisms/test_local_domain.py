@@ -142,7 +142,7 @@ def test_missing_is_the_lower_end_unless_declared():
         (lambda: Partition.even(2**40, 1), "theta"),
     ],
 )
-def test_bad_public_facts_are_refused_by_name(make, name):
+def test_bad_public_metadata_is_refused_by_name(make, name):
     with pytest.raises(ParameterError) as caught:
         make()
     assert caught.value.name == name

@@ -227,7 +227,7 @@ def test_bad_parameters_are_refused_by_name(change, name):
     assert caught.value.name == name
 
 
-def test_a_faint_leak_is_certified_in_two_blocks_and_an_event_of_one_input_in_one():
+def test_a_weak_leak_is_certified_in_two_blocks_and_an_event_of_one_input_in_one():
     report = audit(geometric(0.39), PureDP(0.25), pair=(1, 0), samples=30_000, seed=3)
     (certificate,) = report.certificates
     assert [block.n for block in certificate.earlier] == [6_000]  # few outputs, so a tenth chose the event

@@ -102,7 +102,7 @@ def test_repeated_rows_are_kept_once():
 
 
 @pytest.mark.parametrize("outputs", [["a", "b"], [("x", 1), ("y", 2)], [None, 3], [{1, 2}, {3}], [b"ab", b"c"]])
-def test_odd_types_are_told_apart(outputs):
+def test_odd_types_are_distinguished(outputs):
     assert np.unique(row_keys(OutputEncoder.fit(outputs)(outputs).numbers)).size == 2
 
 
@@ -119,7 +119,7 @@ def test_odd_types_are_told_apart(outputs):
         [np.complex128(1 + 1j), np.complex128(1 + 2j)],
     ],
 )
-def test_numbers_that_floats_would_merge_are_told_apart(outputs):
+def test_numbers_that_floats_would_merge_are_distinguished(outputs):
     if isinstance(outputs[0], np.longdouble) and np.finfo(np.longdouble).eps == np.finfo(np.float64).eps:
         pytest.skip("no wide long double")
     encoded = OutputEncoder.fit(outputs)(outputs)

@@ -116,7 +116,7 @@ def from_autodp(mechanism: Any, *, neighbours: str | None = None) -> Cost:
 def to_dp_accounting(cost: Cost) -> Any:
     """The cost as a ``dp_accounting`` event, where that library has one.
 
-    Gaussian, Laplace, discrete Laplace, randomised response, zCDP, Poisson subsampling of a release, and sums of
+    Gaussian, Laplace, discrete Laplace, randomized response, zCDP, Poisson subsampling of a release, and sums of
     these. The neighbouring relation is the accountant's business there, not the event's: give it the same one.
 
     The noise of an event is measured in the bound C on one record's contribution. A record replaced by another moves
@@ -125,8 +125,8 @@ def to_dp_accounting(cost: Cost) -> Any:
     one export ``ZCDP(cost.rho())``. Laplace noise under replace-one is refused: the only accountant there that takes
     it is that one. Randomised response has an event for replace-one only, as in their accountants.
 
-    k randomised responses are written out as k events: dp-accounting 0.6.0 forgets the count of a self-composed
-    randomised response in its PLD accountant and would report the price of one.
+    k randomized responses are written out as k events: dp-accounting 0.6.0 forgets the count of a self-composed
+    randomized response in its PLD accountant and would report the price of one.
 
     >>> from ledgerwood.accounting import Gaussian
     >>> from ledgerwood.accounting.interop import to_dp_accounting
@@ -230,10 +230,10 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
 
 
 def _replaced(neighbours: Neighbours) -> None:
-    """Refuse randomised response under add/remove: a record that is not there has no answer to randomise."""
+    """Refuse randomized response under add/remove: a record that is not there has no answer to randomize."""
     if neighbours is not Neighbours.REPLACE_ONE:
         hint = "The event randomises the value of one record that is there; dp-accounting refuses it too"
-        raise ParameterError("neighbours", "be 'replace_one' for randomised response", str(neighbours), hint)
+        raise ParameterError("neighbours", "be 'replace_one' for randomized response", str(neighbours), hint)
 
 
 class _Line:

@@ -1,8 +1,9 @@
 r"""Private choice of hyper-parameters: the best of a random number of private runs (Papernot and Steinke 2022).
 
 Let Q be one run: draw a candidate at random, train it privately on a part of the rows, score it privately on the
-others, return (model, score). Draw K from the geometric law :math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often,
-keep only the best. If Q has Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
+others, return (model, score). Draw K from the geometric distribution
+:math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often, keep only the best. If Q has
+Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
 
 .. math:: r'(\lambda) = r(\lambda) + 2\Bigl(1-\frac1{\hat\lambda}\Bigr) r(\hat\lambda)
           + \frac{2\log(1/\gamma)}{\hat\lambda} + \frac{\log(1/\gamma)}{\lambda-1}
@@ -261,7 +262,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self, settings: Sequence[Mapping[str, Any]], each: float, delta: float, X: Any, y: Any, source: Any
     ) -> tuple[float, dict[str, Any], Any]:
         drawn = SystemSource() if source is None else source
-        coins = Reader(drawn)  # exact, as the law of K must be; all choices here ignore the data
+        coins = Reader(drawn)  # exact, as the distribution of K must be; all choices here ignore the data
         best: tuple[float, dict[str, Any], Any] | None = None
         while True:
             setting = dict(settings[coins.below(len(settings))])

@@ -181,7 +181,7 @@ def typed_array(name: str, value: ArrayLike) -> NDArray[Any]:
 
     Left to itself numpy makes objects of 2**64 and floats of [2**63, -1]: a datum would choose between a release and an
     error. Here Python's integers stay integers, saturated at 64 bits; beside a float (or a fraction) all are floats,
-    infinite where too large. Typed arrays, and objects that are no real numbers, are left as they are.
+    infinite where too large. Typed arrays, and objects that are not real numbers, are left as they are.
 
     >>> typed_array("value", [2**63, -1]).tolist() == [2**63 - 1, -1], typed_array("value", [10**400, 0.5]).tolist()
     (True, [inf, 0.5])

@@ -1,8 +1,8 @@
-"""A conformance kit for private learners: does one keep what the base class promises in its name?
+"""A conformance kit for private learners: does a learner keep the rules of its base class?
 
 Each check tries to catch one mistake: a plan that looks at data, a release that the plan does not know, a value that
 makes ``fit`` raise, an exact number kept in the model, a statement that is not true. The last one audits the learner by
-many trainings on two neighbouring tables: all numbers of the fitted model are the output.
+many trainings on two adjacent tables: all numbers of the fitted model are the output.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Failed(Exception):
 def check_learner(
     estimator: Any, *, epsilon: float = 1.0, samples: int = 400, seconds: float | None = None, seed: int = 1
 ) -> LearnerReport:
-    """Try to catch a private estimator at breaking its promises.
+    """Try to catch a private estimator breaking the rules of its base class.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def check_learner(
     """
     trial = _Trial(estimator, epsilon, seed)
     checks: list[tuple[str, Callable[[], str]]] = [
-        ("the plan depends on public facts only", trial.plan_is_pure),
+        ("the plan depends on public metadata only", trial.plan_is_pure),
         ("every release is planned and charged", trial.releases_are_charged),
         ("values never raise", trial.values_never_raise),
         ("the statement is true", trial.statement_is_true),
@@ -124,13 +124,13 @@ class _Trial:
             y[:2] = [0, 1]
         return X, y
 
-    def made(self, *, rows: int = 100, random_state: Any = None, **facts: Any) -> Any:
+    def made(self, *, rows: int = 100, random_state: Any = None, **metadata: Any) -> Any:
         from sklearn.base import clone
 
         from ledgerwood.learners import Schema
 
         target = {"target_bounds": (0, 1)} if self.regression else {"classes": [0, 1]}
-        schema = Schema(**{"bounds": {0: (0, 1), 1: (0, 1)}, "rows": rows, **target, **facts})
+        schema = Schema(**{"bounds": {0: (0, 1), 1: (0, 1)}, "rows": rows, **target, **metadata})
         return clone(self.estimator).set_params(
             epsilon=self.epsilon, delta=1e-3, schema=schema, random_state=random_state
         )
@@ -141,7 +141,7 @@ class _Trial:
         first, second = self.table(40), self.table(40)
         plans = [self.made().plan(*data) for data in (first, second, (1 - first[0], first[1][::-1]))]
         if any(plan != plans[0] for plan in plans):
-            raise _Failed("two tables with the same public facts have different plans")
+            raise _Failed("two tables with the same public metadata have different plans")
         return f"{sum(run.times for run in plans[0].runs())} releases"
 
     def releases_are_charged(self) -> str:
@@ -180,7 +180,7 @@ class _Trial:
         if price > statement.epsilon * (1 + 1e-9):
             raise _Failed(f"stated epsilon={statement.epsilon}, the plan costs {price}")
         if not statement.private or self.made(random_state=3).fit(X, y).privacy_statement().private:
-            raise _Failed("private noise and seeded noise are not told apart")
+            raise _Failed("private noise and seeded noise are not distinguished")
         return f"epsilon={statement.epsilon}, the plan costs {price:.4g}"
 
     def size_is_public(self) -> str:
@@ -229,7 +229,7 @@ class _Trial:
 
 
 def _numbers(model: Any) -> Iterator[float]:
-    """Every number of a fitted model that is not part of its public facts."""
+    """Every number of a fitted model that is not part of its public metadata."""
     for name in sorted(vars(model)):
         if name.endswith("_") and not name.startswith("_") and name not in _SHARED:
             yield from _flat(vars(model)[name], 0)

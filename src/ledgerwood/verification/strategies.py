@@ -56,9 +56,9 @@ def neighbouring_datasets(
     relation : "add_remove" or "replace_one"
         The second table lacks one row of the first, or has another row in its place (or the other way round).
     schema : mapping
-        Public facts, as for :func:`ledgerwood.verification.audit`: ``columns`` (a (low, high) for each), ``rows`` (the
-        most to make, 8 if absent), ``edges`` (bin edges and clip bounds of each column) and ``thresholds`` (numbers of
-        rows at which the mechanism changes its mind, such as a least leaf size).
+        Public metadata, as for :func:`ledgerwood.verification.audit`: ``columns`` (a (low, high) for each), ``rows``
+        (the most to make, 8 if absent), ``edges`` (bin edges and clip bounds of each column) and ``thresholds``
+        (numbers of rows at which the mechanism behaves differently, such as a least leaf size).
     hostile : bool
         Also yield what the schema forbids but private data may hold: nan, infinities, subnormal and huge values.
 

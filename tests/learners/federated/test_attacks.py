@@ -47,7 +47,7 @@ LIES = {1: [1, 2, 3], 2: [1, 2, 4], 3: [1, 2, 3], 4: [1, 2, 4], 5: [1, 2, 5]}
 the sets of three clients. Without signatures the answers would give the seeds of 1 and 2 and the keys of 3, 4, 5."""
 
 
-def test_different_sets_told_to_different_clients_would_open_a_sum_of_two() -> None:
+def test_different_sets_sent_to_different_clients_would_open_a_sum_of_two() -> None:
     """Why the fourth message exists: old-style answers to LIES open a sum below the threshold."""
     roster = Roster([1, 2, 3, 4, 5], threshold=3)
     seeds: dict[int, dict[int, bytes]] = {}
@@ -69,7 +69,7 @@ def test_different_sets_told_to_different_clients_would_open_a_sum_of_two() -> N
     assert (total & np.uint64(2**32 - 1)).tolist() == [300] * LENGTH
 
 
-def test_different_sets_told_to_different_clients_open_nothing() -> None:
+def test_different_sets_sent_to_different_clients_open_nothing() -> None:
     roster = Roster([1, 2, 3, 4, 5], threshold=3)
     signatures = {node: roster.clients[node].confirm(named) for node, named in LIES.items()}
     for node in LIES:
@@ -260,7 +260,7 @@ def told(task: FederatedTask, answers: list[Ints], session: bytes = bytes(range(
     return {**facts, "length": now.length, "asked": now.digest}
 
 
-def test_parties_that_were_told_different_answers_cannot_be_summed() -> None:
+def test_parties_that_were_sent_different_answers_cannot_be_summed() -> None:
     """Noise follows the sensitivity, and that follows the answers: others could be made to add too little of it."""
     task = replace(TASK, options={"n_trees": 4, "max_depth": 2, "batch": 2})
     first = server_step(task, [])

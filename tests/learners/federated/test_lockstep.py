@@ -255,7 +255,7 @@ def test_recipes_that_are_not_sums_are_refused_with_the_reason(recipe: str, reas
         task_of(recipe)
 
 
-def test_public_facts_are_checked_before_anything_is_spent() -> None:
+def test_public_metadata_is_checked_before_anything_is_spent() -> None:
     with pytest.raises(ParameterError, match="bounds or categories of every column"):
         FederatedTask(SCHEMA, (0, 1, 2, 3), IDENTITIES, threshold=2, rows=10)
     with pytest.raises(ParameterError, match="no unit"):

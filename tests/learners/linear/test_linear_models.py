@@ -85,7 +85,7 @@ def test_a_regression_learns(kind: Any, accounting: str) -> None:
     assert model.predict(X * 100).max() <= 35
 
 
-def test_undeclared_facts_are_learned_privately() -> None:
+def test_undeclared_metadata_is_learned_privately() -> None:
     X, y = people()
     model = BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-5, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.6
@@ -224,7 +224,7 @@ def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any]
 # ---- defaults
 
 
-def test_rounds_grow_with_what_public_facts_say_of_the_signal() -> None:
+def test_rounds_grow_with_what_public_metadata_says_of_the_signal() -> None:
     def rounds(rows: int, epsilon: float, features: int, task: Any = "classification") -> int:
         columns = tuple(Column(i, "number", bounds=(0.0, 1.0)) for i in range(features))
         return automatic_rounds(PublicMetadata(columns, task, rows, epsilon, 1e-6))
@@ -235,7 +235,7 @@ def test_rounds_grow_with_what_public_facts_say_of_the_signal() -> None:
     assert rounds(10**9, 10.0, 1, "regression") == 10
 
 
-def test_the_plan_depends_on_public_facts_alone() -> None:
+def test_the_plan_depends_on_public_metadata_alone() -> None:
     X, y = people(400)
     model = BoostedAdaSSPClassifier(delta=1e-6, schema=SCHEMA)
     planned = model.plan(X, y)

@@ -150,7 +150,7 @@ def test_public_mistakes_are_named_before_anything_is_spent(options, message: st
         PrivateBoostingClassifier(schema=SCHEMA, **{**FAST, **options}).fit(X, y)
 
 
-def test_undeclared_facts_are_paid_for_and_units_are_grouped() -> None:
+def test_undeclared_metadata_is_paid_for_and_units_are_grouped() -> None:
     X, y = table()
     model = PrivateBoostingClassifier(recipe="tr", epsilon=8.0, **FAST).fit(X, y)
     assert model.plan_["leaf"].scale > 0 and len(model.plan_.runs()) > 1

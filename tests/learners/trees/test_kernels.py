@@ -221,7 +221,7 @@ def test_a_gradient_is_the_records_own() -> None:
         )
 
 
-def test_public_facts_are_checked() -> None:
+def test_public_metadata_is_checked() -> None:
     columns = [np.zeros(3, dtype=np.float32)]
     with pytest.raises(ParameterError, match="columns"):
         LocalAggregator(columns, np.zeros(4))

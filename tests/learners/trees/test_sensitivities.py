@@ -145,7 +145,7 @@ def test_probabilities_are_rounded_sigmoids() -> None:
     assert (probability_table() + probability_table()[::-1] == ONE).all()
 
 
-def test_the_curvature_counts_less_while_gradients_are_small() -> None:
+def test_the_hessian_counts_less_while_gradients_are_small() -> None:
     loss = make_loss("logistic")
     assert loss.hessian_factor(FAR) == (1, 1)
     shares = [b / a for a, b in (loss.hessian_factor(bound << 12) for bound in range(0, 128, 4))]

@@ -250,7 +250,7 @@ def test_offers_are_limited_after_the_release_too_and_numbers_of_rows_count(tmp_
             client(location, tmp_path / "c").columns()
 
 
-def test_a_refusal_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_on_disk_before_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError("no space left on device")
 
@@ -292,7 +292,7 @@ def test_a_forged_manifest_is_refused_by_a(tmp_path: Path, change: dict[str, Any
 
 
 @pytest.mark.parametrize("levels", [10**30, -1, 1.5, "many", None])
-def test_forged_public_facts_are_refused_by_a(tmp_path: Path, levels: Any) -> None:
+def test_forged_public_metadata_is_refused_by_a(tmp_path: Path, levels: Any) -> None:
     class Forging(FeatureServer):
         def _hello(self, request: Any) -> bytes:
             manifest = from_json(super()._hello(request))

@@ -64,7 +64,7 @@ def fitted(method: str = "global_map", **kwargs: Any) -> OrderPreservingTransfor
         ({"method": "adj_map", "alpha": -1.0}, "alpha"),
     ],
 )
-def test_wrong_public_facts_are_refused_by_name(kwargs: dict[str, Any], name: str) -> None:
+def test_wrong_public_metadata_is_refused_by_name(kwargs: dict[str, Any], name: str) -> None:
     with pytest.raises(ParameterError) as caught:
         OrderPreservingTransformer(**{"domain": DOMAIN, **kwargs}).fit(FRAME)
     assert caught.value.name == name

@@ -16,7 +16,7 @@ The feature party (B)::
     [secrets]
     token = "token"                        # hexadecimal, at least 16 bytes, shared with party A
     ids = "ids.key"                        # likewise, for the digest of the ids
-    [desensitise]
+    [randomize]
     method = "global_map"
     epsilon = 1.0
     [domain]
@@ -74,7 +74,7 @@ def serve(file: Config, json: Json = False) -> None:
     from ledgerwood.learners.vertical import FeatureParty, FeatureServer
     from ledgerwood.learners.vertical.tls import tls_location
 
-    required = {"name", "listen", "data", "id", "state", "tls", "secrets", "desensitise", "domain"}
+    required = {"name", "listen", "data", "id", "state", "tls", "secrets", "randomize", "domain"}
     settings = OpBoostConfig.read(file, required)
     listen = tls_location(settings.text("listen"), "listen")
     transformer, budget = transformer_of(settings)
@@ -189,7 +189,7 @@ class OpBoostConfig:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except tomllib.TOMLDecodeError as error:
-            raise FormatError(f"{path.name!r} is no TOML: {error}") from None
+            raise FormatError(f"{path.name!r} is not TOML: {error}") from None
         settings = cls(content, path)
         settings.expect(required, optional)
         return settings
@@ -260,7 +260,7 @@ def transformer_of(settings: OpBoostConfig) -> tuple[Any, float | None]:
     """The transformer of a party B's file, and the budget if one is set."""
     from ledgerwood.learners.vertical import OrderPreservingTransformer
 
-    chosen = settings.table("desensitise", set(), _TRANSFORMER | {"budget"}).content
+    chosen = settings.table("randomize", set(), _TRANSFORMER | {"budget"}).content
     domain: dict[str, Any] = {}
     for name, declared in settings.table("domain", set(), None).content.items():
         match declared:

@@ -119,11 +119,11 @@ def _splits(model: VerticalModel) -> str:
     listed = html.table(
         "Split values", ["Party", "Column", "Split values asked for"], rows, numbers=("Split values asked for",)
     )
-    learner = html.paragraph(f"{type(model.learner).__name__}, trained on ranks of randomised values.")
+    learner = html.paragraph(f"{type(model.learner).__name__}, trained on ranks of randomized values.")
     return (
         learner
         + listed
-        + html.paragraph("A split value is one of the randomised values; asking for it costs nothing more.")
+        + html.paragraph("A split value is one of the randomized values; asking for it costs nothing more.")
     )
 
 

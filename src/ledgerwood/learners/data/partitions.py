@@ -153,7 +153,7 @@ class Partitions:
     (3, 2)
     """
 
-    parts: tuple[Any, ...]
+    parts: tuple[TablePart, ...]
     target: str | None
     sample: Any = field(repr=False)
     types_vary: bool = False

@@ -184,7 +184,7 @@ class Schema:
         for name in ("bounds", "categories", "sources", "kinds"):
             pairs = body.get(name) or []
             if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
-                raise FormatError(f"the field {name!r} of a schema must be a list of [column, fact] pairs")
+                raise FormatError(f"the field {name!r} of a schema must be a list of [column, value] pairs")
             try:
                 body[name] = dict(map(tuple, pairs))
             except TypeError:

@@ -1,4 +1,4 @@
-r"""Noise on integer sums that many parties can share: its grid, its law, its price.
+r"""Noise on integer sums that many parties can share: its grid, its distribution, its cost.
 
 **Grid.** A sum arrives in fine integer steps, and one record moves it by at most :math:`\Lambda` in L2, in at most
 ``touched`` coordinates. Before noise it is divided by :math:`2^s` and rounded down, with the smallest :math:`s \ge 0`

@@ -21,7 +21,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.labels import Labels
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.data.table import Table, read_table
-from ledgerwood.learners.federated.tree_job import FinalizingSession, Planned, declared_columns
+from ledgerwood.learners.federated.tree_job import PendingSession, Planned, declared_columns
 from ledgerwood.learners.linear.aggregator import encoded_rows
 from ledgerwood.learners.linear.boosting import boost
 from ledgerwood.learners.linear.encoding import RowEncoder
@@ -158,7 +158,7 @@ class LinearJob:
         return empty
 
     def train(
-        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: PendingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> NDArray[np.float64]:
         """Run :func:`~ledgerwood.learners.linear.boosting.boost`."""
         own = plan_linear(self.settings, self.neighbours)
@@ -178,7 +178,7 @@ class LinearJob:
 class _Turns:
     """The session, closed to queries that depend on answers not yet known: all gradients but the first."""
 
-    session: FinalizingSession
+    session: PendingSession
     gradients_released: int = 0
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:

@@ -1,4 +1,4 @@
-"""Every party and the server run the same training loop; only sums cross.
+"""Every party and the server run the same training loop; only sums are sent.
 
 The loop of a job is a function of public metadata, public randomness and the answers so far. So each side runs it from
 the start with the answers that it has, until it needs more: the queries that wait then are the next round. A

@@ -79,8 +79,8 @@ class Party:
     task
         The public metadata that all agreed on.
     X, y
-        This party's rows. Values never raise: they are clipped or binned by the schema, and a record whose label is no
-        declared class, or no finite number, counts as absent.
+        This party's rows. Values never raise: they are clipped or binned by the schema, and a record whose label is not
+        a declared class or a finite number counts as absent.
     ledger
         Pays for every attempt of every round, failed ones too; by default one that follows ``task.plan``.
 

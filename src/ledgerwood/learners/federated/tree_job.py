@@ -40,7 +40,7 @@ from ledgerwood.learners.trees.plan import outline
 from ledgerwood.learners.trees.recipes import recipe_settings
 from ledgerwood.learners.trees.settings import TreeSettings
 
-__all__ = ["FinalizingSession", "Job", "Planned", "TreeJob", "declared_columns"]
+__all__ = ["Job", "PendingSession", "Planned", "TreeJob", "declared_columns"]
 
 SUMS = "tr, tr_cyc, tr_ada, tr_ada_cyc, dp_ebm, dp_ebm_newton, dp_rf, feverless, pr, tr_ih_ebm, boosted_adassp"
 
@@ -69,7 +69,7 @@ class Planned:
     least: float
 
 
-class FinalizingSession(Protocol):
+class PendingSession(Protocol):
     """A release session whose answers may not be known yet."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
@@ -107,7 +107,7 @@ class Job(Protocol):
         """Return no rows, for the server."""
 
     def train(
-        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: PendingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Any:
         """Run the loop with noise of ``ratios`` times the sensitivity; call ``keep`` with the model each round."""
 
@@ -211,7 +211,7 @@ class TreeJob:
         return LocalAggregator(columns, np.empty(0, dtype=np.int32))
 
     def train(
-        self, rows: Any, session: FinalizingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
+        self, rows: Any, session: PendingSession, ratios: Mapping[str, float], keep: Callable[[Any], None]
     ) -> Forest:
         """Run :func:`~ledgerwood.learners.trees.boosting.boost`."""
         plan = self.plan(ratios)
@@ -252,7 +252,7 @@ class _QueryGate:
     """The aggregator, closed to queries that depend on answers not yet known."""
 
     inner: Aggregator
-    session: FinalizingSession
+    session: PendingSession
 
     @property
     def n_features(self) -> int:

@@ -1,4 +1,4 @@
-"""The three estimators: what they differ in is a loss, a number of rounds, and how a score is read."""
+"""The three linear estimators. They differ in the loss, the number of rounds, and how a score is read."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ The noise E on X'X is symmetric with variance :math:`s^2` on the diagonal and :m
 records.
 
 **When it is allowed.** Rows have norm at most R, labels lie in -1 .. 1 and w is released, so a record's residual is at
-most :math:`1 + R \lVert w \rVert` (times the square root of the number of outputs), a public number. If that is no
-more than the clip, the clip does nothing: the unclipped sum is what was to be released, and its sensitivity is known.
+most :math:`1 + R \lVert w \rVert` (times the square root of the number of outputs), a public number. If that is at
+most the clip, the clip does nothing: the unclipped sum is what was to be released, and its sensitivity is known.
 If it is more, residuals must be clipped, and clipping needs the pass.
 
 **Exactness.** In units of ``2**-(12 + 16 + 16)`` the sum is the integer :math:`t = 2^{16} X'y - X'X w`, to which a
@@ -100,7 +100,7 @@ def unclipped_gradient_sum(moments: Ints, gram: Ints, weights: Ints) -> Ints:
     >>> (left / 2**28).tolist()
     [[-3.0, -1.0]]
     """
-    # Weights in digits of this many bits that no product of the matrix and a digit wraps around; the digits' products
+    # Weights in digits short enough that no product of the matrix and a digit wraps around; the digits' products
     # are then added from the lowest on, dropping bits below the last place only once all of them are known.
     size = max(int(gram.max(initial=0)), -int(gram.min(initial=0)))
     bits = min(_SHIFT, 61 - size.bit_length() - len(gram).bit_length())

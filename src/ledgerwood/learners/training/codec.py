@@ -1,4 +1,4 @@
-"""Models as files of our own: a versioned JSON document that is read as data and never unpickled.
+"""The file format of models: a versioned JSON document that is read as data and never unpickled.
 
 A file may come from anybody. Reading one makes only values of registered types, through their constructors, with their
 fields' types checked; then the model as a whole is checked (shapes, codes within range, thresholds in order), because

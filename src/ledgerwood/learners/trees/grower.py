@@ -1,8 +1,12 @@
-"""Growing one tree: level by level, by random splits, by selection, from noisy histograms, or as a random grid.
+"""Growing one tree: the splits of a level are chosen here, at random or by a release.
 
-A random tree draws the threshold of a node from the whole range of a feature, this many of its leaves are empty. A grid
-draws all thresholds of a feature at once and searches among them: ``2**l`` intervals of one feature, or products of
-intervals of several. It looks at public bin edges and a random generator only.
+- ``exponential``, ``permute_and_flip``: one private selection among the candidates of each node (``_greedy``).
+- ``histogram``, ``partial``: the best split of noisy sums, which is post-processing (``_noisy``, ``_from_root``).
+- ``random``: no look at the data (``_random``). A random tree draws the threshold of a node from the whole range of a
+  feature, so many of its leaves are empty. A grid draws all thresholds of a feature at once and searches among them:
+  ``2**l`` intervals of one feature, or products of intervals of several.
+
+Candidates and their exact scores are made in ``splitting``.
 """
 
 from __future__ import annotations

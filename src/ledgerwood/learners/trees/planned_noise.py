@@ -1,7 +1,7 @@
-"""Mechanisms of a planned cost: the plan says what a release may cost, these say how much noise that is today.
+"""Mechanisms of a planned cost: the plan says what a release may cost, these say how much noise that means.
 
 The size of what one record contributes shrinks with the public bound of the scores, so it changes from round to round
-while the planned cost stays. Each of these takes the planned cost and today's sensitivity, in grid units.
+while the planned cost stays. Each of these takes the planned cost and the current sensitivity, in grid units.
 """
 
 from __future__ import annotations

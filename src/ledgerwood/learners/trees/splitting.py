@@ -1,4 +1,4 @@
-r"""Candidates of a node as arrays, their exact scores, and the splits they stand for.
+r"""Split candidates of a node as arrays, and their exact scores; ``grower`` chooses among them.
 
 The score of a split into children with gradient sums :math:`S` and counts :math:`n` is
 :math:`\sum \lfloor \|S\|^2 / (n + \lambda) \rfloor` in units of :math:`2^{-24}`, in exact integer arithmetic. Adding a

@@ -1,4 +1,4 @@
-"""Models of trees as XGBoost's JSON, for serving and explaining elsewhere. (Our own files: :mod:`.storage`.)
+"""Models of trees as XGBoost's JSON, for serving and explaining elsewhere. (Our own: ``learners.training.codec``.)
 
 They hold released numbers and public metadata only. XGBoost keeps for every node a *cover*, how much data passed it. An
 exact one would be a leak, so it is the released noisy hessian of the leaf, floored at a public positive value (a zero

@@ -1,4 +1,4 @@
-"""Local and distance-based mechanisms: each value is randomised on its own, before anyone collects it."""
+"""Local and distance-based mechanisms: each value is randomized on its own, before anyone collects it."""
 
 from ledgerwood.mechanisms.local.distributions import BoundedLaplace, ClampedLaplace, bounded_laplace_tau
 from ledgerwood.mechanisms.local.domain import Domain, DomainMapping, Partition

@@ -20,7 +20,7 @@ _PROFILE_WORK = 2**34  # pairs of inputs times outputs that a profile may take: 
 
 
 class OrderedMechanism(ABC):
-    """A randomised map from an ordered domain to ordered integers, one value at a time.
+    """A randomized map from an ordered domain to ordered integers, one value at a time.
 
     A release never raises on a value: values are rounded, clamped to the domain, and nan becomes the domain's
     ``missing`` value. Neighbours are two values of one record (``replace_one``).

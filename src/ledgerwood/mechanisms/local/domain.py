@@ -66,7 +66,7 @@ class Domain:
         The ends, both included; public.
     missing
         The value that nan stands for; ``lower`` unless given. It is declared, so a missing value is
-        randomised like any other and no release tells who had one.
+        randomized like any other, and no release reveals who had one.
 
     >>> ages = Domain(1, 100)
     >>> ages.size, ages.encode([0.2, 17.4, float("nan"), float("inf")]).tolist()

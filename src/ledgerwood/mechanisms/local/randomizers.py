@@ -23,7 +23,7 @@ the integers :math:`0, \ldots, m - 1`, with a window of :math:`w` integers that 
 so that :math:`w/m \approx 1/(e^{\varepsilon/2}+1)` as in the continuous one. The normaliser does not depend
 on x, so the loss is 0 or exactly :math:`\pm\varepsilon` for *every* :math:`w`: the rounding of :math:`w`
 costs accuracy, never privacy. The window moves one output for one input, so the mean of the output is affine
-in x and `unbiased` inverts it exactly. With :math:`w = 1` it is generalised randomised response.
+in x and `unbiased` inverts it exactly. With :math:`w = 1` it is generalized randomized response.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""What released values are good for: the order they keep, and range queries.
 
 OpBoost is Li et al. 2022 (arXiv:2210.01318).
 
-**Pairs.** For a pair :math:`x_1 < x_2` randomised independently, order is kept when :math:`o_1 < o_2` (ties do not
+**Pairs.** For a pair :math:`x_1 < x_2` randomized independently, order is kept when :math:`o_1 < o_2` (ties do not
 count). OpBoost's Definition 2.4 asks for a bound over pairs "at most t apart"; its theorems and tables are about
 pairs *exactly* t apart, and so is :math:`\gamma(t)` here, the least probability over those pairs.
 

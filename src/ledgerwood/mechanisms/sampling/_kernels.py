@@ -1,4 +1,4 @@
-"""Numba kernels: the programmes of :mod:`.exact` on a block of words, giving up where a comparison is undecided.
+"""Numba kernels: the programs of :mod:`.exact` on a block of words, giving up where a comparison is undecided.
 
 ``direct`` and ``refined`` return (draws done, words used by them, status). They never write half a draw: ``used``
 counts the words of finished draws, so that the unfinished one can be read again from its first word.

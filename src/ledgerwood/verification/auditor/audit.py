@@ -69,7 +69,7 @@ def audit(
     pair:
         Two neighbouring inputs. ``None`` searches among pairs made from ``schema``.
     schema:
-        Public facts from which pairs are made (see ``verification.auditor.pairs``); only used without a pair. A
+        Public metadata from which pairs are made (see ``verification.auditor.pairs``); only used without a pair. A
         table without a ``relation`` has the claim's.
     confidence:
         Probability at least with which *all* bounds of the report hold.

@@ -1,6 +1,6 @@
 """Neighbouring inputs that tend to expose a flaw, from what the schema declares.
 
-A schema is a mapping of public facts, in one of three forms:
+A schema is a mapping of public metadata, in one of three forms:
 
 ``{"queries": k, "sensitivity": 1.0, "moves": "each", "thresholds": [...]}``
     The input is a vector of ``k`` query answers; neighbours move each answer (or only ``"one"``) by at most the
@@ -36,7 +36,7 @@ __all__ = ["candidate_pairs", "refine", "search_pair"]
 
 Floats = NDArray[np.float64]
 
-_FACTS = {
+_KEYS = {
     "queries": ("queries", "sensitivity", "moves", "thresholds"),
     "columns": ("columns", "rows", "relation", "thresholds", "edges"),
     "values": ("values",),
@@ -64,18 +64,18 @@ def candidate_pairs(schema: Mapping[str, Any]) -> list[InputPair]:
 
 
 def _check_schema(schema: Any) -> str:
-    """Which of the three forms a schema has; a fact that it does not know is refused, not passed over."""
+    """Which of the three forms a schema has; a key that it does not know is refused, not ignored."""
     if not isinstance(schema, Mapping):
-        raise ParameterError("schema", "be a mapping of public facts", schema)
-    form = next((form for form in _FACTS if form in schema), None)
+        raise ParameterError("schema", "be a mapping of public metadata", schema)
+    form = next((form for form in _KEYS if form in schema), None)
     if form is None:
         raise ParameterError("schema", 'declare "queries", "columns" or "values"', sorted(map(str, schema)))
-    unknown = sorted(str(fact) for fact in schema if fact not in _FACTS[form])
+    unknown = sorted(str(key) for key in schema if key not in _KEYS[form])
     if unknown:
-        raise ParameterError("schema", f"declare {', '.join(_FACTS[form])} and nothing else", unknown)
-    for fact, allowed in (("moves", ("each", "one")), ("relation", ("add_remove", "replace_one"))):
-        if schema.get(fact, allowed[0]) not in allowed:
-            raise ParameterError("schema", f"have {fact} {allowed[0]!r} or {allowed[1]!r}", schema[fact])
+        raise ParameterError("schema", f"declare {', '.join(_KEYS[form])} and nothing else", unknown)
+    for key, allowed in (("moves", ("each", "one")), ("relation", ("add_remove", "replace_one"))):
+        if schema.get(key, allowed[0]) not in allowed:
+            raise ParameterError("schema", f"have {key} {allowed[0]!r} or {allowed[1]!r}", schema[key])
     if form == "values" and len(schema["values"]) < 2:
         raise ParameterError("schema", "have at least two values", schema["values"])
     if not isinstance(schema.get("thresholds", ()), Iterable):

@@ -206,10 +206,6 @@ class Pair:
         """
         return self._delta(exponential(epsilon)).bounds()
 
-    def hockey_stick(self, epsilons: Sequence[Number]) -> tuple[Bounds, ...]:
-        """The curve delta(epsilon) at many points; its knots are :meth:`knots`."""
-        return tuple(self.delta(epsilon) for epsilon in epsilons)
-
     def knots(self) -> tuple[float, ...]:
         """Distinct finite losses in increasing order: between two of them delta is linear in exp(epsilon)."""
         return tuple(sorted({loss for cell in self.cells if math.isfinite(loss := cell.losses().midpoint())}))

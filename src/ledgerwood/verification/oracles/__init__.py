@@ -1,4 +1,4 @@
-"""The same question asked of other judges: mpmath at 50 digits, autodp, dp-accounting and prv-accountant.
+"""The same questions, answered independently: mpmath at 50 digits, autodp, dp-accounting and prv-accountant.
 
 ``python -m ledgerwood.verification.oracles`` prints the table of agreements and disagreements;
 ``--write docs/explanation/peers.md`` writes it as the page of the documentation. The peers are optional

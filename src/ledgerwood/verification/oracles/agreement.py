@@ -115,7 +115,7 @@ class Agreement(StrEnum):
 
     AGREES = "agrees"
     LOOSE = "loose"
-    TOO_SMALL = "too small"  # below the truth: a promise that does not hold
+    TOO_SMALL = "too small"  # below the truth: a claim that does not hold
     FAILS = "fails"
     ABSENT = "absent"
 
@@ -288,7 +288,7 @@ given the zCDP event of ε²/8.
 - **truth**: mpmath, or this library's certified interval where no exact formula exists;
 - a number alone lies between the truth and ours, to 1e-6;
 - (+x %) and (x times) mark a valid bound that is looser than ours;
-- **too small** is below the truth: a privacy promise that does not hold;
+- **too small** is below the truth: a privacy claim that does not hold;
 - **fails** is an exception, nan, or an infinite answer where a finite one exists;
 - – means that the library has no such mechanism.
 

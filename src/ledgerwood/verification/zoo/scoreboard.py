@@ -22,10 +22,8 @@ class ScoreLine:
     exact_lower: float
     exact_upper: float
     exact_verdict: str
-    exact_seconds: float
     audit_lower: float | None = None
     audit_flagged: bool | None = None
-    audit_samples: int | None = None
     audit_seconds: float | None = None
 
     @property
@@ -44,17 +42,14 @@ def score(
 ) -> Iterator[ScoreLine]:
     """Judge entries one by one; with ``samples`` each is audited too, at its pair."""
     for entry in entries:
-        started = time.process_time()
         verdict, epsilon = entry.verdict(), entry.exact_epsilon()
-        seconds = time.process_time() - started
-        audited: dict[str, float | bool | int] = {}
+        audited: dict[str, float | bool] = {}
         if samples is not None:
             started = time.process_time()
             report = audit(entry, entry.claim, pair=entry.pair, samples=samples, seed=seed, confidence=confidence)
             audited = {
                 "audit_lower": report.epsilon_lower,
                 "audit_flagged": report.flagged,
-                "audit_samples": report.samples,
                 "audit_seconds": time.process_time() - started,
             }
         yield ScoreLine(
@@ -64,7 +59,6 @@ def score(
             epsilon.lower,
             epsilon.upper,
             verdict.status,
-            seconds,
             **audited,  # type: ignore[arg-type]
         )
 

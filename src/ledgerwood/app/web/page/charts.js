@@ -126,7 +126,7 @@ function tradeoffSpec() {
       pinned(x, y),
       { data: { name: "lines" }, mark: { type: "line", stroke: colour("optimal") }, encoding: { x, y } },
       { data: { name: "lines" }, mark: { type: "point", opacity: 0, size: 140 }, encoding: { x, y, tooltip: [{ field: "alarm", format: ".0%", title: "wrongly accused" }, { field: "missed", format: ".1%", title: "not recognised, at least" }] } },
-      { data: { values: [{ alarm: 0.97, missed: 0.97, text: "dotted: blind guessing, nothing can be told" }] }, mark: { type: "text", align: "right", baseline: "top" }, encoding: { x, y, text: { field: "text" } } },
+      { data: { values: [{ alarm: 0.97, missed: 0.97, text: "dotted: blind guessing, nothing is revealed" }] }, mark: { type: "text", align: "right", baseline: "top" }, encoding: { x, y, text: { field: "text" } } },
     ],
   };
 }

@@ -18,7 +18,7 @@ const MORE = [ // about the table: small numbers without a slider
   { name: "unit_rows", label: "Rows of one person, at most", start: 1, least: 1, most: 10000 },
 ];
 const NOTHING = { recipe: "auto", classes: 2, neighbours: "add_remove", delta: null, ...Object.fromEntries(MORE.map((m) => [m.name, m.start])), ...Object.fromEntries(SLIDERS.map((s) => [s.name, s.start])) };
-const LEAF = { leaf_rows: 50, leaf_error: 1 }; // how wrong a leaf with so many rows may be
+const LEAF = { leaf_rows: 50, leaf_error: 1 }; // how wrong a leaf with this many rows may be
 let recipes = [];
 let leaf = { ...LEAF };
 let facts = { ...NOTHING };
