@@ -26,11 +26,11 @@ ORDER = {
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
-        "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures moments",
+        "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
         "allocation fixed_batches dp_sgd parallel serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
-        "accounting.accountant.pld": "discretization sketch tilted_fft blocks plan composition sampled_composition",
+        "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",

@@ -201,7 +201,7 @@ def test_huge_counts_are_refused() -> None:
         lambda: PureDP(1.0).group(10**400),
         lambda: RandomizedResponse(1.0, k=10**400),
     ):
-        with pytest.raises(ParameterError, match=r"be at most 10\*\*18"):
+        with pytest.raises(ParameterError, match=r"at most 10\*\*18"):
             ask()
 
 

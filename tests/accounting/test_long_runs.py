@@ -102,7 +102,7 @@ def test_blocks_and_one_grid_enclose_the_same_loss(monkeypatch: pytest.MonkeyPat
         split = compose([(pair, 3000)], delta=1e-6, tolerance=1e-5)
         assert any(isinstance(place, blocks.BlockSplit) for _, _, place in split.plan.places)
         with monkeypatch.context() as patch:
-            patch.setattr("ledgerwood.accounting.accountant.pld.plan.FEWEST_STEPS", 10**9)
+            patch.setattr("ledgerwood.accounting.accountant.pld.grid_choice.FEWEST_STEPS", 10**9)
             single = compose([(pair, 3000)], delta=1e-6)
         assert not any(isinstance(place, blocks.BlockSplit) for _, _, place in single.plan.places)
         assert split.epsilon_lower(1e-6) <= single.epsilon_upper(1e-6) <= split.epsilon_upper(1e-6) * (1 + 1e-9)

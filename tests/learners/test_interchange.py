@@ -306,7 +306,7 @@ def test_drawings(model: Any, shaped: Any) -> None:
     pytest.importorskip("matplotlib")
     assert len(model.plot_tree(0).axes) == 1
     assert len(shaped.plot_shapes().axes) == 3
-    with pytest.raises(ParameterError, match="be a number from 0 to 11"):
+    with pytest.raises(ParameterError, match="at least 0 and at most 11"):
         model.plot_tree(12)
 
 

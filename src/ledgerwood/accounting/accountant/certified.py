@@ -64,7 +64,7 @@ def _directions(terms: tuple[tuple[Cost, int], ...], method: str) -> list[list[t
 
 
 def _with_cells(directions: list[list[tuple[LossPair, int]]], log_delta: float) -> list[list[tuple[LossPair, int]]]:
-    from ledgerwood.accounting.accountant.pld.sampled_composition import with_cells
+    from ledgerwood.accounting.accountant.pld.composition import with_cells
 
     return [[(with_cells(pair, n, log_delta), n) for pair, n in pairs] for pairs in directions]
 
@@ -80,7 +80,7 @@ class _Losses:
 
     def _compose(self, index: int, rough: ComposedLoss | None) -> ComposedLoss:
         from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
-        from ledgerwood.accounting.accountant.pld.plan import TOLERANCE
+        from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
 
         try:
             tolerance = ROUGH if rough is None else TOLERANCE

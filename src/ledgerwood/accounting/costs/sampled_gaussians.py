@@ -18,8 +18,7 @@ from ledgerwood.accounting.costs.base import Atom, Cost
 from ledgerwood.accounting.costs.guarantees import set_fields
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
-from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair
-from ledgerwood.accounting.curves.dominating_pairs.moments import renyi_above
+from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, renyi_above
 from ledgerwood.accounting.curves.numerics import log_factorial
 from ledgerwood.errors import ParameterError
 

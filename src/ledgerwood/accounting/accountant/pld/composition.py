@@ -1,4 +1,11 @@
-"""Choosing the grid and the tilt, and reading answers off the composed loss."""
+"""The composed loss of a sum, δ and ε read off it from both sides.
+
+Several releases on one Poisson sample: their composed loss becomes the base of the sampled pair.
+
+If (P', Q') dominates the composition (P, Q) at every γ, then ((1-q)Q' + qP', Q') dominates ((1-q)Q + qP, Q), and so do
+the reverses, for both profiles are those of the base at another γ (Zhu, Dong & Wang 2022, Theorem 11). From below the
+two directions need a law each: what is dominated in one is not in the other, once mass was dropped or moved.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +13,21 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from ledgerwood.accounting.accountant.pld.blocks import BlockSplit, in_blocks
 from ledgerwood.accounting.accountant.pld.discretization import from_above, from_below
-from ledgerwood.accounting.accountant.pld.plan import LARGEST_LENGTH, TOLERANCE, GridPlan, GridTarget, plan
+from ledgerwood.accounting.accountant.pld.grid_choice import LARGEST_LENGTH, TOLERANCE, GridPlan, GridTarget, plan
 from ledgerwood.accounting.accountant.pld.sketch import Sketch, sketch
 from ledgerwood.accounting.accountant.pld.tilted_fft import TAIL, GridPart, TiltedSum, log_moment, tilted_sum
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
+from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.composite import BoundedLossPair, ProductPair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import PmfPair
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
-__all__ = ["ComposedLoss", "LossPmf", "compose"]
+__all__ = ["ComposedLoss", "LossPmf", "compose", "with_cells"]
 
 HARD_LIMIT = 2**22
 """Points that a transform never exceeds."""
@@ -362,3 +371,48 @@ def compose(
             break
     object.__setattr__(composed, "target", target)  # keeps what was computed for it
     return composed
+
+
+# ---- several releases on one Poisson sample
+
+BASE_TOLERANCE = 1e-7
+"""How much the grid of the base may add to its epsilon."""
+
+
+def with_cells(pair: LossPair, count: int, log_delta: float) -> LossPair:
+    """The pair with composed bases in place of products, sharp for so many releases at such a delta."""
+    if isinstance(pair, MaxPair):
+        return MaxPair([with_cells(option, count, log_delta) for option in pair.pairs])
+    if not isinstance(pair, SubsampledPair) or not isinstance(pair.base, ProductPair):
+        return pair
+    decade = round((log_delta - math.log(count) - math.log(pair.rate) - 14) / math.log(10))
+    base = _composed(pair.base, max(min(decade, -6), -290), pair.direction == "add")
+    return SubsampledPair(base, pair.rate, pair.direction)
+
+
+@lru_cache(maxsize=16)
+def _composed(product: ProductPair, decade: int, add: bool) -> BoundedLossPair:
+    delta = 10.0**decade
+    parts = tuple((with_cells(pair, n, math.log(delta)), n) for pair, n in product.parts)
+    law = compose(parts, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
+    below = law
+    if add:
+        backward = tuple((with_cells(pair.reversed(), n, math.log(delta)), n) for pair, n in product.parts)
+        below = compose(backward, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
+    lower = below.pmf(upper=False)
+    keep = lower.probabilities > 0
+    loss, log_p = lower.losses[keep], np.log(lower.probabilities[keep])
+    if add:  # the law of log dQ/dP under Q, turned round; what Q has and P has not is at infinite loss there
+        lowest = BoundedLossPair(-loss[::-1], (log_p - loss)[::-1], 0.0, lower.infinite_mass)
+    else:  # moved to smaller losses, the masses of Q may exceed 1: the sampled pair has Q in both places
+        q_mass = math.fsum(np.exp(log_p - loss).tolist()) * (1 + 2.0**-40)
+        lowest = BoundedLossPair(loss, log_p - math.log(max(q_mass, 1.0)), lower.infinite_mass, 0.0)
+    return _from_above(law.pmf(upper=True), lowest)
+
+
+def _from_above(pmf: LossPmf, lower: LossPair) -> BoundedLossPair:
+    keep = pmf.probabilities > 0
+    loss, p = pmf.losses[keep], pmf.probabilities[keep]
+    q_mass = math.fsum((p * np.exp(-np.maximum(loss, -700.0))).tolist())
+    lost = max(0.0, 1.0 - q_mass) + pmf.q_slack
+    return BoundedLossPair(loss, np.log(p), pmf.infinite_mass, lost, lower)

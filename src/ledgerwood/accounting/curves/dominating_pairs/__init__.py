@@ -24,8 +24,12 @@ from ledgerwood.accounting.curves.dominating_pairs.discrete import (
     RandomizedResponsePair,
     SkellamPair,
 )
-from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, PublicChoicePair, TwoSidedPair
-from ledgerwood.accounting.curves.dominating_pairs.moments import renyi_above
+from ledgerwood.accounting.curves.dominating_pairs.mixtures import (
+    MixturePair,
+    PublicChoicePair,
+    TwoSidedPair,
+    renyi_above,
+)
 
 __all__ = [
     "AllocationPair",
