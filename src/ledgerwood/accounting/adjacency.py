@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from ledgerwood.errors import ParameterError
@@ -30,10 +31,19 @@ _SENTENCES = {
     Neighbours.ZERO_OUT: "one record made void, its place kept",
 }
 
+LEARNABLE = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
+"""The relations that learners are trained under: "zero_out" is a relation of batch samplers."""
 
-def as_neighbours(value: str) -> Neighbours:
-    """Read a relation, with a clear error for anything else."""
-    try:
-        return Neighbours(value)
-    except ValueError:
-        raise ParameterError("neighbours", "be 'add_remove', 'replace_one' or 'zero_out'", value) from None
+
+def as_neighbours(value: str, allowed: Sequence[Neighbours] = tuple(Neighbours)) -> Neighbours:
+    """Read a relation, with a clear error for anything else.
+
+    >>> as_neighbours("zero_out", LEARNABLE)
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.ParameterError: neighbours must be 'add_remove' or 'replace_one', got neighbours='zero_out'
+    """
+    if value not in allowed:
+        *others, last = (f"'{relation}'" for relation in allowed)
+        raise ParameterError("neighbours", f"be {', '.join(others)} or {last}", value)
+    return Neighbours(value)

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ledgerwood import _checks, _files
-from ledgerwood.accounting.adjacency import as_neighbours
+from ledgerwood.accounting.adjacency import LEARNABLE, as_neighbours
 from ledgerwood.errors import FormatError, ParameterError
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Key, Kind, Scalar
 from ledgerwood.learners.data.frames import raw_columns
@@ -85,9 +85,7 @@ class Schema:
         assign(self, "categories", {_key(c): _categories(c, v) for c, v in (self.categories or {}).items()})
         assign(self, "sources", {_key(c): str(text) for c, text in (self.sources or {}).items()})
         assign(self, "kinds", {_key(c): _kind(c, kind) for c, kind in (self.kinds or {}).items()})
-        assign(self, "neighbours", as_neighbours(self.neighbours))
-        if self.neighbours not in ("add_remove", "replace_one"):
-            raise ParameterError("neighbours", "be 'add_remove' or 'replace_one' for a learner", str(self.neighbours))
+        assign(self, "neighbours", as_neighbours(self.neighbours, LEARNABLE))
         assert self.bounds is not None and self.categories is not None and self.kinds is not None
         for column in self.bounds.keys() & self.categories.keys():
             raise ParameterError("schema", "give a column bounds or categories, not both", column)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from ledgerwood import _checks
-from ledgerwood.accounting.adjacency import as_neighbours
+from ledgerwood.accounting.adjacency import LEARNABLE, as_neighbours
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.training.codec import stored
 from ledgerwood.learners.trees.loss import LossName, TreeLoss, make_loss
@@ -132,9 +132,7 @@ class TreeSettings:
     paper_method: str = "rdp"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "neighbours", str(as_neighbours(self.neighbours)))
-        if self.neighbours not in ("add_remove", "replace_one"):
-            raise ParameterError("neighbours", "be 'add_remove' or 'replace_one' for a learner", self.neighbours)
+        object.__setattr__(self, "neighbours", str(as_neighbours(self.neighbours, LEARNABLE)))
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(name, f"be one of {', '.join(allowed)}", getattr(self, name))
