@@ -161,7 +161,7 @@ class SlightlyTooSharp(GlobalMap):
     """A planted bug: one per cent less noise than claimed."""
 
     @property
-    def law(self) -> BoundedLaplace:
+    def distribution(self) -> BoundedLaplace:
         return BoundedLaplace(self.domain.size, 1.01 * self.epsilon / 2)
 
 
@@ -170,7 +170,7 @@ class SlightlyTooSharpClamped(LaplaceMap):
     """The same bug in the other map."""
 
     @property
-    def law(self) -> ClampedLaplace:
+    def distribution(self) -> ClampedLaplace:
         return ClampedLaplace(self.domain.size, 1.01 * self.epsilon)
 
 
@@ -179,7 +179,7 @@ class SharperParts(AdjMap):
     """The same bug in the choice of the part."""
 
     @property
-    def part_law(self) -> BoundedLaplace:
+    def part_distribution(self) -> BoundedLaplace:
         return BoundedLaplace(self.partition.count, 1.01 * self.epsilon_prt / 2)
 
 

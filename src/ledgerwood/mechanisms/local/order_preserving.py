@@ -247,7 +247,7 @@ class AdjMap(_Partitioned):
         return cls(domain, partition, alpha * theta * within, within, sampling)
 
     @property
-    def part_law(self) -> BoundedLaplace:
+    def part_distribution(self) -> BoundedLaplace:
         """The distribution of the part's index."""
         return BoundedLaplace(self.partition.count, self.epsilon_prt / 2)
 
@@ -257,11 +257,11 @@ class AdjMap(_Partitioned):
         return PartitionClaim(self.partition, self.epsilon_prt, self.epsilon_ner)
 
     def _log_table(self, rows: Codes, columns: Codes) -> Floats:
-        parts = self.part_law.log_probabilities(self.partition.index(rows), self.partition.index(columns))
+        parts = self.part_distribution.log_probabilities(self.partition.index(rows), self.partition.index(columns))
         return np.asarray(parts + self._inside_log_table(rows, columns))
 
     def _draw(self, rows: Codes, source: RandomSource) -> Codes:
-        parts = _sample(self.sampling, self.part_law, self.partition.index(rows), source)
+        parts = _sample(self.sampling, self.part_distribution, self.partition.index(rows), source)
         return self._draw_inside(rows, parts, source)
 
 
