@@ -33,7 +33,7 @@ PLACES = (0, 20, 59)
 """Where the record stands that one of two neighbours has more: first, within, last."""
 
 
-@pytest.fixture(params=[1, pytest.param(60, marks=pytest.mark.slow)], ids=["quick", "long"])
+@pytest.fixture(params=[1, pytest.param(20, marks=pytest.mark.slow)], ids=["quick", "long"])
 def times(request: pytest.FixtureRequest) -> int:
     """How many times as many records are tried."""
     found: int = request.param
