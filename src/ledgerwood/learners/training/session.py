@@ -163,9 +163,12 @@ class ReleaseSession:
         return int(first), int(second)
 
     def _cost(self, cost: Cost, label: str) -> Cost:
-        """The cost of one record's release, for the group and the sampling rate that the plan states."""
+        """The cost of one record's release, for the group and the sampling rate that the plan states.
+
+        What the plan does not name (its reserve) is charged for a whole privacy unit too.
+        """
         release = self._releases.get(label)
-        return cost if release is None else release.for_unit(cost)
+        return cost.group(self.max_rows_per_unit) if release is None else release.for_unit(cost)
 
     def keep(self, fitted: Mapping[str, Any]) -> None:
         """Keep the attributes of a valid smaller model: it is what an interrupted fit leaves. A round ends here."""
