@@ -11,8 +11,8 @@ import numpy as np
 from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
-from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves.dominating_pairs.allocation import (
     AllocationPair,

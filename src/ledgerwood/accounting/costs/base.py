@@ -192,6 +192,13 @@ class Atom(Cost):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
+def set_fields(cost: Atom, neighbours: str, /, **values: Any) -> None:
+    """Set the fields of a frozen cost once, on construction."""
+    object.__setattr__(cost, "neighbours", as_neighbours(neighbours))
+    for name, value in values.items():
+        object.__setattr__(cost, name, value)
+
+
 def common_neighbours(costs: Iterable[Cost]) -> Neighbours:
     """The relation shared by all costs, or an error."""
     relations = list(dict.fromkeys(c.neighbours for c in costs))

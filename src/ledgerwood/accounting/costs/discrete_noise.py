@@ -12,8 +12,8 @@ from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
-from ledgerwood.accounting.costs.guarantees import PureDP, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.guarantees import PureDP
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.errors import ParameterError
 

@@ -13,8 +13,8 @@ from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
-from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.costs.sampled_gaussians import amplified, replaced_pair, sampled_curve, sampled_gaussian
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, MaxPair, SubsampledPair

@@ -19,20 +19,13 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
+from ledgerwood.accounting.adjacency import Neighbours
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
-
-
-def set_fields(cost: Atom, neighbours: str, /, **values: Any) -> None:
-    """Set the fields of a frozen cost once, on construction."""
-    object.__setattr__(cost, "neighbours", as_neighbours(neighbours))
-    for name, value in values.items():
-        object.__setattr__(cost, name, value)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -14,8 +14,7 @@ from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood._rounding import raised
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
-from ledgerwood.accounting.costs.guarantees import set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, renyi_above

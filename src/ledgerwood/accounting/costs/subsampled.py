@@ -13,8 +13,8 @@ import numpy as np
 from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost
-from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.costs.sampled_gaussians import (
     MOST_RECORDS,

@@ -109,22 +109,19 @@ class Checkpoint:
 
 @contextlib.contextmanager
 def opened(
-    path: str | os.PathLike[str] | None, metadata: Callable[[], Mapping[str, str]], digest: Callable[[bytes], str]
-) -> Iterator[Checkpoint | None]:
+    path: str | os.PathLike[str], metadata: Callable[[], Mapping[str, str]], digest: Callable[[bytes], str]
+) -> Iterator[Checkpoint]:
     """Begin a checkpoint in a new folder, or continue one that was begun with the same metadata and data.
 
     Parameters
     ----------
     path
-        The folder; None for no checkpoint.
+        The folder.
     metadata
         Returns the fingerprints of public metadata by name (:func:`fingerprint`).
     digest
         Returns the digest of the data under a key (:func:`digest_of`).
     """
-    if path is None:
-        yield None
-        return
     folder = Path(path)
     _check_place(folder)
     with owned(folder, "checkpoint"):

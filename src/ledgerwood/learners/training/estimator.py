@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -148,7 +149,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
         with (
-            opened(
+            nullcontext()
+            if checkpoint is None
+            else opened(
                 checkpoint,
                 lambda: fingerprint(self, metadata, plan, ledger),
                 lambda key: self._digest(given, target, key),

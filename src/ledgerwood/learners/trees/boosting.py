@@ -51,7 +51,7 @@ def boost(
         For choices independent of the data: random splits, features, sides. The system's entropy by default.
     keep
         Called with the model after every round, so that an interrupted training leaves a smaller one.
-    rows_per_unit
+    max_rows_per_unit
         The group size that the plan is priced for.
     start_bound
         The largest score that the aggregator may start from, in steps of 2**-16; public.

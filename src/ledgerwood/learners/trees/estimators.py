@@ -252,11 +252,12 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         def keep(forest: Forest) -> None:
             session.keep({**fixed, "forest_": forest})
 
-        aggregator = ReplayingAggregator(
-            lambda: self._aggregator(table, labels, settings, start_scores),
-            len(table.columns),
-            lambda: session.recalling,
-        )
+        def opened() -> Aggregator:
+            return self._aggregator(table, labels, settings, start_scores)
+
+        # What is wrong with the records must show before anything is spent, so only a resumed training opens them late.
+        recalling = session.recalling
+        aggregator = ReplayingAggregator(opened, len(table.columns), session) if recalling else opened()
         forest = boost(
             settings,
             domain_of(table.columns),

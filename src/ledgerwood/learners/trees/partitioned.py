@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ledgerwood.learners.data.columns import Column, Ints, Scalar
 from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.interface import Empty, GroupedRows, Log, Sums, apply, read_part
+from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.learners.trees.aggregator import (
     Aggregator,
     BinEdges,
@@ -116,7 +117,7 @@ class TreeParts:
 
 
 class ReplayingAggregator:
-    """Answers zeros while ``replaying()``; opens the inner aggregator for the first answer after it.
+    """Answers zeros while the session recalls stored results; opens the aggregator for the first answer after that.
 
     Parameters
     ----------
@@ -124,12 +125,12 @@ class ReplayingAggregator:
         Makes the inner aggregator; called when it is needed.
     n_features
         How many features there are.
-    replaying
-        Whether the session still returns stored results.
+    session
+        The session of a resumed training.
     """
 
-    def __init__(self, make: Callable[[], Aggregator], n_features: int, replaying: Callable[[], bool]) -> None:
-        self._make, self.n_features, self._replaying = make, n_features, replaying
+    def __init__(self, make: Callable[[], Aggregator], n_features: int, session: ReleaseSession) -> None:
+        self._make, self.n_features, self._session = make, n_features, session
         self._inner: Aggregator | None = None
         self._log = Log()
 
@@ -140,8 +141,6 @@ class ReplayingAggregator:
 
     def start(self, task: Task) -> None:
         self._outputs = task.n_outputs
-        if not self._replaying():  # what is wrong with the records must show before anything is spent
-            self._inner = self._make()
         self._broadcast("start", task)
 
     def bin(self, bin_edges: BinEdges) -> None:
@@ -155,12 +154,12 @@ class ReplayingAggregator:
         self._broadcast("add", trees)
 
     def histogram(self, tree: PartialTree, features: NDArray[np.int32], channel: Channel) -> Ints:
-        if self._replaying():
+        if self._session.recalling:
             return np.zeros((self._outputs, 1 << tree.depth, len(features), self._width, 2), dtype=np.int64)
         return self._opened().histogram(tree, features, channel)
 
     def leaf_sums(self, trees: Sequence[Structure], channel: Channel) -> Ints:
-        if self._replaying():
+        if self._session.recalling:
             return np.zeros((len(trees), self._outputs, 1 << trees[0].depth, 2), dtype=np.int64)
         return self._opened().leaf_sums(trees, channel)
 

@@ -27,7 +27,6 @@ __all__ = [
     "log1mexp",
     "log_difference",
     "log_normal_interval",
-    "positive",
 ]
 
 
@@ -232,12 +231,6 @@ def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
 def intervals(edges: Array) -> tuple[Array, Array]:
     """The left and right ends of the n + 2 cells."""
     return np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-
-
-def positive(name: str, value: float) -> None:
-    """Raise unless ``value`` is positive and finite."""
-    if not 0 < value < math.inf:
-        raise ParameterError(name, "be positive and finite", value)
 
 
 @dataclass(frozen=True)

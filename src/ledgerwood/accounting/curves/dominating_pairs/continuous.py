@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ledgerwood import _checks
 from ledgerwood.accounting.curves.dominating_pairs.base import (
     Array,
     LossPair,
@@ -14,7 +15,6 @@ from ledgerwood.accounting.curves.dominating_pairs.base import (
     log1mexp,
     log_difference,
     log_normal_interval,
-    positive,
 )
 from ledgerwood.accounting.curves.numerics import log_ndtr, mills
 
@@ -38,7 +38,7 @@ class GaussianPair(LossPair):
     mu: float
 
     def __post_init__(self) -> None:
-        positive("mu", self.mu)
+        _checks.positive("mu", self.mu)
 
     def _support(self) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -109,7 +109,7 @@ class LaplacePair(LossPair):
     epsilon: float
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        _checks.positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
         return 2 * self.epsilon, False
@@ -154,7 +154,7 @@ class BoundedRangePair(LossPair):
     epsilon: float
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        _checks.positive("epsilon", self.epsilon)
 
     def _lattice(self) -> tuple[float, bool]:
         return 2 * self.epsilon, False

@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, log1mexp, positive
+from ledgerwood import _checks
+from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, log1mexp
 from ledgerwood.errors import ParameterError
 
 __all__ = [
@@ -98,7 +99,7 @@ class RandomizedResponsePair(AtomPair):
     k: int = 2
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        _checks.positive("epsilon", self.epsilon)
         if self.k < 2:
             raise ParameterError("k", "be an integer of at least 2", self.k)
 
@@ -163,7 +164,7 @@ class DiscreteLaplacePair(AtomPair):
     shift: int = 1
 
     def __post_init__(self) -> None:
-        positive("scale", self.scale)
+        _checks.positive("scale", self.scale)
         _check_shift(self.shift)
 
     def _lattice(self) -> tuple[float, bool]:
@@ -193,7 +194,7 @@ class DiscreteGaussianPair(AtomPair):
     shift: int = 1
 
     def __post_init__(self) -> None:
-        positive("sigma", self.sigma)
+        _checks.positive("sigma", self.sigma)
         _check_shift(self.shift)
 
     def _anchor(self) -> float:
@@ -236,7 +237,7 @@ class SkellamPair(AtomPair):
     shift: int = 1
 
     def __post_init__(self) -> None:
-        positive("variance", self.variance)
+        _checks.positive("variance", self.variance)
         _check_shift(self.shift)
 
     def _support(self) -> tuple[float, float]:
