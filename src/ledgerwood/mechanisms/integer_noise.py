@@ -7,6 +7,7 @@ noise do not overflow. Bounded discrete Laplace noise is conditioned on the outp
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -43,8 +44,46 @@ Released = NDArray[np.int64] | int
 _LARGEST_VARIANCE = 2**36
 
 
+class _IntegerNoise(ABC):
+    """What mechanisms that add integer noise share: their values, checked and clamped."""
+
+    __slots__ = ()
+    sensitivity: int | Sensitivity
+    bounds: tuple[int, int] | None
+    neighbours: str
+
+    @abstractmethod
+    def _noise(self, size: int, source: RandomSource) -> NDArray[np.int64]: ...
+
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._place(value)
+
+    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
+        """Return value + noise, as integers."""
+        placed = self._place(value)
+        return _sum(placed, self._noise(placed.size, source_of(rng)))
+
+    def _check_sensitivity(self) -> None:
+        if not isinstance(self.sensitivity, Sensitivity):
+            _checks.integer("sensitivity", self.sensitivity, 1, None)
+        if self.bounds is not None:
+            check_bounds(self.bounds)
+            for bound in self.bounds:
+                _checks.integer("bounds", bound, -(2**61), None)
+
+    def _place(self, value: ArrayLike) -> NDArray[np.int64]:
+        """Check the value and clamp it if bounds are declared."""
+        array = real_array("value", value)
+        size = self.sensitivity.dimension if isinstance(self.sensitivity, Sensitivity) else 1
+        if array.size != size:
+            hint = "Give a vector's sensitivity as Sensitivity(l1=..., l2=..., linf=..., dimension=...)"
+            raise ParameterError("value", f"have {size} coordinates, as its sensitivity says", f"<{array.size}>", hint)
+        return integers("value", array) if self.bounds is None else clamped_integers("value", array, *self.bounds)
+
+
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplaceMechanism:
+class DiscreteLaplaceMechanism(_IntegerNoise):
     """Adds integers with probability proportional to ``exp(-|k| / scale)``, independently in every coordinate.
 
     Parameters
@@ -78,7 +117,7 @@ class DiscreteLaplaceMechanism:
     def __post_init__(self) -> None:
         coerce_floats(self, "scale")
         _check_scale("scale", self.scale)
-        _check_sensitivity(self.sensitivity, self.bounds)
+        self._check_sensitivity()
         _ = self.cost
 
     @property
@@ -102,19 +141,12 @@ class DiscreteLaplaceMechanism:
         scale = calibrate(lambda s: _laplace_cost(s, sensitivity), epsilon=epsilon, delta=delta)
         return cls(scale=scale, sensitivity=sensitivity, **options)
 
-    def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _place(value, self.sensitivity, self.bounds)
-
-    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return value + noise, as integers."""
-        placed = _place(value, self.sensitivity, self.bounds)
-        noise = draws.discrete_laplace(Fraction(self.scale), placed.size, source_of(rng))
-        return _sum(placed, noise)
+    def _noise(self, size: int, source: RandomSource) -> NDArray[np.int64]:
+        return draws.discrete_laplace(Fraction(self.scale), size, source)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianMechanism:
+class DiscreteGaussianMechanism(_IntegerNoise):
     """Adds integers with probability proportional to exp(-k^2 / (2 sigma^2)), independently in every coordinate.
 
     Its profile is its own: at sigma = 1 its delta is 1.5 times the Gaussian's at epsilon = 3.25 and 2.8 times at 7.35,
@@ -124,13 +156,8 @@ class DiscreteGaussianMechanism:
     ----------
     sigma : float
         The parameter of the distribution; the standard deviation is very nearly sigma (a little less for sigma < 1).
-    sensitivity : int or Sensitivity
-        How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`, of
-        which the L2 bound counts.
-    bounds : (int, int), optional
-        Values are clamped to them; without bounds they are taken as they are.
-    neighbours : str
-        The relation that the sensitivity is stated for.
+    sensitivity, bounds, neighbours
+        Those of :class:`DiscreteLaplaceMechanism`; of a vector's sensitivity the L2 bound counts.
 
     Examples
     --------
@@ -149,7 +176,7 @@ class DiscreteGaussianMechanism:
     def __post_init__(self) -> None:
         coerce_floats(self, "sigma")
         _check_scale("sigma", self.sigma)
-        _check_sensitivity(self.sensitivity, self.bounds)
+        self._check_sensitivity()
         _ = self.cost
 
     @property
@@ -167,19 +194,12 @@ class DiscreteGaussianMechanism:
         sigma = calibrate(lambda s: _gaussian_cost(s, sensitivity), epsilon=epsilon, delta=delta, guess=4.0)
         return cls(sigma=sigma, sensitivity=sensitivity, **options)
 
-    def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _place(value, self.sensitivity, self.bounds)
-
-    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return value + noise, as integers."""
-        placed = _place(value, self.sensitivity, self.bounds)
-        noise = draws.discrete_gaussian(Fraction(self.sigma) ** 2, placed.size, source_of(rng))
-        return _sum(placed, noise)
+    def _noise(self, size: int, source: RandomSource) -> NDArray[np.int64]:
+        return draws.discrete_gaussian(Fraction(self.sigma) ** 2, size, source)
 
 
 @dataclass(frozen=True, slots=True)
-class SkellamMechanism:
+class SkellamMechanism(_IntegerNoise):
     """Adds the difference of two Poisson variables of mean variance / 2, independently in every coordinate.
 
     The distribution is closed under addition, so that many parties can add a share each (:meth:`share`) and the sum,
@@ -189,13 +209,8 @@ class SkellamMechanism:
     ----------
     variance : float
         Variance of the (whole) noise, at most 2**36.
-    sensitivity : int or Sensitivity
-        How far neighbours can move the value: an integer for one number; for a vector a :class:`Sensitivity`; the L1
-        and the L2 bound both count.
-    bounds : (int, int), optional
-        Values are clamped to them; without bounds they are taken as they are.
-    neighbours : str
-        The relation that the sensitivity is stated for.
+    sensitivity, bounds, neighbours
+        Those of :class:`DiscreteLaplaceMechanism`; of a vector's sensitivity the L1 and the L2 bound both count.
 
     Examples
     --------
@@ -215,7 +230,7 @@ class SkellamMechanism:
         coerce_floats(self, "variance")
         if self.variance > _LARGEST_VARIANCE:
             raise ParameterError("variance", "be at most 2**36", self.variance, "Take a coarser grid")
-        _check_sensitivity(self.sensitivity, self.bounds)
+        self._check_sensitivity()
         _ = self.cost
 
     @property
@@ -233,13 +248,8 @@ class SkellamMechanism:
         variance = calibrate(lambda v: _skellam_cost(v, sensitivity), epsilon=epsilon, delta=delta, guess=16.0)
         return cls(variance=variance, sensitivity=sensitivity, **options)
 
-    def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _place(value, self.sensitivity, self.bounds)
-
-    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return value + noise of the whole variance, as integers."""
-        return self._add(value, 1, source_of(rng))
+    def _noise(self, size: int, source: RandomSource) -> NDArray[np.int64]:
+        return draws.skellam(Fraction(self.variance), size, source)
 
     def share(self, value: ArrayLike, *, parties: int, rng: Rng = None) -> Released:
         """One party's value + its share of the noise, of variance / parties, to be summed by secure aggregation.
@@ -247,25 +257,14 @@ class SkellamMechanism:
         ``parties`` is the number of *honest* parties that surely take part: what others add does not protect. A
         share by itself is not covered by ``cost``, which is stated for the sum.
         """
-        return self._add(value, _checks.integer("parties", parties, 1), source_of(rng))
-
-    def _add(self, value: ArrayLike, parties: int, source: RandomSource) -> Released:
-        placed = _place(value, self.sensitivity, self.bounds)
-        return _sum(placed, draws.skellam(Fraction(self.variance) / parties, placed.size, source))
+        variance = Fraction(self.variance) / _checks.integer("parties", parties, 1)
+        placed = self._place(value)
+        return _sum(placed, draws.skellam(variance, placed.size, source_of(rng)))
 
 
 def _check_scale(name: str, scale: float) -> None:
     if scale > draws.LARGEST_SCALE:
         raise ParameterError(name, "be at most 2**50", scale, "Take a coarser grid")
-
-
-def _check_sensitivity(sensitivity: int | Sensitivity, bounds: tuple[int, int] | None) -> None:
-    if not isinstance(sensitivity, Sensitivity):
-        _checks.integer("sensitivity", sensitivity, 1, None)
-    if bounds is not None:
-        check_bounds(bounds)
-        for bound in bounds:
-            _checks.integer("bounds", bound, -(2**61), None)
 
 
 def _single_move(sensitivity: int | Sensitivity) -> int | None:
@@ -307,16 +306,6 @@ def _skellam_cost(variance: float, sensitivity: int | Sensitivity, neighbours: s
     assert isinstance(sensitivity, Sensitivity)
     l1, l2 = sensitivity.in_l1, sensitivity.in_l2
     return Skellam(variance=variance, l1_sensitivity=l1, l2_sensitivity=l2, neighbours=neighbours)
-
-
-def _place(value: ArrayLike, sensitivity: int | Sensitivity, bounds: tuple[int, int] | None) -> NDArray[np.int64]:
-    """Check the value and clamp it if bounds are declared."""
-    array = real_array("value", value)
-    size = sensitivity.dimension if isinstance(sensitivity, Sensitivity) else 1
-    if array.size != size:
-        hint = "Give a vector's sensitivity as Sensitivity(l1=..., l2=..., linf=..., dimension=...)"
-        raise ParameterError("value", f"have {size} coordinates, as its sensitivity says", f"<{array.size}>", hint)
-    return integers("value", array) if bounds is None else clamped_integers("value", array, *bounds)
 
 
 def _sum(placed: NDArray[np.int64], noise: NDArray[np.int64]) -> Released:
@@ -374,8 +363,7 @@ class BoundedDiscreteLaplaceMechanism:
 
     def __post_init__(self) -> None:
         coerce_floats(self, "scale")
-        if self.scale > draws.LARGEST_SCALE:
-            raise ParameterError("scale", "be at most 2**50", self.scale, "Take a coarser grid")
+        _check_scale("scale", self.scale)
         for name in ("lower", "upper"):
             object.__setattr__(self, name, _checks.integer(name, getattr(self, name), -(2**60), None))
         check_bounds((2 * self.lower, 2 * self.upper))

@@ -17,7 +17,7 @@ Halves are rounded up; they have probability zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -49,8 +49,86 @@ _LARGEST_STEP = 2.0**52
 """Whole grids up to this one split an integer exactly: what is left of it fits a float."""
 
 
+class _RoundedNoise(ABC):
+    """What mechanisms that round value + continuous noise to a grid share."""
+
+    __slots__ = ()
+    sensitivity: float | Sensitivity
+    grid: float
+    bounds: Bounds
+    neighbours: str
+
+    @abstractmethod
+    def _noise(self, size: int, source: RandomSource) -> tuple[float, draws.LazyReals]:
+        """Return the scale and that many standard draws."""
+
+    def check(self, value: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._place(value)
+
+    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
+        """Return round(value + noise) on the grid; floats, or integers for integers on a grid of 1, 2, 4, ..."""
+        placed = self._place(value)
+        scale, noise = self._noise(placed.steps.size, source_of(rng))
+        k = placed.steps + _rounded_sum(placed, scale, self.grid, noise).reshape(placed.steps.shape)
+        if placed.floats is None:
+            step = int(self.grid)
+            most = 2 * LARGEST_INTEGER // step
+            k = np.minimum(np.maximum(k, -most), most) * step  # np.clip takes longer than the noise of a few numbers
+            return k if k.ndim else int(k)
+        released = k.astype(np.float64) * self.grid
+        return released if k.ndim else float(released)
+
+    def _coerce(self, name: str) -> None:
+        """Check the parameters, of which ``name`` is the scale, and keep numbers as floats."""
+        coerce_floats(self, name, "grid")
+        if not isinstance(self.sensitivity, Sensitivity):
+            coerce_floats(self, "sensitivity", upwards=True)
+        if math.frexp(self.grid)[0] != 0.5 or not 2.0**-900 <= self.grid <= 2.0**900:
+            nearest = 2.0 ** max(-900, min(900, round(math.log2(self.grid))))
+            rule = "be a power of two (division is then exact)"
+            raise ParameterError("grid", rule, self.grid, f"Try grid={nearest!r}")
+        scale = getattr(self, name)
+        if scale > draws.LARGEST_SCALE * self.grid:  # exact: a product of powers of two
+            raise ParameterError(name, "be at most 2**50 steps of the grid", scale, "Take a coarser grid")
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.grid)
+
+    def _place(self, value: ArrayLike) -> _Placed:
+        """Check and clamp the value, and split value / grid into steps + fraction, exactly."""
+        grid, bounds = self.grid, self.bounds
+        array = real_array("value", value)
+        if isinstance(self.sensitivity, Sensitivity):
+            self.sensitivity.check_size(array.size)
+        if array.dtype.kind in "iu" and 1.0 <= grid <= _LARGEST_STEP:
+            if bounds is None:
+                whole = integers("value", array)
+            else:
+                low, high = (min(max(end, -LARGEST_INTEGER), LARGEST_INTEGER) for end in bounds)
+                whole = clamped_integers("value", array, math.ceil(low), math.floor(high))
+            step = int(grid)
+            if step == 1:
+                return _Placed(whole, np.zeros(whole.shape), None)
+            steps = (whole + step // 2) // step
+            return _Placed(steps, (whole - steps * step) / step, None)
+        if bounds is None:
+            floats = finite_floats("value", array)
+        else:
+            if array.dtype.kind in "iu" and max(-bounds[0], bounds[1]) > 2**53:
+                # rounded to floats, neighbouring integers would move apart; refused by type and bounds, not by value
+                raise ParameterError("bounds", "lie within 2**53, for integers on a grid below 1", bounds)
+            floats = array.astype(np.float64)
+            floats = np.clip(np.where(np.isnan(floats), bounds[0], floats), *bounds)
+        with np.errstate(over="ignore", under="ignore"):
+            z = floats / grid
+        if floats.size and not np.abs(z).max() <= LARGEST_INTEGER:
+            raise ParameterError("value", "be within 2**61 steps of the grid", "<data>", "Take a coarser grid")
+        n = np.rint(z)
+        return _Placed(n.astype(np.int64), z - n, floats)
+
+
 @dataclass(frozen=True, slots=True)
-class GaussianMechanism:
+class GaussianMechanism(_RoundedNoise):
     """Rounded continuous normal noise: round to the grid of value + N(0, sigma^2) in every coordinate, exactly.
 
     The cost is exactly that of the Gaussian mechanism, mu = (L2 sensitivity) / sigma, by post-processing.
@@ -91,8 +169,7 @@ class GaussianMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _coerce(self, "sigma")
-        _check_parameters("sigma", self.sigma, self.grid, self.bounds)
+        self._coerce("sigma")
         _ = self.cost
 
     @property
@@ -129,17 +206,12 @@ class GaussianMechanism:
         grid = 2.0 ** max(0, math.frexp(sigma)[1] - 21) if grid is None else grid
         return cls(sigma=sigma, sensitivity=size, grid=grid, neighbours=str(cost.neighbours), **options)
 
-    def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _place(value, self.sensitivity, self.grid, self.bounds)
-
-    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return round(value + noise) on the grid; floats, or integers for integers on a grid of 1, 2, 4, ..."""
-        return _release(value, self.sigma, self.sensitivity, self.grid, self.bounds, draws.normal, rng)
+    def _noise(self, size: int, source: RandomSource) -> tuple[float, draws.LazyReals]:
+        return self.sigma, draws.normal(size, source)
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceMechanism:
+class LaplaceMechanism(_RoundedNoise):
     """Rounded continuous Laplace noise: round to the grid of value + Lap(scale) in every coordinate, exactly.
 
     The cost is that of the continuous Laplace mechanism in one dimension with the L1 sensitivity. One dimension is
@@ -163,8 +235,7 @@ class LaplaceMechanism:
     neighbours: str = "add_remove"
 
     def __post_init__(self) -> None:
-        _coerce(self, "scale")
-        _check_parameters("scale", self.scale, self.grid, self.bounds)
+        self._coerce("scale")
         _ = self.cost
 
     @property
@@ -185,13 +256,8 @@ class LaplaceMechanism:
         scale = calibrate(lambda s: Laplace(scale=s, sensitivity=size), epsilon=epsilon, delta=delta, guess=size)
         return cls(scale=scale, sensitivity=sensitivity, **options)
 
-    def check(self, value: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _place(value, self.sensitivity, self.grid, self.bounds)
-
-    def release(self, value: ArrayLike, rng: Rng = None) -> Released:
-        """Return round(value + noise) on the grid; floats, or integers for integers on a grid of 1, 2, 4, ..."""
-        return _release(value, self.scale, self.sensitivity, self.grid, self.bounds, draws.exponential, rng)
+    def _noise(self, size: int, source: RandomSource) -> tuple[float, draws.LazyReals]:
+        return self.scale, draws.exponential(size, source)
 
 
 def _in_l1(sensitivity: float | Sensitivity) -> float:
@@ -205,54 +271,6 @@ def _in_l2(sensitivity: float | Sensitivity) -> float:
 Released = NDArray[np.float64] | NDArray[np.int64] | float | int
 
 
-def _coerce(mechanism: GaussianMechanism | LaplaceMechanism, name: str) -> None:
-    coerce_floats(mechanism, name, "grid")
-    if not isinstance(mechanism.sensitivity, Sensitivity):
-        coerce_floats(mechanism, "sensitivity", upwards=True)
-
-
-def _check_parameters(name: str, scale: float, grid: float, bounds: Bounds) -> None:
-    if math.frexp(grid)[0] != 0.5 or not 2.0**-900 <= grid <= 2.0**900:
-        nearest = 2.0 ** max(-900, min(900, round(math.log2(grid))))
-        raise ParameterError("grid", "be a power of two (division is then exact)", grid, f"Try grid={nearest!r}")
-    if scale > draws.LARGEST_SCALE * grid:  # exact: a product of powers of two
-        raise ParameterError(name, "be at most 2**50 steps of the grid", scale, "Take a coarser grid")
-    if bounds is not None:
-        check_bounds(bounds, grid)
-
-
-def _place(value: ArrayLike, sensitivity: float | Sensitivity, grid: float, bounds: Bounds) -> _Placed:
-    """Check and clamp the value, and split value / grid into steps + fraction, exactly."""
-    array = real_array("value", value)
-    if isinstance(sensitivity, Sensitivity):
-        sensitivity.check_size(array.size)
-    if array.dtype.kind in "iu" and 1.0 <= grid <= _LARGEST_STEP:
-        if bounds is None:
-            whole = integers("value", array)
-        else:
-            low, high = (min(max(end, -LARGEST_INTEGER), LARGEST_INTEGER) for end in bounds)
-            whole = clamped_integers("value", array, math.ceil(low), math.floor(high))
-        step = int(grid)
-        if step == 1:
-            return _Placed(whole, np.zeros(whole.shape), None)
-        steps = (whole + step // 2) // step
-        return _Placed(steps, (whole - steps * step) / step, None)
-    if bounds is None:
-        floats = finite_floats("value", array)
-    else:
-        if array.dtype.kind in "iu" and max(-bounds[0], bounds[1]) > 2**53:
-            # rounded to floats, neighbouring integers would move apart; refused by type and bounds, not by value
-            raise ParameterError("bounds", "lie within 2**53, for integers on a grid below 1", bounds)
-        floats = array.astype(np.float64)
-        floats = np.clip(np.where(np.isnan(floats), bounds[0], floats), *bounds)
-    with np.errstate(over="ignore", under="ignore"):
-        z = floats / grid
-    if floats.size and not np.abs(z).max() <= LARGEST_INTEGER:
-        raise ParameterError("value", "be within 2**61 steps of the grid", "<data>", "Take a coarser grid")
-    n = np.rint(z)
-    return _Placed(n.astype(np.int64), z - n, floats)
-
-
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """value / grid = steps + fraction; ``floats`` is the value, None for integers on a whole grid (fraction exact)."""
@@ -260,27 +278,6 @@ class _Placed:
     steps: NDArray[np.int64]
     fraction: NDArray[np.float64]
     floats: NDArray[np.float64] | None
-
-
-def _release(
-    value: ArrayLike,
-    scale: float,
-    sensitivity: float | Sensitivity,
-    grid: float,
-    bounds: Bounds,
-    draw: Callable[[int, RandomSource], draws.LazyReals],
-    rng: Rng,
-) -> Released:
-    placed = _place(value, sensitivity, grid, bounds)
-    source = source_of(rng)
-    noise = draw(placed.steps.size, source)
-    k = placed.steps + _rounded_sum(placed, scale, grid, noise).reshape(placed.steps.shape)
-    if placed.floats is None:
-        most = 2 * LARGEST_INTEGER // int(grid)
-        k = np.minimum(np.maximum(k, -most), most) * int(grid)  # np.clip takes longer than the noise of a few numbers
-        return k if k.ndim else int(k)
-    released = k.astype(np.float64) * grid
-    return released if k.ndim else float(released)
 
 
 def _rounded_sum(placed: _Placed, scale: float, grid: float, noise: draws.LazyReals) -> NDArray[np.int64]:

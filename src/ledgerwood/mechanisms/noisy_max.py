@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood import _checks
-from ledgerwood._rounding import ratio_down
 from ledgerwood.accounting import Cost, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import Rng, source_of
@@ -23,8 +22,8 @@ from ledgerwood.mechanisms.sampling import choice, draws
 from ledgerwood.mechanisms.selection import (
     ExponentialMechanism,
     PermuteAndFlipMechanism,
+    ScoredSelection,
     Scores,
-    coerce_selection,
     score_vector,
 )
 
@@ -32,7 +31,7 @@ __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMaxMechanism:
+class NoisyMaxMechanism(ScoredSelection):
     """Reports the largest of s(o) + Laplace(R / epsilon), comparing exact reals.
 
     epsilon-DP: a common shift of all scores changes nothing, so let the differences of neighbours lie in [-R/2,
@@ -52,28 +51,10 @@ class NoisyMaxMechanism:
     array([0.2759, 0.7241])
     """
 
-    epsilon: float
-    range_sensitivity: float
-    neighbours: str = "add_remove"
-
-    def __post_init__(self) -> None:
-        coerce_selection(self)
-        _ = self.cost
-
-    @property
-    def sensitivity(self) -> float:
-        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
-        return self.range_sensitivity
-
     @property
     def cost(self) -> PureDP:
         """Pure epsilon-DP."""
         return PureDP(self.epsilon, neighbours=self.neighbours)
-
-    @property
-    def coefficient(self) -> float:
-        """One over the scale of the noise: epsilon / range_sensitivity, rounded down."""
-        return ratio_down(self.epsilon, self.range_sensitivity)
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of the selection probabilities, to about 1e-13 relative.
@@ -100,14 +81,6 @@ class NoisyMaxMechanism:
             total += (h * weights).ravel() @ np.exp(log_density + others)
         with np.errstate(divide="ignore"):
             return np.log(total)
-
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Selection probabilities."""
-        return np.exp(self.log_probabilities(scores))
-
-    def check(self, scores: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        score_vector(scores)
 
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate.

@@ -10,6 +10,7 @@ exponential mechanism over all points, exactly.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,50 +39,96 @@ class _Gaps:
     above: NDArray[np.int64]
 
 
-def _points(lower: float, upper: float, step: float) -> int:
-    """Number of grid points."""
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise ParameterError("lower", "be below upper, both finite", lower)
-    count = math.floor((Fraction(upper) - Fraction(lower)) / Fraction(step)) + 1
-    if not math.isfinite(upper - lower):
-        raise ParameterError("upper", "be at a finite distance from lower", upper)
-    if not 2 <= count <= 2**53:
-        raise ParameterError("step", "make a grid of 2 to 2**53 points", step)
-    return count
+class _ThresholdSelection(ABC):
+    """The exponential mechanism over the grid, by integer scores that depend on the records below and above."""
 
+    __slots__ = ()
+    epsilon: float
+    lower: float
+    upper: float
+    step: float
+    neighbours: str
 
-def _gaps(records: ArrayLike, lower: float, step: float, count: int) -> _Gaps:
-    array = real_array("records", records).astype(np.float64)
-    if array.ndim != 1:
-        raise ParameterError("records", "be a vector", f"<shape {array.shape}>")
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = (np.where(np.isnan(array), lower, array) - lower) / step
-    place: NDArray[np.int64] = np.rint(np.clip(z, 0, count - 1)).astype(np.int64)
-    at, many = np.unique(place, return_counts=True)
-    through = np.concatenate(([0], np.cumsum(many)))
-    n = int(through[-1])
-    # Alternately the open gap before a record's point and that point itself; at the end the gap after the last.
-    first = np.zeros(2 * len(at) + 1, dtype=np.int64)
-    first[1::2], first[2::2] = at, at + 1
-    points = np.diff(np.append(first, count))
-    below = np.append(np.repeat(through[:-1], 2), n)
-    above = n - np.repeat(through, 2)[: 2 * len(at) + 1]
-    above[1::2] = n - through[1:]
-    some = points > 0
-    return _Gaps(first[some], points[some], below[some], above[some])
+    @property
+    @abstractmethod
+    def range_sensitivity(self) -> int:
+        """R of the integer scores."""
 
+    @abstractmethod
+    def _scored(self, records: ArrayLike) -> tuple[_Gaps, NDArray[np.int64]]: ...
 
-def _release(
-    gaps: _Gaps, scores: NDArray[np.int64], coefficient: Fraction, lower: float, step: float, rng: Rng
-) -> float:
-    source = source_of(rng)
-    i = choice.choose(choice.Exponents.below_the_best(coefficient, scores), source, gaps.points)
-    point = int(gaps.first[i]) + Reader(source).below(int(gaps.points[i]))
-    return lower + point * step + 0.0
+    @property
+    def sensitivity(self) -> int:
+        """The range sensitivity of the scores that ranks have."""
+        return self.range_sensitivity
+
+    @property
+    def cost(self) -> BoundedRange:
+        """epsilon-bounded-range."""
+        return BoundedRange(self.epsilon, neighbours=self.neighbours)
+
+    def log_probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Logarithms of the probabilities of all grid points; for small grids."""
+        gaps, scores = self._scored(records)
+        x = self._coefficient * np.repeat(scores - scores.max(), gaps.points).astype(np.float64)
+        return np.asarray(x - np.log(np.sum(np.exp(x))))
+
+    def probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of all grid points; for small grids."""
+        return np.exp(self.log_probabilities(records))
+
+    def check(self, records: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        self._scored(records)
+
+    def release(self, records: ArrayLike, rng: Rng = None) -> float:
+        """Return the selected threshold."""
+        gaps, scores = self._scored(records)
+        source = source_of(rng)
+        exponents = choice.Exponents.below_the_best(Fraction(self._coefficient), scores)
+        i = choice.choose(exponents, source, gaps.points)
+        point = int(gaps.first[i]) + Reader(source).below(int(gaps.points[i]))
+        return self.lower + point * self.step + 0.0
+
+    @property
+    def _coefficient(self) -> float:
+        return ratio_down(self.epsilon, self.range_sensitivity)
+
+    def _points(self) -> int:
+        """Number of grid points."""
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
+            raise ParameterError("lower", "be below upper, both finite", self.lower)
+        count = math.floor((Fraction(self.upper) - Fraction(self.lower)) / Fraction(self.step)) + 1
+        if not math.isfinite(self.upper - self.lower):
+            raise ParameterError("upper", "be at a finite distance from lower", self.upper)
+        if not 2 <= count <= 2**53:
+            raise ParameterError("step", "make a grid of 2 to 2**53 points", self.step)
+        return count
+
+    def _gaps(self, records: ArrayLike) -> _Gaps:
+        array = real_array("records", records).astype(np.float64)
+        if array.ndim != 1:
+            raise ParameterError("records", "be a vector", f"<shape {array.shape}>")
+        count = self._points()
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = (np.where(np.isnan(array), self.lower, array) - self.lower) / self.step
+        place: NDArray[np.int64] = np.rint(np.clip(z, 0, count - 1)).astype(np.int64)
+        at, many = np.unique(place, return_counts=True)
+        through = np.concatenate(([0], np.cumsum(many)))
+        n = int(through[-1])
+        # Alternately the open gap before a record's point and that point itself; at the end the gap after the last.
+        first = np.zeros(2 * len(at) + 1, dtype=np.int64)
+        first[1::2], first[2::2] = at, at + 1
+        points = np.diff(np.append(first, count))
+        below = np.append(np.repeat(through[:-1], 2), n)
+        above = n - np.repeat(through, 2)[: 2 * len(at) + 1]
+        above[1::2] = n - through[1:]
+        some = points > 0
+        return _Gaps(first[some], points[some], below[some], above[some])
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileMechanism:
+class QuantileMechanism(_ThresholdSelection):
     r"""Selects a threshold that about a share ``quantile`` of the records lies below.
 
     With quantile = a / b, L records below a threshold and G above it: score ``-|(b - a) L - a G|``.
@@ -124,22 +171,11 @@ class QuantileMechanism:
         coerce_floats(self, "epsilon", "quantile", "step")
         if not 0 < self.quantile < 1 or not 0 < self._fraction < 1:
             raise ParameterError("quantile", "lie between 0 and 1, at least 0.001 from both", self.quantile)
-        _points(self.lower, self.upper, self.step)
-        _ = self.cost
+        _ = self._points(), self.cost
 
     @property
     def _fraction(self) -> Fraction:
         return Fraction(self.quantile).limit_denominator(1000)
-
-    @property
-    def sensitivity(self) -> int:
-        """The range sensitivity of the scores that ranks have."""
-        return self.range_sensitivity
-
-    @property
-    def cost(self) -> BoundedRange:
-        """epsilon-bounded-range."""
-        return BoundedRange(self.epsilon, neighbours=self.neighbours)
 
     @property
     def range_sensitivity(self) -> int:
@@ -147,36 +183,14 @@ class QuantileMechanism:
         a, b = self._fraction.numerator, self._fraction.denominator
         return 2 * max(a, b - a) if self.neighbours == "add_remove" else 2 * b
 
-    def log_probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Logarithms of the probabilities of all grid points; for small grids."""
-        gaps, scores = self._scored(records)
-        return _log_probabilities(gaps, scores, self._coefficient)
-
-    def probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities of all grid points; for small grids."""
-        return np.exp(self.log_probabilities(records))
-
-    def check(self, records: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        self._scored(records)
-
-    def release(self, records: ArrayLike, rng: Rng = None) -> float:
-        """Return the selected threshold."""
-        gaps, scores = self._scored(records)
-        return _release(gaps, scores, Fraction(self._coefficient), self.lower, self.step, rng)
-
-    @property
-    def _coefficient(self) -> float:
-        return ratio_down(self.epsilon, self.range_sensitivity)
-
     def _scored(self, records: ArrayLike) -> tuple[_Gaps, NDArray[np.int64]]:
-        gaps = _gaps(records, self.lower, self.step, _points(self.lower, self.upper, self.step))
+        gaps = self._gaps(records)
         a, b = self._fraction.numerator, self._fraction.denominator
         return gaps, -np.abs((b - a) * gaps.below - a * gaps.above)
 
 
 @dataclass(frozen=True, slots=True)
-class RankMechanism:
+class RankMechanism(_ThresholdSelection):
     """Selects a threshold with about ``rank`` records below it (``side="below"``) or above it (``side="above"``).
 
     Score ``-|number below (or above) - rank|``, an integer. A record added on that side moves the number by one, at
@@ -206,52 +220,14 @@ class RankMechanism:
             raise ParameterError("rank", "be at most 2**61", self.rank)
         if self.side not in ("below", "above"):
             raise ParameterError("side", "be 'below' or 'above'", self.side)
-        _points(self.lower, self.upper, self.step)
-        _ = self.cost
-
-    @property
-    def sensitivity(self) -> int:
-        """The range sensitivity of the scores that ranks have."""
-        return self.range_sensitivity
-
-    @property
-    def cost(self) -> BoundedRange:
-        """epsilon-bounded-range."""
-        return BoundedRange(self.epsilon, neighbours=self.neighbours)
+        _ = self._points(), self.cost
 
     @property
     def range_sensitivity(self) -> int:
         """R of the integer scores."""
         return 2
 
-    def log_probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Logarithms of the probabilities of all grid points; for small grids."""
-        gaps, scores = self._scored(records)
-        return _log_probabilities(gaps, scores, self._coefficient)
-
-    def probabilities(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities of all grid points; for small grids."""
-        return np.exp(self.log_probabilities(records))
-
-    def check(self, records: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        self._scored(records)
-
-    def release(self, records: ArrayLike, rng: Rng = None) -> float:
-        """Return the selected threshold."""
-        gaps, scores = self._scored(records)
-        return _release(gaps, scores, Fraction(self._coefficient), self.lower, self.step, rng)
-
-    @property
-    def _coefficient(self) -> float:
-        return ratio_down(self.epsilon, self.range_sensitivity)
-
     def _scored(self, records: ArrayLike) -> tuple[_Gaps, NDArray[np.int64]]:
-        gaps = _gaps(records, self.lower, self.step, _points(self.lower, self.upper, self.step))
+        gaps = self._gaps(records)
         number = gaps.below if self.side == "below" else gaps.above
         return gaps, -np.abs(number - self.rank)
-
-
-def _log_probabilities(gaps: _Gaps, scores: NDArray[np.int64], coefficient: float) -> NDArray[np.float64]:
-    x = coefficient * np.repeat(scores - scores.max(), gaps.points).astype(np.float64)
-    return np.asarray(x - np.log(np.sum(np.exp(x))))

@@ -27,16 +27,16 @@ the earlier choices, may have a larger range under replace-one (an adaptive a-BR
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood._rounding import ratio_down
-from ledgerwood.accounting import BoundedRange, PermuteAndFlip
+from ledgerwood.accounting import BoundedRange, PermuteAndFlip, PureDP
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import coerce_floats, finite_floats, integers, real_array
 from ledgerwood.mechanisms.randomness import Rng, source_of
@@ -47,8 +47,8 @@ __all__ = [
     "ExponentialMechanism",
     "ParallelExponentialMechanism",
     "PermuteAndFlipMechanism",
+    "ScoredSelection",
     "Scores",
-    "coerce_selection",
     "score_vector",
 ]
 
@@ -65,7 +65,48 @@ def score_vector(scores: ArrayLike) -> Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialMechanism:
+class ScoredSelection(ABC):
+    """What mechanisms that choose by scores of a known range sensitivity share."""
+
+    epsilon: float
+    range_sensitivity: float
+    neighbours: str = "add_remove"
+
+    def __post_init__(self) -> None:
+        coerce_floats(self, "epsilon")
+        coerce_floats(self, "range_sensitivity", upwards=True)
+        _ = self.cost, self.coefficient
+
+    @property
+    @abstractmethod
+    def cost(self) -> BoundedRange | PermuteAndFlip | PureDP:
+        """The cost of one release."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
+        return self.range_sensitivity
+
+    @property
+    def coefficient(self) -> float:
+        """The factor of the scores, epsilon / range_sensitivity, rounded down."""
+        return ratio_down(self.epsilon, self.range_sensitivity)
+
+    @abstractmethod
+    def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Logarithms of the selection probabilities."""
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Selection probabilities."""
+        return np.exp(self.log_probabilities(scores))
+
+    def check(self, scores: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        score_vector(scores)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism(ScoredSelection):
     r"""Selects candidate o with probability proportional to exp(c s(o)), c = epsilon / range_sensitivity.
 
     The loss is c (s(o) - s'(o)) minus a constant, so it lies in an interval of length c R <= epsilon: the mechanism is
@@ -91,41 +132,15 @@ class ExponentialMechanism:
     1
     """
 
-    epsilon: float
-    range_sensitivity: float
-    neighbours: str = "add_remove"
-
-    def __post_init__(self) -> None:
-        coerce_selection(self)
-        _ = self.cost
-
-    @property
-    def sensitivity(self) -> float:
-        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
-        return self.range_sensitivity
-
     @property
     def cost(self) -> BoundedRange:
         """epsilon-bounded-range."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours)
 
-    @property
-    def coefficient(self) -> float:
-        """The factor of the scores, epsilon / range_sensitivity, rounded down."""
-        return ratio_down(self.epsilon, self.range_sensitivity)
-
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of the selection probabilities."""
         x = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores)).floats()
         return np.asarray(-x - np.log(np.sum(np.exp(-x))))
-
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Selection probabilities."""
-        return np.exp(self.log_probabilities(scores))
-
-    def check(self, scores: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        score_vector(scores)
 
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate."""
@@ -162,7 +177,7 @@ class ExponentialMechanism:
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlipMechanism:
+class PermuteAndFlipMechanism(ScoredSelection):
     """Goes through the candidates in random order and takes o with probability exp(-c (s_max - s(o))).
 
     Never worse than the exponential mechanism at equal pure epsilon, and epsilon-DP with c = epsilon / R. But it is
@@ -183,28 +198,10 @@ class PermuteAndFlipMechanism:
     array([0.1839, 0.8161])
     """
 
-    epsilon: float
-    range_sensitivity: float
-    neighbours: str = "add_remove"
-
-    def __post_init__(self) -> None:
-        coerce_selection(self)
-        _ = self.cost
-
-    @property
-    def sensitivity(self) -> float:
-        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
-        return self.range_sensitivity
-
     @property
     def cost(self) -> PermuteAndFlip:
         """Pure epsilon-DP."""
         return PermuteAndFlip(self.epsilon, neighbours=self.neighbours)
-
-    @property
-    def coefficient(self) -> float:
-        """The factor of the scores, epsilon / range_sensitivity, rounded down."""
-        return ratio_down(self.epsilon, self.range_sensitivity)
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         r"""Logarithms of the selection probabilities.
@@ -223,14 +220,6 @@ class PermuteAndFlipMechanism:
             total += w * np.exp(np.sum(others) - others)
         return np.asarray(np.log(total) - x)
 
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Selection probabilities."""
-        return np.exp(self.log_probabilities(scores))
-
-    def check(self, scores: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        score_vector(scores)
-
     def release(self, scores: ArrayLike, rng: Rng = None) -> int:
         """Return the index of the selected candidate."""
         exponents = choice.Exponents.below_the_best(Fraction(self.coefficient), score_vector(scores))
@@ -239,15 +228,8 @@ class PermuteAndFlipMechanism:
         return int(heads[Reader(source).below(len(heads))])
 
 
-def coerce_selection(mechanism: Any) -> None:
-    """Check epsilon and the range sensitivity of a new mechanism, and keep them as floats."""
-    coerce_floats(mechanism, "epsilon")
-    coerce_floats(mechanism, "range_sensitivity", upwards=True)
-    ratio_down(mechanism.epsilon, mechanism.range_sensitivity)
-
-
 @dataclass(frozen=True, slots=True)
-class ParallelExponentialMechanism:
+class ParallelExponentialMechanism(ScoredSelection):
     r"""Selects one candidate in each disjoint part: row p of the scores chooses o with weight exp(c s_p(o)).
 
     c is epsilon / range_sensitivity under add/remove, where one record changes one part, and epsilon / (2
@@ -275,20 +257,6 @@ class ParallelExponentialMechanism:
            [0.5   , 0.5   ]])
     """
 
-    epsilon: float
-    range_sensitivity: float
-    neighbours: str = "add_remove"
-
-    def __post_init__(self) -> None:
-        coerce_floats(self, "epsilon")
-        coerce_floats(self, "range_sensitivity", upwards=True)
-        _ = self.cost, self.coefficient
-
-    @property
-    def sensitivity(self) -> float:
-        """The range sensitivity: what the scores of neighbouring data differ by, relative to each other."""
-        return self.range_sensitivity
-
     @property
     def cost(self) -> BoundedRange:
         """epsilon-bounded-range, for all parts together."""
@@ -304,10 +272,6 @@ class ParallelExponentialMechanism:
         """Logarithms of the selection probabilities, each row a distribution of its own."""
         x = choice.behind_the_best(Fraction(self.coefficient), _score_matrix(scores))
         return np.asarray(-x - np.log(np.sum(np.exp(-x), axis=1, keepdims=True)))
-
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Selection probabilities, each row a distribution of its own."""
-        return np.exp(self.log_probabilities(scores))
 
     def check(self, scores: ArrayLike) -> None:
         """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
