@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,65 +103,46 @@ def _gaussian_histogram_exact(first: Sequence[int], second: Sequence[int]) -> Pa
     return textbook.gaussian_pair(distance / SIGMA, knots=[1, *(Fraction(146516 + i, 100000) for i in range(4))])
 
 
+_correct = partial(Entry, family="boosting", claim=PureDP(1.0), relation=_ADD_REMOVE, known_epsilon=1.0, correct=True)
+_broken = partial(Entry, family="boosting", relation=_ADD_REMOVE, correct=False)
+
 ENTRIES = (
-    Entry(
+    _correct(
         name="leaf_sum_clipped",
-        family="boosting",
-        correct=True,
         summary="leaf: sum of clip(g, -1, 1) + Lap(1/eps)",
-        claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=((0.5, -1.0, 1.0), (0.5, -1.0)),
         sampler=_clipped_sum,
         exact=_clipped_sum_exact,
         reason="Proof: one row moves the clipped sum by at most 1, and the Laplace loss is at most shift/scale.",
-        known_epsilon=1.0,
     ),
-    Entry(
+    _correct(
         name="noisy_hist_then_best_split",
-        family="boosting",
-        correct=True,
         summary="noisy gradient and Hessian histograms of 8 bins, then the split of largest noisy gain",
-        claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=(_SPLIT_ROWS, _SPLIT_ROWS[1:]),
         sampler=_histogram_then_split,
         exact=_histogram_exact,
         reason="Proof: a row moves one gradient bin by |g| <= 1 (noise scale 2) and one Hessian bin by h <= 1/4 "
         "(noise scale 1/2): loss at most 1/2 + 1/2. The split is a function of the noisy histograms.",
-        known_epsilon=1.0,
     ),
-    Entry(
+    _correct(
         name="parallel_two_leaves",
-        family="boosting",
-        correct=True,
         summary="two disjoint leaves, counts + Lap(1/eps) each",
-        claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=((3, 5), (2, 5)),
         sampler=laplace_sampler(1.0),
         exact=laplace_exact(Fraction(1)),
         reason="Proof: a row is in one leaf, so one coordinate moves by 1; the other cancels.",
-        known_epsilon=1.0,
     ),
-    Entry(
+    _correct(
         name="random_split_tree",
-        family="boosting",
-        correct=True,
         summary="depth 3, thresholds drawn without data, leaf sums of clipped g + Lap(1/eps)",
-        claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=(_TREE_ROWS, _TREE_ROWS[1:]),
         sampler=_random_tree,
         exact=_random_tree_exact,
         reason="Proof: the thresholds have the same law on all inputs; given them, one row moves one leaf by at most "
         "1.",
-        known_epsilon=1.0,
     ),
-    Entry(
+    _broken(
         name="boost_gaussian_sqrt2",
-        family="boosting",
-        correct=False,
         summary="histogram with Gaussian noise for L2 sensitivity 1, under replace-one",
         claim=ApproxDP(1.0, 1e-5, neighbours="replace_one"),
         relation="one row replaced",
@@ -170,26 +152,20 @@ ENTRIES = (
         reason="A replaced row moves two bins: the L2 sensitivity is sqrt(2).",
         known_epsilon=1.46517,
     ),
-    Entry(
+    _broken(
         name="boost_leaf_unclipped",
-        family="boosting",
-        correct=False,
         summary="leaf: sum of g without clipping, noise for g in [-1, 1]",
         claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=((0.5, -1.0, 100.0), (0.5, -1.0)),
         sampler=_raw_sum,
         exact=_raw_sum_exact,
         reason="The sensitivity is unbounded: a label of 100 moves the sum by 100.",
         known_epsilon=100.0,
     ),
-    Entry(
+    _broken(
         name="boost_no_subsampling",
-        family="boosting",
-        correct=False,
         summary="amplification by rate 0.1 claimed, all rows used",
         claim=PureDP(0.15857),
-        relation=_ADD_REMOVE,
         pair=((0, 0, 1), (0, 0)),
         sampler=_raw_sum,
         exact=_raw_sum_exact,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,7 +40,7 @@ class Entry:
         ``sampler(data, n, rng)`` returns n outputs, one per row.
     exact : callable
         ``exact(first, second)`` returns the exact pair of output distributions (for some entries of a post-processing,
-        for a broken one enough to refute).
+        for a broken one enough to refute); by default that of ``distribution``.
     reason : str
         The proof of a correct entry, the flaw of a broken one.
     known_epsilon : float or None
@@ -62,10 +62,16 @@ class Entry:
     relation: str
     pair: tuple[Any, Any]
     sampler: Sampler
-    exact: Callable[[Any, Any], Pair]
     reason: str
     known_epsilon: float | None
     distribution: Callable[[Any], Distribution] | None = None
+    exact: Callable[[Any, Any], Pair] = field(default=None)  # type: ignore[assignment]  # set on construction
+
+    def __post_init__(self) -> None:
+        if self.exact is None:
+            of = self.distribution
+            assert of is not None, "an entry has an exact pair or a distribution"
+            object.__setattr__(self, "exact", lambda first, second: Pair.from_distributions(of(first), of(second)))
 
     def sample(self, data: Any, n: int, rng: np.random.Generator) -> NDArray[Any]:
         """``n`` outputs on ``data``."""
@@ -94,15 +100,6 @@ class Entry:
         pair = self.exact(*self.pair)
         sides = [side.epsilon(self.claimed_delta) for side in (pair, pair.swapped())]
         return Bounds(max(s.lower for s in sides), max(s.upper for s in sides))
-
-
-def from_distribution(distribution: Callable[[Any], Distribution]) -> Callable[[Any, Any], Pair]:
-    """The exact pair of a mechanism with a finite distribution."""
-
-    def exact(first: Any, second: Any) -> Pair:
-        return Pair.from_distributions(distribution(first), distribution(second))
-
-    return exact
 
 
 def deterministic(statistic: Callable[[Any], Hashable]) -> Callable[[Any, Any], Pair]:

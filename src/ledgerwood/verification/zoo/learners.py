@@ -10,14 +10,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.accounting import PureDP
-from ledgerwood.verification.zoo.entry import Distribution, Entry, deterministic, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry, deterministic
 from ledgerwood.verification.zoo.noise import on_grid
 
 Array = NDArray[Any]
@@ -130,51 +130,39 @@ def _clock_seeded_distribution(data: Sequence[int]) -> Distribution:
 _TWENTY = (*(20 * ((0, 0),)), *(20 * ((1, 1),)))
 _TEN = ((0, -1), *(7 * ((0, -1),)), (0, 1), (1, 1))
 
+_broken = partial(Entry, family="boosting", relation=_ADD_REMOVE, known_epsilon=math.inf, correct=False)
+
 ENTRIES = (
-    Entry(
+    _broken(
         name="boost_perfeature_argmax_then_em",
-        family="boosting",
-        correct=False,
         summary="best threshold of each feature without noise, then an exponential mechanism over features",
         claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=(((0, 1), (0, -1), (1, -1)), ((0, -1), (1, -1))),
         sampler=_best_per_feature,
         exact=deterministic(_best_threshold),
         reason="The argmax inside a feature is free of noise: the threshold is 1 with probability 1 against 0.",
-        known_epsilon=math.inf,
         distribution=lambda rows: {_best_threshold(rows): 1},
     ),
-    Entry(
+    _broken(
         name="boost_min_child_weight_exact",
-        family="boosting",
-        correct=False,
         summary="a split needs an exact count of 20 rows in each child (min_child_weight)",
         claim=PureDP(0.1),
-        relation=_ADD_REMOVE,
         pair=(_TWENTY, _TWENTY[1:]),
         sampler=_tree(_heavy_enough, 10.0),
         exact=deterministic(_heavy_enough),
         reason="The set of candidates moves with one row: 3 nodes against 1.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_f0_mean",
-        family="boosting",
-        correct=False,
         summary="initial score = exact mean of the labels",
         claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=((0.0, 1.0, 1.0), (1.0, 1.0)),
         sampler=_initial_score,
         exact=deterministic(_mean_label),
         reason="The mean is released without noise.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_quantile_edges",
-        family="boosting",
-        correct=False,
         summary="bin edges are exact quantiles of the data, counts are noisy",
         claim=PureDP(1.0, neighbours="replace_one"),
         relation="one row replaced",
@@ -182,72 +170,50 @@ ENTRIES = (
         sampler=_binned(_quantile_edges),
         exact=deterministic(_quantile_edges),
         reason="The edges are data values.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_feature_range_from_data",
-        family="boosting",
-        correct=False,
         summary="uniform bins between the least and the largest value of the data, counts are noisy",
         claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=((0.0, 1.0, 2.0, 3.0, 9.0), (0.0, 1.0, 2.0, 3.0)),
         sampler=_binned(_range_edges),
         exact=deterministic(_range_edges),
         reason="The range is a pair of order statistics.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_node_count",
-        family="boosting",
-        correct=False,
         summary="stops when the exact best gain is at most gamma = 1",
         claim=PureDP(1.0),
-        relation=_ADD_REMOVE,
         pair=(_TEN, _TEN[1:]),
         sampler=_tree(_gain_enough, 1.0),
         exact=deterministic(_gain_enough),
         reason="The stopping rule reads the data: gain 1.064 gives 3 nodes, gain 1.000 gives 1.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_noise_reuse",
-        family="boosting",
-        correct=False,
         summary="two leaf sums with the same discrete Laplace noise (one seed for both)",
         claim=PureDP(2.0),
-        relation=_ADD_REMOVE,
         pair=((3, 5), (3, 4)),
         sampler=_same_noise_twice,
         exact=deterministic(lambda sums: sums[0] - sums[1]),
         reason="The difference of the two releases carries no noise.",
-        known_epsilon=math.inf,
     ),
-    Entry(
+    _broken(
         name="boost_clock_seed",
-        family="boosting",
-        correct=False,
         summary="noise generator seeded with the second of the clock (dp-xgboost 0.2.10)",
         claim=PureDP(0.1),
-        relation=_ADD_REMOVE,
         pair=((1, 1, 1), (1, 1)),
         sampler=_clock_seeded,
-        exact=from_distribution(_clock_seeded_distribution),
         reason="An hour has 3600 noises: the 3600 possible outputs of one input cannot come from the other.",
-        known_epsilon=math.inf,
         distribution=_clock_seeded_distribution,
     ),
-    Entry(
+    _broken(
         name="boost_exact_stats_in_model",
-        family="boosting",
-        correct=False,
         summary="sum_hessian saved exactly beside noisy leaves",
         claim=PureDP(0.1),
-        relation=_ADD_REMOVE,
         pair=(_TWENTY, _TWENTY[1:]),
         sampler=_model_with_covers,
         exact=deterministic(_exact_covers),
         reason="Fields without noise are released.",
-        known_epsilon=math.inf,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ledgerwood.accounting import ApproxDP, PureDP
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.intervals import interval
-from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry
 
 Array = NDArray[Any]
 TENTH = Fraction(1, 10)
@@ -110,42 +111,35 @@ def _noisy_max_exponential_distribution(data: Sequence[int]) -> Distribution:
     return textbook.noisy_max_distribution(data, 2 / TENTH, "exponential")
 
 
+_correct = partial(Entry, family="noise", claim=PureDP(0.1), relation=_MOVES_BY_ONE, correct=True)
+_broken = partial(Entry, claim=PureDP(0.1), correct=False)
+
 ENTRIES = (
-    Entry(
+    _correct(
         name="laplace",
-        family="noise",
-        correct=True,
         summary="x + Lap(1/eps)",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=laplace_sampler(10.0),
         exact=laplace_exact(1 / TENTH),
         reason=_DENSITY_RATIO,
         known_epsilon=0.1,
     ),
-    Entry(
+    _correct(
         name="truncated_geometric",
-        family="noise",
-        correct=True,
         summary="GeoSample on a count in 0..5, exp(epsilon) = 1 + 2^-3",
         # The file of facts rounds log(9/8) = 0.117783… down to 0.11778, which the exact verifier refutes.
         claim=PureDP(0.117784),
         relation="the count moves by 1",
         pair=((2,), (1,)),
         sampler=_truncated_geometric,
-        exact=from_distribution(_truncated_geometric_distribution),
         reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are "
         "sums.",
         known_epsilon=0.11778,
         distribution=_truncated_geometric_distribution,
     ),
-    Entry(
+    _correct(
         name="noisy_hist_1",
-        family="noise",
-        correct=True,
         summary="histogram of 5 bins + Lap(1/eps)",
-        claim=PureDP(0.1),
         relation="one bin moves by 1",
         pair=((1, 1, 1, 1, 1), (0, 1, 1, 1, 1)),
         sampler=laplace_sampler(10.0),
@@ -153,43 +147,32 @@ ENTRIES = (
         reason=_DENSITY_RATIO,
         known_epsilon=0.1,
     ),
-    Entry(
+    _correct(
         name="report_noisy_max_1",
         family="selection",
-        correct=True,
         summary="argmax(q + Lap(2/eps))",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max,
-        exact=from_distribution(_noisy_max_distribution),
         reason="Proof: fix the other noises; index i wins iff its noise exceeds a threshold that moves by at most 2, "
         "and the Laplace tail of scale 2/eps changes by at most exp(eps). Exactly integrated at every pair tested.",
         known_epsilon=0.09461,
         distribution=_noisy_max_distribution,
     ),
-    Entry(
+    _correct(
         name="report_noisy_max_2",
         family="selection",
-        correct=True,
         summary="argmax(q + Exp(2/eps))",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (0, 2, 2, 2, 2)),
         sampler=_noisy_max_exponential,
-        exact=from_distribution(_noisy_max_exponential_distribution),
         reason="Proof: fix the other noises; the threshold for index i moves by at most 2 and P(Exp > t) = "
         "exp(-max(t, 0) eps/2) changes by at most exp(eps).",
         known_epsilon=0.1,
         distribution=_noisy_max_exponential_distribution,
     ),
-    Entry(
+    _correct(
         name="discrete_laplace",
-        family="noise",
-        correct=True,
         summary="integer x + two-sided geometric noise",
         claim=PureDP(1.0),
-        relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_discrete_laplace,
         exact=lambda first, second: textbook.discrete_laplace_pair(first[0], second[0], 1),
@@ -197,13 +180,10 @@ ENTRIES = (
         "partition.",
         known_epsilon=1.0,
     ),
-    Entry(
+    _correct(
         name="discrete_gaussian",
-        family="noise",
-        correct=True,
         summary="integer x + N_Z(0, 3.730632^2)",
         claim=ApproxDP(1.01, 1e-5),
-        relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_discrete_gaussian,
         exact=lambda first, second: textbook.discrete_gaussian_pair(second[0] - first[0], SIGMA),
@@ -211,14 +191,11 @@ ENTRIES = (
         "hockey stick is a sum of 150 terms and a geometric tail, enclosed.",
         known_epsilon=1.00262,
     ),
-    Entry(
+    _correct(
         name="analytic_gaussian",
-        family="noise",
-        correct=True,
         summary="x + N(0, 3.730632^2)",
         # The file of facts has sigma = 3.7306, whose exact delta(1) is 1.00014e-5: broken by a hair.
         claim=ApproxDP(1.0, 1e-5),
-        relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_gaussian,
         exact=_gaussian_exact,
@@ -226,12 +203,10 @@ ENTRIES = (
         "(arXiv:1805.06530), so shift 1 is the worst; enclosed with rigorous series for Phi.",
         known_epsilon=1.0,
     ),
-    Entry(
+    _broken(
         name="noisy_hist_2",
         family="noise",
-        correct=False,
         summary="histogram of 5 bins + Lap(eps) instead of Lap(1/eps)",
-        claim=PureDP(0.1),
         relation="one bin moves by 1",
         pair=((1, 1, 1, 1, 1), (2, 1, 1, 1, 1)),
         sampler=laplace_sampler(0.1),
@@ -239,12 +214,10 @@ ENTRIES = (
         reason="The scale is inverted.",
         known_epsilon=10.0,
     ),
-    Entry(
+    _broken(
         name="report_noisy_max_3",
         family="selection",
-        correct=False,
         summary="max(q + Lap(2/eps)): the value, not the index",
-        claim=PureDP(0.1),
         relation=_MOVES_BY_ONE,
         pair=((1, 1, 1, 1, 1), (2, 2, 2, 2, 2)),
         sampler=_largest_noisy_value,

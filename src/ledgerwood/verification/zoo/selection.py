@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
-from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry
 
 Array = NDArray[Any]
 HALF = Fraction(1, 2)
@@ -105,14 +106,14 @@ def _rappor_exact(first: Sequence[int], second: Sequence[int]) -> Pair:
     return Pair.from_distributions(distribution(a), distribution(b))
 
 
+_correct = partial(Entry, family="local", claim=PureDP(1.0), relation="any two values", correct=True)
+_broken = partial(Entry, family="boosting", claim=PureDP(1.0), relation=_SCORES_MOVE, correct=False)
+
 ENTRIES = (
-    Entry(
+    _correct(
         name="rappor",
-        family="local",
-        correct=True,
         summary="RAPPOR steps 1-3: 4 hashes, 20 bits, f=0.75, p=0.45, q=0.55",
         claim=PureDP(0.4001),
-        relation="any two values",
         pair=((1,), (0,)),
         sampler=_rappor,
         exact=_rappor_exact,
@@ -120,13 +121,9 @@ ENTRIES = (
         "filters of four bits differ in at most 8 places, so epsilon <= 8 log(0.5125/0.4875) = 0.40009.",
         known_epsilon=0.3001,
     ),
-    Entry(
+    _correct(
         name="randomised_response_k",
-        family="local",
-        correct=True,
         summary="8-ary randomized response",
-        claim=PureDP(1.0),
-        relation="any two values",
         pair=(0, 1),
         sampler=_randomized_response,
         exact=lambda first, second: textbook.exponential_mechanism_pair(_one_hot(first), _one_hot(second), 1),
@@ -135,12 +132,10 @@ ENTRIES = (
         known_epsilon=1.0,
         distribution=lambda data: exponential_distribution(Fraction(1))(_one_hot(data)),
     ),
-    Entry(
+    _correct(
         name="exponential_gumbel",
         family="selection",
-        correct=True,
         summary="exponential mechanism exp(eps u/(2 Delta)), 16 candidates",
-        claim=PureDP(1.0),
         relation=_SCORES_MOVE,
         pair=_ONE_UP,
         sampler=gumbel_sampler(HALF),
@@ -149,28 +144,21 @@ ENTRIES = (
         known_epsilon=0.93536,
         distribution=exponential_distribution(HALF),
     ),
-    Entry(
+    _correct(
         name="permute_and_flip",
         family="selection",
-        correct=True,
         summary="permute-and-flip (McKenna and Sheldon), 5 candidates",
-        claim=PureDP(1.0),
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(HALF),
-        exact=from_distribution(permute_and_flip_distribution(HALF)),
         reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. "
         "Checked exactly against that law, and at every pair tested.",
         known_epsilon=0.99052,
         distribution=permute_and_flip_distribution(HALF),
     ),
-    Entry(
+    _broken(
         name="boost_em_sensitivity_half",
-        family="boosting",
-        correct=False,
         summary="split selection by the exponential mechanism with Delta off by 2",
-        claim=PureDP(1.0),
-        relation=_SCORES_MOVE,
         pair=_ONE_UP,
         sampler=gumbel_sampler(Fraction(1)),
         exact=exponential_exact(Fraction(1)),
@@ -178,13 +166,9 @@ ENTRIES = (
         known_epsilon=1.85768,
         distribution=exponential_distribution(Fraction(1)),
     ),
-    Entry(
+    _broken(
         name="boost_em_sensitivity_5pct",
-        family="boosting",
-        correct=False,
         summary="split selection by the exponential mechanism, 5 % too selective",
-        claim=PureDP(1.0),
-        relation=_SCORES_MOVE,
         pair=((-3,) + 8 * (0,), (-2,) + 8 * (-1,)),
         sampler=gumbel_sampler(Fraction(105, 200)),
         exact=exponential_exact(Fraction(105, 200)),
@@ -192,16 +176,11 @@ ENTRIES = (
         known_epsilon=1.00421,
         distribution=exponential_distribution(Fraction(105, 200)),
     ),
-    Entry(
+    _broken(
         name="boost_permute_flip_wrong_factor",
-        family="boosting",
-        correct=False,
         summary="permute-and-flip with exp(eps (q - q*)/Delta)",
-        claim=PureDP(1.0),
-        relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(Fraction(1)),
-        exact=from_distribution(permute_and_flip_distribution(Fraction(1))),
         reason="The factor 1/2 is missing.",
         known_epsilon=1.89361,
         distribution=permute_and_flip_distribution(Fraction(1)),

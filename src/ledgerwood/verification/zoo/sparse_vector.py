@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ledgerwood.verification.exact import textbook
 from ledgerwood.verification.exact.distributions import Pair
 from ledgerwood.verification.exact.exponential_sums import laplace_density
 from ledgerwood.verification.exact.intervals import Interval
-from ledgerwood.verification.zoo.entry import Distribution, Entry, from_distribution
+from ledgerwood.verification.zoo.entry import Distribution, Entry
 from ledgerwood.verification.zoo.noise import TENTH, laplace_exact, on_grid
 
 Array = NDArray[Any]
@@ -119,54 +120,44 @@ def _subsampled_exact(first: Sequence[float], second: Sequence[float]) -> Pair:
     return pair if len(first) > len(second) else pair.swapped()
 
 
+_correct = partial(Entry, claim=PureDP(0.1), relation=_MOVES_BY_ONE, correct=True)
+_broken = partial(Entry, family="svt", claim=PureDP(0.1), relation=_MOVES_BY_ONE, correct=False)
+
 ENTRIES = (
-    Entry(
+    _correct(
         name="svt_1",
         family="svt",
-        correct=True,
         summary="sparse vector, Algorithm 1: T = 0.5, noise Lap(2/eps) and Lap(4/eps)",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=_ONES,
         sampler=_SVT_1,
-        exact=from_distribution(_SVT_1_DISTRIBUTION),
         reason=_SVT_PROOF,
         known_epsilon=0.08853,
         distribution=_SVT_1_DISTRIBUTION,
     ),
-    Entry(
+    _correct(
         name="svt_2",
         family="svt",
-        correct=True,
         summary="sparse vector, Algorithm 2 with c = 1: T = 1, noise Lap(2/eps) and Lap(4/eps)",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=_HALVES,
         sampler=_SVT_2,
-        exact=from_distribution(_SVT_2_DISTRIBUTION),
         reason=_SVT_PROOF,
         known_epsilon=0.08748,
         distribution=_SVT_2_DISTRIBUTION,
     ),
-    Entry(
+    _correct(
         name="laplace_parallel",
         family="composition",
-        correct=True,
         summary="the same count 20 times with Lap(1/0.005)",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=((0,), (1,)),
         sampler=_laplace_parallel,
         exact=_laplace_parallel_exact,
         reason="Proof: the losses of 20 independent releases add; each is at most 1/200. Exact convolution.",
         known_epsilon=0.1,
     ),
-    Entry(
+    _correct(
         name="prefix_sum_one_differ",
         family="composition",
-        correct=True,
         summary="running sums of q + Lap(1/eps), one query moves",
-        claim=PureDP(0.1),
         relation="one query moves by 1",
         pair=(10 * (1,), (0,) + 9 * (1,)),
         sampler=_prefix_sums,
@@ -174,10 +165,9 @@ ENTRIES = (
         reason="Proof: running sums are a bijection of the noisy queries, whose losses are those of noisy_hist_1.",
         known_epsilon=0.1,
     ),
-    Entry(
+    _correct(
         name="poisson_subsampled_laplace",
         family="amplification",
-        correct=True,
         summary="each row kept with probability 0.1, then sum + Lap(1)",
         claim=PureDP(0.15857),
         relation="one row added or removed, rows in [0, 1]",
@@ -188,13 +178,9 @@ ENTRIES = (
         "ratio is at most 1 - q + q e = exp(0.158565); mixing over the other rows keeps it.",
         known_epsilon=0.15857,
     ),
-    Entry(
+    _broken(
         name="svt_3",
-        family="svt",
-        correct=False,
         summary="sparse vector, Algorithm 3: releases the noisy value of the accepted query",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=_HALVES,
         sampler=_svt_3,
         exact=_svt_3_exact,
@@ -202,42 +188,29 @@ ENTRIES = (
         "rejected query then costs on its own; no finite epsilon holds for all numbers of queries.",
         known_epsilon=None,
     ),
-    Entry(
+    _broken(
         name="svt_4",
-        family="svt",
-        correct=False,
         summary="sparse vector, Algorithm 4: eps1 = eps/4, query noise Lap(1/(eps - eps1))",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=_ONES,
         sampler=_SVT_4,
-        exact=from_distribution(_SVT_4_DISTRIBUTION),
         reason="The query noise is too small: the true epsilon is (1 + 6c)/4 times the claim.",
         known_epsilon=0.17247,
         distribution=_SVT_4_DISTRIBUTION,
     ),
-    Entry(
+    _broken(
         name="svt_5",
-        family="svt",
-        correct=False,
         summary="sparse vector, Algorithm 5: no query noise, never stops",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=((0,) + 9 * (2,), 10 * (1,)),
         sampler=_svt_5,
-        exact=from_distribution(_svt_5_distribution),
         reason="Queries are compared with one threshold without noise of their own: 0111111111 has probability 0.0488 "
         "against 0.",
         known_epsilon=float("inf"),
         distribution=_svt_5_distribution,
     ),
-    Entry(
+    _broken(
         name="prefix_sum_all_differ",
         family="composition",
-        correct=False,
         summary="running sums of q + Lap(1/eps), all queries move",
-        claim=PureDP(0.1),
-        relation=_MOVES_BY_ONE,
         pair=(10 * (1,), 10 * (0,)),
         sampler=_prefix_sums,
         exact=laplace_exact(1 / TENTH),
