@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from examples.federated import Loopback
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import AggregationFailed, ParameterError
 from ledgerwood.learners import Schema
 from ledgerwood.learners.federated.coordinator import Federation
-from ledgerwood.learners.federated.flower import Loopback, identities, node_from, write_parties
+from ledgerwood.learners.federated.flower import identities, node_from, write_parties
 from ledgerwood.learners.federated.task import FederatedTask
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,11 @@ from ledgerwood.verification.exact.intervals import Bounds, Number
 
 Sampler: TypeAlias = Callable[[Any, int, np.random.Generator], NDArray[Any]]
 Distribution: TypeAlias = Mapping[Hashable, Number]
+
+
+def _by_distribution(first: Any, second: Any) -> Pair:
+    """The default of an entry's exact pair, which is then made of its distribution."""
+    raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +70,10 @@ class Entry:
     reason: str
     known_epsilon: float | None
     distribution: Callable[[Any], Distribution] | None = None
-    exact: Callable[[Any, Any], Pair] = field(default=None)  # type: ignore[assignment]  # set on construction
+    exact: Callable[[Any, Any], Pair] = _by_distribution
 
     def __post_init__(self) -> None:
-        if self.exact is None:
+        if self.exact is _by_distribution:
             of = self.distribution
             assert of is not None, "an entry has an exact pair or a distribution"
             object.__setattr__(self, "exact", lambda first, second: Pair.from_distributions(of(first), of(second)))
