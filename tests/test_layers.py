@@ -40,7 +40,7 @@ ORDER = {
         "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
         "utility",
         "learners": "data training engines evaluation search trees linear auto storage federated vertical",
-        "learners.data": "_kernels columns cells threads series frames csv_text labels table schema files "
+        "learners.data": "_kernels columns threads cells series frames csv_text labels table schema files "
         "privacy_unit partitions",
         "learners.training": "public_metadata codec checkpoint session discovery statement model_checks "
         "sklearn_guard estimator",
@@ -455,7 +455,6 @@ SHORT = {
     "app.cli.main": "the entry point: turns errors into exit codes, also where typer is not installed",
     "app.samples": "a mechanism that the documentation audits by its import path",
     "learners.data.columns": "what is public about a column, imported by most of learners",
-    "learners.data.threads": "the thread pool of trees, linear models and reading, which may not import each other",
     "learners.storage": "load() knows every learner, and no learner may know another",
 }
 

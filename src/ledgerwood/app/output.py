@@ -48,6 +48,11 @@ class CommandOutput:
         self.blocks.append(AlignedTable(tuple(columns), cells, title))
         return self
 
+    def releases(self, rows: Iterable[Mapping[str, Any]]) -> CommandOutput:
+        """Add the table of a plan's releases (:meth:`~ledgerwood.accounting.Plan.table`)."""
+        cells = ([r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in rows)
+        return self.table(["release", "times", "noise", "value", "budget"], cells)
+
     def json(self) -> str:
         """Return the answer as strict JSON; a number that is not finite becomes a string."""
         return json.dumps(plain(self.data), indent=2, allow_nan=False, ensure_ascii=False)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -113,15 +114,6 @@ class SparseVectorRun:
             rho.refine(0)
 
 
-def _release(run: SparseVectorRun, values: ArrayLike) -> NDArray[np.bool_]:
-    answers = []
-    for q in values if isinstance(values, np.ndarray) else np.asarray(values):
-        if run.finished:
-            break
-        answers.append(run.ask(q))
-    return np.array(answers, dtype=np.bool_)
-
-
 def _query_vector(values: ArrayLike) -> NDArray[np.float64]:
     array = finite_floats("values", values)
     if array.ndim != 1:
@@ -129,15 +121,44 @@ def _query_vector(values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _coerce_threshold(mechanism: SparseVectorMechanism | GaussianSparseVectorMechanism) -> None:
-    threshold = finite_floats("threshold", mechanism.threshold)
-    if threshold.ndim:
-        raise ParameterError("threshold", "be one number", mechanism.threshold)
-    object.__setattr__(mechanism, "threshold", float(threshold))
+class _AboveThreshold(ABC):
+    """What both kinds of noise share: a run over queries in order."""
+
+    __slots__ = ()
+    threshold: float
+    cutoff: int
+    sensitivity: float
+    monotone: bool
+    neighbours: str
+
+    @abstractmethod
+    def start(self, rng: Rng = None) -> SparseVectorRun:
+        """Begin a run; its whole price is due now."""
+
+    def check(self, values: ArrayLike) -> None:
+        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
+        _query_vector(values)
+
+    def release(self, values: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
+        """Answer the queries in order, up to and including the last positive answer that was paid for."""
+        answers = []
+        queries, run = _query_vector(values), self.start(rng)
+        for query in queries:
+            if run.finished:
+                break
+            answers.append(run.ask(query))
+        return np.array(answers, dtype=np.bool_)
+
+    def _coerce(self) -> None:
+        coerce_floats(self, "sensitivity", upwards=True)
+        threshold = finite_floats("threshold", self.threshold)
+        if threshold.ndim:
+            raise ParameterError("threshold", "be one number", self.threshold)
+        object.__setattr__(self, "threshold", float(threshold))
 
 
 @dataclass(frozen=True, slots=True)
-class SparseVectorMechanism:
+class SparseVectorMechanism(_AboveThreshold):
     """Sparse vector with Laplace noise: pure epsilon-DP, at most ``cutoff`` positive answers.
 
     epsilon is divided into epsilon_1 for the threshold and epsilon_2 for the queries in the ratio 1 : (2 cutoff)^(2/3)
@@ -176,8 +197,7 @@ class SparseVectorMechanism:
 
     def __post_init__(self) -> None:
         coerce_floats(self, "epsilon")
-        coerce_floats(self, "sensitivity", upwards=True)
-        _coerce_threshold(self)
+        self._coerce()
         object.__setattr__(self, "cutoff", _checks.integer("cutoff", self.cutoff, 1))
         _ = self.cost
         if max(self.scales) > 2**900:
@@ -208,18 +228,9 @@ class SparseVectorMechanism:
         scales = self.scales
         return SparseVectorRun(self.threshold, *scales, self.cutoff, None, draws.exponential, source, renew=False)
 
-    def check(self, values: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _query_vector(values)
-
-    def release(self, values: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
-        """Answer the queries in order, up to and including the last positive answer that was paid for."""
-        checked = _query_vector(values)
-        return _release(self.start(rng), checked)
-
 
 @dataclass(frozen=True, slots=True)
-class GaussianSparseVectorMechanism:
+class GaussianSparseVectorMechanism(_AboveThreshold):
     """Sparse vector with Gaussian noise, a fresh noisy threshold after each positive answer.
 
     Parameters
@@ -249,8 +260,7 @@ class GaussianSparseVectorMechanism:
 
     def __post_init__(self) -> None:
         coerce_floats(self, "sigma_threshold", "sigma_query")
-        coerce_floats(self, "sensitivity", upwards=True)
-        _coerce_threshold(self)
+        self._coerce()
         _ = self.cost
 
     @property
@@ -272,12 +282,3 @@ class GaussianSparseVectorMechanism:
         return SparseVectorRun(
             self.threshold, *scales, self.cutoff, self.max_queries, draws.normal, source_of(rng), renew=True
         )
-
-    def check(self, values: ArrayLike) -> None:
-        """Raise an error if the value breaks the contract; nothing is drawn. A ledger asks before it spends."""
-        _query_vector(values)
-
-    def release(self, values: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
-        """Answer the queries in order until the run stops."""
-        checked = _query_vector(values)
-        return _release(self.start(rng), checked)

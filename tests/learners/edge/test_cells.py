@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from records import OBJECTS
 
 from ledgerwood.errors import FormatError, ParameterError
-from ledgerwood.learners.data import csv_text
 from ledgerwood.learners.data.cells import (
     category_codes,
     number,
@@ -127,14 +126,12 @@ BYTES = st.lists(st.sampled_from([b"a", b"b", b",", b",", b'"', b'"', b"\n", b"\
 def test_records_and_fields_are_those_of_the_standard_library(tmp_path_factory: Any, content: bytes, size: int) -> None:
     path = tmp_path_factory.getbasetemp() / "random.csv"
     path.write_bytes(content)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_text, "_BLOCK_BYTES", size)
-        found = []
-        for block in blocks(path, 0):
-            texts = [texts_of(pa.chunked_array([Fields(block, 3).texts(j)])).tolist() for j in range(3)]
-            found += list(zip(*texts, strict=True))
-            plain = plain_columns(block, list("abc"), list("abc"), ())
-            assert plain is None or [texts_of(plain[name]).tolist() for name in "abc"] == texts
+    found = []
+    for block in blocks(path, 0, size=size):
+        texts = [texts_of(pa.chunked_array([Fields(block, 3).texts(j)])).tolist() for j in range(3)]
+        found += list(zip(*texts, strict=True))
+        plain = plain_columns(block, list("abc"), list("abc"), ())
+        assert plain is None or [texts_of(plain[name]).tolist() for name in "abc"] == texts
     rows = [row for row in csv.reader(io.StringIO(content.decode("latin-1"), newline="")) if row]
     expected = [tuple((row + [""] * 3)[:3]) for row in rows]
     assert [tuple(_latin(cell) for cell in row) for row in found] == expected

@@ -21,8 +21,8 @@ from pyarrow import parquet
 from records import COLUMNS, DECLARED, LEARNED, LINES, LONG, OBJECTS, REGRESSION, TEXTS, as_csv, clean
 
 from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateClassifier, Schema
-from ledgerwood.learners.data import csv_text
 from ledgerwood.learners.data.privacy_unit import unit_names
+from ledgerwood.learners.data.threads import TUNING
 from ledgerwood.learners.engines import Partitions
 
 FEATURES = list(COLUMNS[:-1])
@@ -132,7 +132,7 @@ def test_nobody_with_a_usable_label_is_a_table_too(tmp_path: Path) -> None:
 
 
 def test_some_cells_are_longer_than_a_block() -> None:
-    assert max(csv_text._BLOCK_BYTES, 1 << 20) < LONG  # the second is Arrow's own
+    assert max(TUNING.csv_block, 1 << 20) < LONG  # the second is Arrow's own
 
 
 def test_odd_lines_of_a_csv_file_raise_nothing(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ledgerwood.learners import (
     PrivateBoostingRegressor,
     Schema,
 )
-from ledgerwood.learners.data import threads
+from ledgerwood.learners.data.threads import RowThreads
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.trees.forest import Forest
 
@@ -84,9 +84,9 @@ def test_out_of_core_gives_the_bits_of_memory_for_every_recipe_and_partition(rec
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_two_threads_give_the_bits_of_one_for_every_recipe(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_LEAST_ROWS", 16)  # so that 400 rows are shared out
-    data = frame()
+def test_two_threads_give_the_bits_of_one_for_every_recipe(recipe: str) -> None:
+    data = frame(20_000)  # as many as are shared out
+    assert len(RowThreads(2).run(len(data), list, lambda seen, lo, hi: None)) == 2
     one, two = (model(recipe, n_threads=n).fit(data[["a", "b", "c"]], data["y"]) for n in (1, 2))
     assert same(two.forest_, one.forest_)
 

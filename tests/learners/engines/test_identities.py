@@ -72,12 +72,7 @@ def test_parts_keep_the_rows_of_memory_and_no_two_records_share_a_number(
     ends = [0, *sorted(min(cut, len(names)) for cut in cuts), len(names)]
     sizes = np.diff(ends).tolist()
     units = [identities(column[a:b], b"key") for a, b in itertools.pairwise(ends)]
-    before = out_of_core._BUCKET_ROWS
-    out_of_core._BUCKET_ROWS = 4  # several files
-    try:
-        found = out_of_core.grouped(units, sizes, k, b"key")
-    finally:
-        out_of_core._BUCKET_ROWS = before
+    found = out_of_core.grouped(units, sizes, k, b"key", bucket_rows=4)  # several files
     masks = [np.ones(n, dtype=bool) if rows.keep is None else rows.keep for n, rows in zip(sizes, found)]
     keep = np.concatenate(masks)
     assert np.flatnonzero(keep).tolist() == keep_rows(column, k, b"key").tolist()

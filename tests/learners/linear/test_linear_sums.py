@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from linear_designs import rows_of
 from tests.kit.linear_parts import SumOfParts
 
+from ledgerwood.learners.data.threads import TUNING
 from ledgerwood.learners.linear import integer_rows
-from ledgerwood.learners.linear import integer_rows as rows_module
 from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LOSSES, WEIGHT_BITS, fixed_point, loss_named
 
 cells = st.integers(-ENTRY_ONE, ENTRY_ONE)
@@ -38,19 +38,17 @@ def test_cross_products_are_those_of_integers(design: np.ndarray, intercept: int
     width = design.shape[1] + 1
     expected = [[sum(row[i] * row[j] for row in full) for j in range(width)] for i in range(width)]
     for short in (0, 10**9):  # cell by cell, and by blocks
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(rows_module, "_SHORT", short)
-            assert rows_of(design, intercept=intercept).gram().tolist() == expected
+        assert rows_of(design, intercept=intercept, short_rows=short).gram().tolist() == expected
 
 
 def test_full_blocks_of_the_largest_cells_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = rows_module._BLOCK + 3
+    count = integer_rows.BLOCK_ROWS + 3
     design = np.full((count, 2), ENTRY_ONE)
     design[:, 1] = np.where(np.arange(count) % 2, ENTRY_ONE, ENTRY_ONE - 1)
     odd = count // 2
     expected = ENTRY_ONE * (odd * ENTRY_ONE + (count - odd) * (ENTRY_ONE - 1))
     assert rows_of(design).gram()[1, 2] == expected
-    assert rows_module._BLOCK * ENTRY_ONE**2 < 2**53
+    assert integer_rows.BLOCK_ROWS * ENTRY_ONE**2 < 2**53
 
 
 @given(designs, st.data(), st.sampled_from(LOSSES), st.integers(1, 2 * GRADIENT_ONE))
@@ -74,20 +72,19 @@ def test_gradients_times_rows_are_those_of_integers(
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_partitions_threads_and_order_give_the_same_bits(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    rows = 40_000  # the whole is shared out among threads, a part is not worth it
     rng = np.random.default_rng(1)
-    design, labels = rng.integers(-ENTRY_ONE, ENTRY_ONE + 1, (500, 7)), rng.integers(0, 3, 500)
+    design, labels = rng.integers(-ENTRY_ONE, ENTRY_ONE + 1, (rows, 7)), rng.integers(0, 3, rows)
     weights = rng.integers(-(2**22), 2**22, (3, 8))
     whole = rows_of(design, labels, intercept=ENTRY_ONE)
-    mixed = rng.permutation(500)
-    parts = [rows_of(design[rows], labels[rows], intercept=ENTRY_ONE) for rows in np.array_split(mixed, 4)]
+    mixed = rng.permutation(rows)
+    parts = [rows_of(design[own], labels[own], intercept=ENTRY_ONE) for own in np.array_split(mixed, 20)]
     apart = SumOfParts(parts)
     assert apart.columns == whole.columns
     assert np.array_equal(apart.gram(), whole.gram())
     expected = whole.gradient_sum(loss_named(loss), weights, 70_000)
     assert np.array_equal(apart.gradient_sum(loss_named(loss), weights, 70_000), expected)
-    monkeypatch.setattr(rows_module, "_WORTH_A_THREAD", 100)
-    monkeypatch.setattr(rows_module.os, "cpu_count", lambda: 3)
-    assert np.array_equal(whole.gradient_sum(loss_named(loss), weights, 70_000), expected)
 
 
 columns_of_few_values = hnp.arrays(
@@ -108,13 +105,9 @@ def test_patterns_give_the_bits_of_cells(
     labels = data.draw(hnp.arrays(np.int64, count, elements=st.integers(0, 2 if outputs > 1 else 1)))
     weights = data.draw(hnp.arrays(np.int64, (outputs, width + 1), elements=st.integers(-(2**24), 2**24)))
     plain, other = (rows_of(design, labels, intercept=ENTRY_ONE) for _ in range(2))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(integer_rows, "MOST", most)
-        held = integer_rows.grown(other.starts, other.indices, other.entries, other.width)
-        patched.setattr(rows_module, "_WORTH_GROUPING", 10**9)
-        other._passes.held = held
-        expected = plain.gradient_sum(loss_named(loss), weights, GRADIENT_ONE)
-        assert np.array_equal(other.gradient_sum(loss_named(loss), weights, GRADIENT_ONE), expected)
+    other._passes.held = integer_rows.grown(other.starts, other.indices, other.entries, other.width, most)
+    expected = plain.gradient_sum(loss_named(loss), weights, GRADIENT_ONE)
+    assert np.array_equal(other.gradient_sum(loss_named(loss), weights, GRADIENT_ONE), expected)
 
 
 def test_many_passes_are_answered_from_patterns() -> None:
@@ -123,9 +116,7 @@ def test_many_passes_are_answered_from_patterns() -> None:
     design[:, 0] = rng.integers(-ENTRY_ONE, ENTRY_ONE, 3000)  # too many values for a group
     rows = rows_of(design[:, :12], rng.integers(0, 2, 3000), intercept=ENTRY_ONE)
     weights = rng.integers(-(2**20), 2**20, (1, 13))
-    answers = [
-        rows.gradient_sum(loss_named("logistic"), weights, 2**15) for _ in range(rows_module._WORTH_GROUPING + 1)
-    ]
+    answers = [rows.gradient_sum(loss_named("logistic"), weights, 2**15) for _ in range(TUNING.grouping_pass + 1)]
     held = rows._passes.held
     assert held is not None
     assert held.codes.shape[1] > 0

@@ -7,6 +7,7 @@ import logging
 import math
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,16 +179,16 @@ def test_a_key_that_can_be_guessed_is_refused() -> None:
     assert id_digest(["\udcff"], KEY) != id_digest(["\udcfe"], KEY)  # ids that are no valid text
 
 
-def test_sessions_opened_without_the_token_drive_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_party, "_MOST_SESSIONS", 8)
-    with serving(tmp_path / "b") as (own, location), client(location, tmp_path / "a") as asker:
+def test_sessions_opened_without_the_token_drive_nobody_out(tmp_path: Path) -> None:
+    few = partial(feature_party.FeatureServer, most_sessions=8)
+    with serving(tmp_path / "b", few) as (own, location), client(location, tmp_path / "a") as asker:
         asker.columns()
         with client(location, tmp_path / "flood") as flood:
             flood._hello()
             for _ in range(30):
                 flood._one_result("open", b"")
         assert asker.values([(0, 1)]) == [own.stored.values[0][1]]
-    sessions = feature_party._Sessions()
+    sessions = feature_party._Sessions(8)
     for _ in range(50):
         session = sessions.open()
         sessions.greet(session)

@@ -52,7 +52,6 @@ from ledgerwood.learners.vertical import (
     FeatureServer,
     OrderPreservingTransformer,
     VerticalModel,
-    feature_client,
     feature_party,
     id_digest,
     messages,
@@ -376,11 +375,9 @@ def test_columns_that_are_not_as_announced_are_refused(tmp_path: Path, spoil: An
         client(location, tmp_path / "a").columns()
 
 
-def test_a_message_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_client, "_LARGEST_ANSWER", 4096)
+def test_a_message_larger_than_the_limit_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path / "b") as (_, location), pytest.raises(LedgerwoodError, match="more than 4096 bytes"):
-        client(location, tmp_path / "a").columns()
-    monkeypatch.undo()
+        client(location, tmp_path / "a", largest_answer=4096).columns()
     with serving(tmp_path / "b") as (_, location):
         assert client(location, tmp_path / "a").columns().rows == ROWS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledgerwood.app.cli.options import number, whole
+from ledgerwood.app.cli.options import number_option, whole_option
 from ledgerwood.app.output import CommandOutput
 from ledgerwood.errors import CalibrationError, ParameterError
 
@@ -18,8 +18,7 @@ WORD = "dp-sgd"
 
 
 def _option(name: str, help: str, *, integer: bool = False) -> Any:
-    metavar = "INTEGER" if integer else "NUMBER"
-    return typer.Option(name, parser=whole if integer else number, metavar=metavar, help=f"dp-sgd: {help}")
+    return (whole_option if integer else number_option)(f"dp-sgd: {help}", name)
 
 
 Rate = Annotated[float | None, _option("--rate", "the chance of a record to be in a batch, such as 256/60000.")]

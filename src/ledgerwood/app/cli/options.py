@@ -79,11 +79,13 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  $ {line}" for line in lines)
 
 
-def _number(help: str, *names: str, **extra: Any) -> Any:
+def number_option(help: str, *names: str, **extra: Any) -> Any:
+    """Return an option that reads a number."""
     return typer.Option(*names, parser=number, metavar="NUMBER", help=help, **extra)
 
 
-def _whole(help: str, *names: str, **extra: Any) -> Any:
+def whole_option(help: str, *names: str, **extra: Any) -> Any:
+    """Return an option that reads a whole number."""
     return typer.Option(*names, parser=whole, metavar="INTEGER", help=help, **extra)
 
 
@@ -94,14 +96,14 @@ def recipe_names(incomplete: str) -> list[str]:
     return [row["name"] for row in recipe_table() if row["name"].startswith(incomplete)]
 
 
-Rows = Annotated[int, _whole("The public number of rows.", "--rows")]
-Features = Annotated[int, _whole("The number of columns.", "--features")]
-Trees = Annotated[int | None, _whole("The number of trees; the recipe's own by default.", "--trees")]
-Depth = Annotated[int | None, _whole("The depth of a tree; the recipe's own by default.", "--depth")]
-Target = Annotated[float, _number("The epsilon of the guarantee.", "--epsilon", "-e")]
+Rows = Annotated[int, whole_option("The public number of rows.", "--rows")]
+Features = Annotated[int, whole_option("The number of columns.", "--features")]
+Trees = Annotated[int | None, whole_option("The number of trees; the recipe's own by default.", "--trees")]
+Depth = Annotated[int | None, whole_option("The depth of a tree; the recipe's own by default.", "--depth")]
+Target = Annotated[float, number_option("The epsilon of the guarantee.", "--epsilon", "-e")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Delta = Annotated[float | None, _number("The delta of the guarantee, such as 1e-6 or 1/32561.", "--delta", "-d")]
-Epsilon = Annotated[float | None, _number("The epsilon of the guarantee.", "--epsilon", "-e")]
+Delta = Annotated[float | None, number_option("The delta of the guarantee, such as 1e-6 or 1/32561.", "--delta", "-d")]
+Epsilon = Annotated[float | None, number_option("The epsilon of the guarantee.", "--epsilon", "-e")]
 Relation = Annotated[
     str,
     typer.Option("--neighbours", help="add_remove (one record more or less) or replace_one (one record changed)."),

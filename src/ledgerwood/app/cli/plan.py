@@ -14,18 +14,14 @@ from ledgerwood.app.cli.options import (
     Target,
     Trees,
     examples,
-    number,
+    number_option,
     recipe_names,
-    whole,
+    whole_option,
 )
 from ledgerwood.app.output import CommandOutput, price
 from ledgerwood.errors import ParameterError
 
 TASKS = ("classification", "regression")
-
-
-def _count(help: str, **extra: Any) -> Any:
-    return typer.Option(parser=whole, metavar="INTEGER", help=help, **extra)
 
 
 def register(app: typer.Typer) -> None:
@@ -49,10 +45,12 @@ def plan(
             help="auto (what train does by itself), linear, or a recipe: see compare --recipes all.",
         ),
     ] = "auto",
-    rows: Annotated[int | None, _count("The public number of rows.", show_default="32561, or the schema's")] = None,
-    features: Annotated[int | None, _count("The number of columns.", show_default="14, or the schema's")] = None,
-    categories: Annotated[int, _count("How many of the columns are categories.")] = 0,
-    classes: Annotated[int, _count("The number of classes.")] = 2,
+    rows: Annotated[
+        int | None, whole_option("The public number of rows.", show_default="32561, or the schema's")
+    ] = None,
+    features: Annotated[int | None, whole_option("The number of columns.", show_default="14, or the schema's")] = None,
+    categories: Annotated[int, whole_option("How many of the columns are categories.")] = 0,
+    classes: Annotated[int, whole_option("The number of classes.")] = 2,
     task: Annotated[str | None, typer.Option(help="classification or regression.", show_default=False)] = None,
     schema: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take columns, classes, unit and relation from a schema.")
@@ -63,17 +61,17 @@ def plan(
     delta: Delta = None,
     share: Annotated[
         float | None,
-        typer.Option(parser=number, metavar="NUMBER", help="The part of the budget for choosing splits."),
+        number_option("The part of the budget for choosing splits."),
     ] = None,
     neighbours: Relation = "add_remove",
     learned: Annotated[
-        int, _count("How many columns of numbers, perhaps the target, have no public bounds: they are learned.")
+        int, whole_option("How many columns of numbers, perhaps the target, have no public bounds: they are learned.")
     ] = 0,
-    unit_rows: Annotated[int, _count("How many rows one person may have.")] = 1,
-    leaf_rows: Annotated[int, _count("How wrong is a leaf with this many rows?")] = 50,
+    unit_rows: Annotated[int, whole_option("How many rows one person may have.")] = 1,
+    leaf_rows: Annotated[int, whole_option("How wrong is a leaf with this many rows?")] = 50,
     leaf_error: Annotated[
         float | None,
-        typer.Option(parser=number, metavar="NUMBER", help="How many trees keep the error of such a leaf below this?"),
+        number_option("How many trees keep the error of such a leaf below this?"),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Why this model, and what each part costs alone.")] = False,
     save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
@@ -119,8 +117,7 @@ def plan(
         f"{request.what()}, on {request.rows:,} rows and {request.features} features, "
         f"epsilon = {epsilon:g}, delta = {request.target_delta:.5g}"
     )
-    parts = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]
-    answer.table(["release", "times", "noise", "value", "budget"], parts)
+    answer.releases(data["releases"])
     answer.table(["method", "epsilon", "note"], method_rows(account))
     leaf = LeafNoise.of(request, found)
     if leaf is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledgerwood.app.cli import dp_sgd
-from ledgerwood.app.cli.options import Delta, Epsilon, Features, Json, Relation, Rows, examples, number
+from ledgerwood.app.cli.options import Delta, Epsilon, Features, Json, Relation, Rows, examples, number_option
 from ledgerwood.app.output import CommandOutput, price, why_not
 from ledgerwood.errors import CalibrationError, FormatError, MethodUnavailable, ParameterError
 
@@ -58,9 +58,7 @@ def register(app: typer.Typer) -> None:
 def account(
     releases: Listed,
     delta: Delta = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--at", parser=number, metavar="NUMBER", help="Also the delta at this epsilon.")
-    ] = None,
+    epsilon: Annotated[float | None, number_option("Also the delta at this epsilon.", "--at")] = None,
     neighbours: Relation = "add_remove",
     rate: dp_sgd.Rate = None,
     batch_size: dp_sgd.BatchSize = None,
@@ -154,8 +152,7 @@ def calibrate(
     table = [{**row, "noise": row["noise"] or noises.get(row["label"])} for row in plan.table()]
     data = {"epsilon": epsilon, "delta": delta, "method": method or "tightest", "releases": table}
     answer = CommandOutput({**data, "statement": plan.statement()})
-    rows = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in table]
-    answer.table(["release", "times", "noise", "value", "budget"], rows)
+    answer.releases(table)
     answer.say(plan.statement())
     answer.print(as_json=json)
 

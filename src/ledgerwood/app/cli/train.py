@@ -140,8 +140,7 @@ def train(
     answer = CommandOutput(data)
     if choice is not None:
         answer.say(f"The model: {choice.model}.")
-    cells = [[r["label"], r["times"], r["noise"], r["scale"], f"{100 * r['spend']:.1f} %"] for r in data["releases"]]
-    answer.table(["release", "times", "noise", "value", "budget"], cells)
+    answer.releases(data["releases"])
     answer.say(str(statement))
     written = ", ".join(name for name in (model, report, journal) if name)
     answer.say(f"Written: {written}").print(as_json=json)

@@ -27,21 +27,6 @@ if TYPE_CHECKING:
 _LARGE = 5000  # more releases than this are calibrated, and drawn, by Rényi accounting
 
 
-def quick(request: PlanRequest) -> dict[str, Any]:
-    """Return the whole picture by Rényi accounting and the other closed forms: within a fraction of a second."""
-    return _quick(request)
-
-
-def exact(request: PlanRequest) -> dict[str, Any]:
-    """Return the whole picture for the plan that would be spent, by the tightest accountant."""
-    return _exact(request)
-
-
-def rest(request: PlanRequest) -> dict[str, Any]:
-    """Return what takes longest: the price by every method, and each part alone."""
-    return _rest(request)
-
-
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How wrong a leaf with this many rows may be."""
@@ -87,7 +72,8 @@ def _is_sampled(request: PlanRequest) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _quick(request: PlanRequest) -> dict[str, Any]:
+def quick(request: PlanRequest) -> dict[str, Any]:
+    """Return the whole picture by Rényi accounting and the other closed forms: within a fraction of a second."""
     plan = _planned(request, "rdp")
     slow = _is_sampled(request)  # the Rényi curve of a sampled release is an integral: fewer points
     counts = curves.tree_counts(request.steps()[0], 1 if slow else 6)
@@ -97,7 +83,8 @@ def _quick(request: PlanRequest) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=128)
-def _exact(request: PlanRequest) -> dict[str, Any]:
+def exact(request: PlanRequest) -> dict[str, Any]:
+    """Return the whole picture for the plan that would be spent, by the tightest accountant."""
     plan = _planned(request, None)
     method = "rdp" if sum(run.times for run in plan.runs()) > _LARGE else None
     slow = _is_sampled(request)
@@ -118,7 +105,8 @@ def _exact(request: PlanRequest) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=128)
-def _rest(request: PlanRequest) -> dict[str, Any]:
+def rest(request: PlanRequest) -> dict[str, Any]:
+    """Return what takes longest: the price by every method, and each part alone."""
     plan = _planned(request, None)
     account = plan.account()
     methods = []

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.data.columns import Column, Scalar, Values
+from ledgerwood.learners.data.threads import TUNING
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,8 +58,6 @@ _LONGEST = 4000
 """Python reads and writes integers of up to 4300 digits."""
 _EXACT = 2.0**52
 """No integer beyond a category below this is rounded to it in float64."""
-_FEW = 8
-"""Up to this many categories are found by a comparison with each, quicker than by a search."""
 
 
 def number(value: Any) -> float:
@@ -283,7 +282,7 @@ def category_codes(values: Values, categories: Sequence[Scalar]) -> NDArray[np.i
 
 def _codes_of_floats(values: Values, places: dict[Any, int], reserved: int) -> NDArray[np.int32]:
     codes = np.full(len(values), reserved, dtype=np.int32)
-    if len(places) <= _FEW:
+    if len(places) <= TUNING.few_categories:
         for value, code in places.items():
             np.putmask(codes, values == float(value), code)
         return codes

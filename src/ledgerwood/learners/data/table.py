@@ -18,11 +18,9 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import category_codes, number, write_numbers
 from ledgerwood.learners.data.columns import Column, DeclaredColumns, Key, Kind, Values
 from ledgerwood.learners.data.frames import RawColumn, is_frame, raw_columns, refuse_empty
-from ledgerwood.learners.data.threads import RowThreads
+from ledgerwood.learners.data.threads import TUNING, RowThreads
 
 __all__ = ["Columns", "Table", "read_as", "read_columns", "read_table"]
-
-_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Columns:
                 write_numbers(self.values[i][lo:hi], known[i], read[i][lo:hi])
 
         # By blocks of rows: columns of one array in row order are then read from the cache, all but the first.
-        RowThreads(n_threads).run(self.rows, lambda: None, write, _BLOCK_ROWS)
+        RowThreads(n_threads).run(self.rows, lambda: None, write, TUNING.table_block)
         return Table(known, tuple(read), self.rows, self.numbers)
 
     def take(self, rows: NDArray[np.int64], numbers: NDArray[np.uint64] | None = None) -> Columns:

@@ -1,18 +1,53 @@
-"""A pool of threads over ranges of rows, for kernels that release the interpreter lock."""
+"""How rows are shared out: a pool of threads over ranges of rows, and the sizes of all blocks in :data:`TUNING`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["RowThreads", "available_threads"]
+__all__ = ["TUNING", "LearnerTuning", "RowThreads", "available_threads"]
 
-_MOST_ROWS = 1 << 16
-_LEAST_ROWS = 1 << 12
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerTuning:
+    """How long reading and training take, never a bit of their result. ``TUNING`` holds the defaults.
+
+    Each group names the benchmark whose CPU time chose it, as a group; single values were not measured one by one.
+    """
+
+    # Threads over rows (this module): benchmarks/trees.py
+    least_rows: int = 1 << 12  # of a range: less is over before another thread has begun
+    most_rows: int = 1 << 16  # of a range: more would leave threads waiting for the last one
+
+    # Reading (cells.py, csv_text.py, table.py): benchmarks/reading.py
+    csv_block: int = 1 << 19  # bytes: its columns are made in a processor's own cache, in half the time of 16 MiB
+    table_block: int = 1 << 13  # rows that are read at a time
+    few_categories: int = 8  # up to this many are found by a comparison with each, quicker than by a search
+
+    # Trees (forest.py, local_aggregator.py, splitting.py): benchmarks/trees.py
+    scored_rows: int = 1 << 14  # of a range at predict
+    light_pass: int = 1 << 18  # rows times columns of a pass that is over before another thread has begun
+    kept_trees: int = 8  # leaf numbers of this many trees are kept for `add`; those of a larger batch are found again
+    shared_scores: int = 1 << 16  # scores of a level from which threads share its nodes
+    shared_nodes: int = 4  # nodes of a range then
+
+    # Linear models (integer_rows.py): benchmarks/linear/speed.py
+    short_rows: int = 3  # rows with fewer than one entry in this many are multiplied entry by entry, others as a matrix
+    thread_work: int = 1 << 18  # look-ups below which a second thread costs more than it saves
+    grouping_pass: int = 8  # before it columns are put into groups: takes some eight passes, and saves most of each
+    group_patterns: int = 1 << 11  # of one group: two tables of them stay in a processor's nearest memory
+
+    # Parts on disk (engines/out_of_core.py): limits of memory, not measured
+    bucket_rows: int = 1 << 21
+    most_buckets: int = 256
+
+
+TUNING = LearnerTuning()
 
 S = TypeVar("S")
 
@@ -39,8 +74,8 @@ class RowThreads:
         self.n_threads = available_threads() if n_threads is None else n_threads
         if self.n_threads < 1:
             raise ParameterError("n_threads", "be at least 1", n_threads)
-        if range_rows is not None and not 1 <= range_rows <= _MOST_ROWS:
-            raise ParameterError("range_rows", f"lie in 1 .. {_MOST_ROWS}", range_rows)
+        if range_rows is not None and not 1 <= range_rows <= TUNING.most_rows:
+            raise ParameterError("range_rows", f"lie in 1 .. {TUNING.most_rows}", range_rows)
         self._range_rows = range_rows
         self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
 
@@ -66,7 +101,7 @@ class RowThreads:
         found, lo = [], 0
         while lo < n_rows:
             left = n_rows - lo
-            size = rows or min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // (2 * self.n_threads))))
+            size = rows or min(TUNING.most_rows, max(TUNING.least_rows, -(-left // (2 * self.n_threads))))
             found.append((lo, min(lo + size, n_rows)))
             lo += size
         return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ledgerwood.learners.data.columns import Ints, Key
 from ledgerwood.learners.data.privacy_unit import Identities, kept, record_numbers
+from ledgerwood.learners.data.threads import TUNING
 from ledgerwood.learners.engines.interface import GroupedRows, Records, part_digest, unit_identities
 
 __all__ = ["OutOfCoreEngine", "OutOfCoreSums", "SpillFiles", "grouped"]
@@ -54,14 +55,17 @@ class SpillFiles:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
-_BUCKET_ROWS = 1 << 21
-
-_MOST_BUCKETS = 256
-
 _ROW = np.dtype([("unit", np.uint64, 2), ("row", np.uint64)])
 
 
-def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, key: bytes) -> tuple[GroupedRows, ...]:
+def grouped(
+    units: Iterable[Identities],
+    sizes: Sequence[int],
+    max_rows: int,
+    key: bytes,
+    *,
+    bucket_rows: int = TUNING.bucket_rows,
+) -> tuple[GroupedRows, ...]:
     """Return the rows that count of each part: at most ``max_rows`` of each privacy unit, numbered if that is one.
 
     Parameters
@@ -72,9 +76,11 @@ def grouped(units: Iterable[Identities], sizes: Sequence[int], max_rows: int, ke
         How many rows each part has.
     max_rows, key
         As in :func:`ledgerwood.learners.data.privacy_unit.keep_rows`.
+    bucket_rows
+        Rows of a file; those of a privacy unit are in one.
     """
     total = sum(sizes)
-    bits = min(max(total // _BUCKET_ROWS, 1), _MOST_BUCKETS).bit_length() - 1
+    bits = min(max(total // bucket_rows, 1), TUNING.most_buckets).bit_length() - 1
     files = SpillFiles(None)
     keep, numbers = files.empty(total, bool), files.empty(total if max_rows == 1 else 0, np.uint64)
     with ExitStack() as open_files:

@@ -21,6 +21,7 @@ from ledgerwood.learners.engines.interface import GroupedRows as PartRows
 from ledgerwood.learners.linear.encoding import RowEncoder
 from ledgerwood.learners.linear.integer_rows import IntegerRows
 from ledgerwood.learners.linear.loss import GRADIENT_ONE, LinearLoss
+from ledgerwood.learners.training.session import ReleaseSession
 
 __all__ = ["LinearParts", "LinearRecords", "LinearSums", "ReplayingLinearSums", "encoded_rows"]
 
@@ -118,21 +119,21 @@ class LinearParts:
 
 
 class ReplayingLinearSums:
-    """The sums of a linear model while a resumed training is replayed: answers zeros while ``replaying()``.
+    """The sums of a linear model in a resumed training: zeros while the session recalls stored results.
 
     But X'X, and the gradient sum of weights 0, may serve later rounds that need no pass: they are never zeros. A zero
     in their place would be released under the noise that the true sum had, or has elsewhere.
     """
 
-    def __init__(self, make: Callable[[], LinearSums], columns: int, replaying: Callable[[], bool]) -> None:
-        self._make, self.columns, self._replaying = make, columns, replaying
-        self._inner = None if replaying() else make()
+    def __init__(self, make: Callable[[], LinearSums], columns: int, session: ReleaseSession) -> None:
+        self._make, self.columns, self._session = make, columns, session
+        self._inner: LinearSums | None = None
 
     def gram(self) -> Ints:
         return self._opened().gram()
 
     def gradient_sum(self, loss: LinearLoss, weights: Ints, clip: int) -> Ints:
-        if self._replaying() and weights.any():
+        if self._session.recalling and weights.any():
             return np.zeros(weights.shape, dtype=np.int64)
         return self._opened().gradient_sum(loss, weights, clip)
 

@@ -13,7 +13,7 @@ from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.linear.loss import loss_named
 from ledgerwood.learners.linear.model import LinearModel, Shares
 from ledgerwood.learners.training.codec import learner
-from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
+from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase, keep_parameters
 
 __all__ = ["AdaSSPRegressor", "BoostedAdaSSPClassifier", "BoostedAdaSSPRegressor"]
 
@@ -85,7 +85,7 @@ class AdaSSPRegressor(_Regressor):
         callbacks: Any = None,
         allow_leak: bool = False,
     ) -> None:
-        _keep(self, locals())
+        keep_parameters(self, locals())
 
 
 class _Boosted(LinearModel):
@@ -114,7 +114,7 @@ class _Boosted(LinearModel):
         callbacks: Any = None,
         allow_leak: bool = False,
     ) -> None:
-        _keep(self, locals())
+        keep_parameters(self, locals())
 
 
 @learner
@@ -194,10 +194,3 @@ class BoostedAdaSSPClassifier(_Boosted, PrivateClassifierBase):
 
     def _probabilities(self, table: Table) -> NDArray[np.float64]:
         return loss_named(self._loss_name).probabilities(self.encoder_.scores(table, self.weights_))
-
-
-def _keep(model: LinearModel, given: dict[str, Any]) -> None:
-    """Store the arguments of a constructor untouched, as scikit-learn wants them."""
-    for name, value in given.items():
-        if name != "self":
-            setattr(model, name, value)

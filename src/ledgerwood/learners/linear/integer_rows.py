@@ -23,7 +23,7 @@ gradients and labels in steps of ``1 / GRADIENT_ONE``; all of them public consta
 * The smallest eigenvalue of a gram is at most its smallest diagonal entry, :math:`2^{53}`.
 
 **Patterns.** Many rows agree on many columns, and a sum needs each pattern only once. Columns are put into groups.
-Within a group a row is one of at most ``MOST`` patterns of entries; patterns grow from each other by one entry, so they
+Within a group a row is one of at most 2048 patterns of entries; patterns grow from each other by one entry, so they
 are a tree. A score is then one look-up for each group, and a sum over records one addition for each group: 3 instead of
 14 for the 123 indicators of a9a. Columns that would make too many patterns (a number with thousands of values) keep
 their entries as they are. All of it is exact: the same integers are added, in another order. Which columns share a
@@ -46,13 +46,21 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Ints
+from ledgerwood.learners.data.threads import TUNING, LearnerTuning
 from ledgerwood.learners.linear.loss import ENTRY_ONE, GRADIENT_ONE, LinearLoss
 
-__all__ = ["MAX_CLIP", "MAX_COLUMNS", "MAX_ROWS", "IntegerRows", "Patterns", "grouped", "grown", "ungrouped"]
+__all__ = [
+    "BLOCK_ROWS",
+    "MAX_CLIP",
+    "MAX_COLUMNS",
+    "MAX_ROWS",
+    "IntegerRows",
+    "Patterns",
+    "grouped",
+    "grown",
+    "ungrouped",
+]
 
-
-MOST = 2048
-"""Patterns of one group: two tables of them stay in a processor's nearest memory."""
 
 _GROUPS = 31
 """So that all patterns have places of 16 bits."""
@@ -101,17 +109,23 @@ def grouped(
     return found if found.work < plain.work else plain
 
 
-def grown(starts: NDArray[np.uint64], columns: NDArray[np.uint16], entries: NDArray[np.int16], width: int) -> Patterns:
-    """Return rows with their columns in groups, as far as patterns stay few."""
+def grown(
+    starts: NDArray[np.uint64],
+    columns: NDArray[np.uint16],
+    entries: NDArray[np.int16],
+    width: int,
+    most: int = TUNING.group_patterns,
+) -> Patterns:
+    """Return rows with their columns in groups of at most ``most`` patterns, as far as these stay few."""
     from ledgerwood.learners.linear import _kernels
 
     begins = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=width))]).astype(np.uint64)
     rows, listed = np.empty(entries.size, dtype=np.uint32), np.empty_like(entries)
     _kernels.by_column(starts, columns, entries, begins, rows, listed)
     codes = np.zeros((_GROUPS, starts.size - 1), dtype=np.uint16)
-    parents, names = np.zeros((2, _GROUPS * MOST), dtype=np.uint16)
-    added = np.zeros(_GROUPS * MOST, dtype=np.int16)
-    groups, patterns, loose = _kernels.group(begins, rows, listed, codes, parents, names, added, MOST)
+    parents, names = np.zeros((2, _GROUPS * most), dtype=np.uint16)
+    added = np.zeros(_GROUPS * most, dtype=np.int16)
+    groups, patterns, loose = _kernels.group(begins, rows, listed, codes, parents, names, added, most)
     kept = loose[columns]
     ends = np.concatenate([[0], np.cumsum(kept)])[starts.astype(np.int64)].astype(np.uint64)
     return Patterns(
@@ -126,16 +140,8 @@ MAX_ROWS = 2**29
 
 MAX_CLIP = 16.0
 
-_BLOCK = 2**13
-
-_SHORT = 3
-"""Rows with fewer than one entry in this many are multiplied entry by entry; a matrix product is quicker for others."""
-
-_WORTH_A_THREAD = 2**18
-"""Look-ups below which a second thread costs more than it saves."""
-
-_WORTH_GROUPING = 8
-"""The pass before which columns are put into groups: it takes as long as some eight passes, and saves most of each."""
+BLOCK_ROWS = 2**13
+"""Rows of one product of matrices: its sums stay below 2**53, which floats keep exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +167,7 @@ class IntegerRows:
     intercept: int
     labels: Ints | None = None
     coded: bool = False
+    tuning: LearnerTuning = field(repr=False, default=TUNING)
     _passes: _Passes = field(init=False, repr=False, default_factory=lambda: _Passes())
 
     @property
@@ -196,13 +203,13 @@ class IntegerRows:
     def gram(self) -> Ints:
         """Return the exact sum of row times row: entry by entry if rows are short, else float64 products by blocks."""
         total = np.zeros((self.width, self.width), dtype=np.int64)
-        if self.entries.size * _SHORT < self.count * self.width:
+        if self.entries.size * self.tuning.short_rows < self.count * self.width:
             from ledgerwood.learners.linear import _kernels
 
             _kernels.cross(self.starts, self.indices, self.entries, self.intercept, total)
             return np.tril(total) + np.tril(total, -1).T
-        for begin in range(0, self.count, _BLOCK):
-            block = self.dense(begin, min(begin + _BLOCK, self.count))
+        for begin in range(0, self.count, BLOCK_ROWS):
+            block = self.dense(begin, min(begin + BLOCK_ROWS, self.count))
             total += (block.T @ block).astype(np.int64)
         return total
 
@@ -245,8 +252,9 @@ class _Passes:
 
     def form(self, rows: IntegerRows) -> Patterns:
         self.asked += 1
-        if self.held is None or self.asked == _WORTH_GROUPING:
-            make = partial(grouped, width=rows.width) if self.asked == _WORTH_GROUPING else ungrouped
+        grouping = self.asked == rows.tuning.grouping_pass
+        if self.held is None or grouping:
+            make = partial(grouped, width=rows.width) if grouping else ungrouped
             self.held = make(rows.starts, rows.indices, rows.entries)
         return self.held
 
@@ -263,7 +271,7 @@ _pool: list[Any] = []
 
 def _in_threads(part: Callable[[int, int], Ints], count: int, work: int) -> Ints:
     """Run ``part`` on blocks of rows, in as many threads as are worth it; the kernels hold no lock."""
-    threads = 1 if work < _WORTH_A_THREAD else min(os.cpu_count() or 1, 1 + work // _WORTH_A_THREAD)
+    threads = min(os.cpu_count() or 1, 1 + work // TUNING.thread_work)
     if threads == 1:
         return part(0, count)
     if not _pool or _pool[0] != os.getpid():  # a forked child has none of its parent's threads

@@ -92,7 +92,11 @@ class LinearModel(PartitionedEstimator):
         def fitted(weights: NDArray[np.float64]) -> dict[str, Any]:
             return {"weights_": weights, **known}
 
-        sums = ReplayingLinearSums(lambda: self._sums(encoder, table, labels), encoder.width, lambda: session.recalling)
+        def opened() -> LinearSums:
+            return self._sums(encoder, table, labels)
+
+        # Opened before anything is spent, but where a training is resumed.
+        sums = ReplayingLinearSums(opened, encoder.width, session) if session.recalling else opened()
         weights = boost(
             sums, bound, self._settings(plan[GRADIENTS].times, outputs), plan, session, outputs,
             after_round=lambda so_far: session.keep(fitted(so_far)),

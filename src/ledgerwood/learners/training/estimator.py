@@ -445,6 +445,13 @@ class PrivateRegressorBase(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         return tags
 
 
+def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor (its ``locals()``) untouched, as scikit-learn wants them."""
+    for name, value in given.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
 def source_for(random_state: Any) -> RandomSource | None:
     """None is the operating system. Anything else is a seed: reproducible, not private."""
     if random_state is None:

@@ -19,7 +19,7 @@ from ledgerwood.learners.data.table import Table
 from ledgerwood.learners.engines.partitioned import PartitionedEstimator, PartitionedTable
 from ledgerwood.learners.training.codec import learner, require
 from ledgerwood.learners.training.discovery import Unknown
-from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase
+from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateRegressorBase, keep_parameters
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.learners.training.session import ReleaseSession
 from ledgerwood.learners.trees import explain, xgboost_json
@@ -56,14 +56,7 @@ class TreeModelMixin:
         callbacks: Any = None,
         allow_leak: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.allow_leak = allow_leak
+        keep_parameters(self, locals())
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -103,6 +96,8 @@ _COMPONENTS = (
 
 class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
     """What classifier and regressor share: settings from parameters, plan from settings, training on an aggregator."""
+
+    recipe: str
 
     def __init__(
         self,
@@ -145,39 +140,7 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
         callbacks: Any = None,
         allow_leak: bool = False,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, schema=schema, n_threads=n_threads, random_state=random_state,
-            verbose=verbose, callbacks=callbacks, allow_leak=allow_leak,
-        )  # fmt: skip
-        self.recipe = recipe
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.candidates = candidates
-        self.n_bins = n_bins
-        self.split = split
-        self.structure = structure
-        self.leaf = leaf
-        self.features = features
-        self.features_per_tree = features_per_tree
-        self.batch = batch
-        self.rows = rows
-        self.loss = loss
-        self.missing = missing
-        self.learning_rate = learning_rate
-        self.leaf_clip = leaf_clip
-        self.l2 = l2
-        self.ridge = ridge
-        self.gradient_clip = gradient_clip
-        self.min_child_weight = min_child_weight
-        self.sketch_rounds = sketch_rounds
-        self.sketch_features = sketch_features
-        self.shares = shares
-        self.accounting = accounting
-        self.shrink = shrink
-        self.interactions = interactions
-        self.interaction_order = interaction_order
-        self.interaction_depth = interaction_depth
-        self.engine = engine
+        keep_parameters(self, locals())
 
     def _check_stored(self) -> None:
         super()._check_stored()

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.columns import Column
-from ledgerwood.learners.data.threads import RowThreads
+from ledgerwood.learners.data.threads import TUNING, RowThreads
 from ledgerwood.learners.training.codec import require, stored
 from ledgerwood.learners.trees.aggregator import MAX_BIN_CODES, SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.local_aggregator import bin_columns, plain_column, route_arrays
@@ -25,9 +25,6 @@ from ledgerwood.learners.trees.routing import Routes, column_trees, routes
 from ledgerwood.learners.trees.settings import MAX_DEPTH
 
 __all__ = ["Forest", "Predictor", "forest_of", "forest_scores"]
-
-
-_ROWS = 1 << 14
 
 
 class Predictor:
@@ -74,7 +71,7 @@ class Predictor:
                     add_pass(bin_codes, here, 0, hi - lo, *route_arrays(batch), weights)
             out[:, lo:hi] = here
 
-        RowThreads(n_threads).run(n_rows, lambda: None, score, _ROWS)
+        RowThreads(n_threads).run(n_rows, lambda: None, score, TUNING.scored_rows)
         return out
 
 

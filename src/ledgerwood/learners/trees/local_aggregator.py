@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
-from ledgerwood.learners.data.threads import RowThreads
+from ledgerwood.learners.data.threads import TUNING, RowThreads
 from ledgerwood.learners.trees.aggregator import (
     MAX_BIN_CODES,
     TABLE_SIZE,
@@ -37,8 +37,6 @@ Column: TypeAlias = NDArray[Any]
 
 _KINDS = {"table": 0, "squared": 1, "softmax": 2}
 _CHANNELS: dict[Channel, tuple[int, int]] = {"count": (15, 1), "hessian": (0, 0x7FFF)}
-_LIGHT = 1 << 18  # rows times columns of a pass that is over before another thread has begun
-_KEPT_TREES = 8  # leaf numbers of this many trees are kept for `add`; those of a larger batch are computed again
 _NO_TREES = Routes(
     0,
     np.empty(0, dtype=np.uint8),
@@ -208,7 +206,7 @@ class LocalAggregator:
             sums = self._column_pass(columns, channel)
             self._routed, self._columns_routed = tuple(trees), columns
             return sums
-        keep = len(trees) if len(trees) <= _KEPT_TREES else 0
+        keep = len(trees) if len(trees) <= TUNING.kept_trees else 0
         if self._ids.shape[0] < keep:
             old, self._ids = self._ids, self._empty((keep, self._n), dtype=np.uint8)
             self._ids[: old.shape[0]] = old
@@ -254,7 +252,7 @@ class LocalAggregator:
             arguments: Any = (*self._scored(lo, hi), columns.feature, *_CHANNELS[channel], sums.room(hi - lo))
             column_pass(*arguments)
 
-        light = self._n * (1 + len(columns.feature)) <= _LIGHT
+        light = self._n * (1 + len(columns.feature)) <= TUNING.light_pass
         return self._summed(columns.leaf, 1 << columns.depth, sum_bins, max(self._n, 1) if light else None)
 
     def _summed(

@@ -7,6 +7,7 @@ while the planned cost stays. Each of these takes the planned cost and the curre
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,25 @@ def _check_sums(value: NDArray[np.int64]) -> None:
         raise ParameterError("value", "be an array of 64-bit integers", type(value).__name__)
 
 
+class _NoisySums(ABC):
+    """Noise on integer sums, at the planned cost."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _mechanism(self) -> GaussianMechanism | LaplaceMechanism: ...
+
+    def check(self, value: NDArray[np.int64]) -> None:
+        """Refuse what is not an array of integers."""
+        _check_sums(value)
+
+    def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
+        """Return value + noise."""
+        return np.asarray(self._mechanism().release(value, rng), dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
-class GaussianSums:
+class GaussianSums(_NoisySums):
     """Normal noise on integer sums whose L2 sensitivity is ``sensitivity``, at the planned cost."""
 
     cost: Gaussian
@@ -47,17 +65,9 @@ class GaussianSums:
     def _mechanism(self) -> GaussianMechanism:
         return GaussianMechanism(self.sigma, self.sensitivity, neighbours=str(self.cost.neighbours))
 
-    def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is not an array of integers."""
-        _check_sums(value)
-
-    def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
-        """Return value + noise."""
-        return np.asarray(self._mechanism().release(value, rng), dtype=np.int64)
-
 
 @dataclass(frozen=True, slots=True)
-class LaplaceSums:
+class LaplaceSums(_NoisySums):
     """Laplace noise on integers whose L1 sensitivity is ``sensitivity``, at the planned cost."""
 
     cost: Laplace
@@ -75,14 +85,6 @@ class LaplaceSums:
 
     def _mechanism(self) -> LaplaceMechanism:
         return LaplaceMechanism(scale=self.scale, sensitivity=self.sensitivity, neighbours=str(self.cost.neighbours))
-
-    def check(self, value: NDArray[np.int64]) -> None:
-        """Refuse what is not an array of integers."""
-        _check_sums(value)
-
-    def release(self, value: NDArray[np.int64], rng: Rng = None) -> NDArray[np.int64]:
-        """Return value + noise."""
-        return np.asarray(self._mechanism().release(value, rng), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

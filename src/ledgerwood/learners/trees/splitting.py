@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood.learners.data.threads import RowThreads
+from ledgerwood.learners.data.threads import TUNING, RowThreads
 from ledgerwood.learners.trees.aggregator import BinEdges, Structure
 
 __all__ = [
@@ -38,10 +38,6 @@ _EVERY_BIN_CODE = np.arange(256, dtype=np.uint8)
 
 PENALTY_STEPS = 16
 """The penalty in a score is a multiple of 1/16."""
-
-_NODES_AT_A_TIME = 4
-
-_WORTH_SHARING = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +192,8 @@ def level_scores(
     missing = (missing_left & ~(single & (code == last))).astype(np.int64)
     out = np.empty((nodes, len(base)), dtype=np.int64)
     arrays = np.ascontiguousarray(histogram), begin, end, base + last, missing, round(l2 * PENALTY_STEPS)
-    if threads is None or out.size < _WORTH_SHARING:
+    if threads is None or out.size < TUNING.shared_scores:
         score_nodes(*arrays, 0, nodes, out)
     else:
-        threads.run(nodes, lambda: None, lambda _, lo, hi: score_nodes(*arrays, lo, hi, out), _NODES_AT_A_TIME)
+        threads.run(nodes, lambda: None, lambda _, lo, hi: score_nodes(*arrays, lo, hi, out), TUNING.shared_nodes)
     return out

@@ -32,7 +32,6 @@ from ledgerwood.learners.vertical.tls import Identity, tls_location
 from ledgerwood.learners.vertical.transformer import rebuild
 
 log = logging.getLogger("ledgerwood.opboost")
-_LARGEST_ANSWER = 64 << 20
 _LONGEST_WAIT = 5.0
 _SYNC_BYTES = 128 << 20  # progress is made durable this often
 
@@ -69,6 +68,8 @@ class FeatureClient:
         time, up to five).
     timeout
         Seconds to wait for an answer; the first one may have to wait for the release to be made.
+    largest_answer
+        Bytes of one message; a larger one breaks the connection off.
     """
 
     location: str
@@ -80,6 +81,7 @@ class FeatureClient:
     attempts: int = 5
     wait: float = 0.2
     timeout: float = 600.0
+    largest_answer: int = 64 << 20
     _client: Any = field(default=None, init=False, repr=False)
     _session: bytes = field(default=b"", init=False, repr=False)
     _number: int = field(default=0, init=False, repr=False)
@@ -149,7 +151,7 @@ class FeatureClient:
             tls_root_certs=self.identity.authority,
             cert_chain=self.identity.certificate,
             private_key=self.identity.key,
-            generic_options=[("grpc.max_receive_message_length", _LARGEST_ANSWER)],
+            generic_options=[("grpc.max_receive_message_length", self.largest_answer)],
         )
         opened = self._call(lambda: self._one_result("open", b""))
         if int.from_bytes(opened[:2], "little") != VERSION or len(opened) != 18:
@@ -177,8 +179,27 @@ class FeatureClient:
         try:
             answer: bytes = ask()
         except (flight.FlightError, pa.ArrowException, OSError) as error:
-            _translate(error, self.location)
+            self._translate(error)
         return answer
+
+    def _translate(self, error: Exception) -> NoReturn:
+        text, location = str(error), self.location
+        if "[stale] " in text:
+            raise PartyUnreachable(f"{location} has forgotten the session: it was restarted") from error
+        if "[refused] " in text:
+            reason = text.split("[refused] ", 1)[1].split(". Detail:")[0].split(". gRPC client debug")[0]
+            raise PartyRefused(f"{location} refused: {reason}") from error
+        if isinstance(error, flight.FlightCancelledError):  # gRPC does not say which of the two it was
+            raise PartyUnreachable(
+                f"{location} broke off: the connection dropped, or a message had more than {self.largest_answer} bytes"
+            ) from error
+        if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+            raise PartyUnreachable(
+                f"{location} does not answer, or the certificates of the two sides do not fit: {type(error).__name__}"
+            ) from error
+        if isinstance(error, OSError):
+            raise PartyUnreachable(f"{location}: {type(error).__name__}") from error
+        raise ProtocolError(f"{location}: {text.split('. gRPC client debug')[0][:300]}") from error
 
     # ---- the columns
 
@@ -252,7 +273,7 @@ class FeatureClient:
                 _expect_end(reader, self.rows)
             except (flight.FlightError, pa.ArrowException) as error:
                 self._flush(file, row)
-                _translate(error, self.location)
+                self._translate(error)
             except _Dropped:
                 self._flush(file, row)
                 raise
@@ -313,23 +334,3 @@ def _received(manifest: dict[str, Any], path: Path) -> Received:
     if [column.name for column in columns] != transformer.get_feature_names_out().tolist():
         raise ProtocolError("the columns offered are not those that the other party describes")
     return Received(party, manifest["rows"], columns, transformer, path)
-
-
-def _translate(error: Exception, location: str) -> NoReturn:
-    text = str(error)
-    if "[stale] " in text:
-        raise PartyUnreachable(f"{location} has forgotten the session: it was restarted") from error
-    if "[refused] " in text:
-        reason = text.split("[refused] ", 1)[1].split(". Detail:")[0].split(". gRPC client debug")[0]
-        raise PartyRefused(f"{location} refused: {reason}") from error
-    if isinstance(error, flight.FlightCancelledError):  # gRPC does not say which of the two it was
-        raise PartyUnreachable(
-            f"{location} broke off: the connection dropped, or a message had more than {_LARGEST_ANSWER} bytes"
-        ) from error
-    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
-        raise PartyUnreachable(
-            f"{location} does not answer, or the certificates of the two sides do not fit: {type(error).__name__}"
-        ) from error
-    if isinstance(error, OSError):
-        raise PartyUnreachable(f"{location}: {type(error).__name__}") from error
-    raise ProtocolError(f"{location}: {text.split('. gRPC client debug')[0][:300]}") from error

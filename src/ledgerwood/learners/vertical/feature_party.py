@@ -40,7 +40,6 @@ from ledgerwood.learners.vertical.tls import Identity, tls_location
 from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer, describe
 
 log = logging.getLogger("ledgerwood.opboost")
-_MOST_SESSIONS = 1024
 _BATCH_BYTES = 1 << 22
 _REFUSED = "refused_offers.json"
 
@@ -216,7 +215,8 @@ class _Sessions:
     Anybody with a certificate may open sessions, so they must not drive out the sessions of those with the token.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._last: OrderedDict[bytes, int] = OrderedDict()
         self._greeted: OrderedDict[bytes, None] = OrderedDict()
         self._mutex = threading.Lock()
@@ -225,7 +225,7 @@ class _Sessions:
         session = secrets.token_bytes(16)
         with self._mutex:
             self._last[session] = 0
-            while len(self._last) - len(self._greeted) > _MOST_SESSIONS:
+            while len(self._last) - len(self._greeted) > self._most:
                 del self._last[next(each for each in self._last if each not in self._greeted)]
         return session
 
@@ -244,7 +244,7 @@ class _Sessions:
         with self._mutex:
             if session in self._last:
                 self._greeted[session] = None
-            while len(self._greeted) > _MOST_SESSIONS:
+            while len(self._greeted) > self._most:
                 del self._last[self._greeted.popitem(last=False)[0]]
 
 
@@ -262,6 +262,8 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
         Certificate, key, and the authority that client certificates must come from.
     token
         Shared with party A; requests are sealed with it.
+    most_sessions
+        How many may be open at a time.
 
     A server and a client in one process: see :func:`~ledgerwood.learners.vertical.train_vertical`.
 
@@ -269,11 +271,13 @@ class FeatureServer(flight.FlightServerBase):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, party: FeatureParty, location: str, identity: Identity, token: bytes) -> None:
+    def __init__(
+        self, party: FeatureParty, location: str, identity: Identity, token: bytes, *, most_sessions: int = 1024
+    ) -> None:
         tls_location(location)
         if len(token) < 16:
             raise ParameterError("token", "have at least 16 bytes", f"<{len(token)} bytes>")
-        self._party, self._token, self._sessions = party, token, _Sessions()
+        self._party, self._token, self._sessions = party, token, _Sessions(most_sessions)
         super().__init__(
             location,
             tls_certificates=[(identity.certificate, identity.key)],

@@ -19,6 +19,7 @@ profile shows it.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -70,7 +71,34 @@ def _sample(sampling: Sampling, distribution: FiniteDistribution, rows: Codes, s
 
 
 @dataclass(frozen=True)
-class GlobalMap(OrderedMechanism):
+class _OffsetMap(OrderedMechanism):
+    """A map that moves a value by an offset of one distribution, whose log-ratios are extreme at the domain's ends."""
+
+    domain: Domain
+    epsilon: float
+    sampling: Sampling = "exponential"
+
+    def __post_init__(self) -> None:
+        coerce_epsilons(self, "epsilon")
+        _check_sampling(self.sampling, self.domain.size)
+
+    @property
+    @abstractmethod
+    def distribution(self) -> BoundedLaplace | ClampedLaplace:
+        """The distribution of the offsets."""
+
+    def _log_table(self, rows: Codes, columns: Codes) -> Floats:
+        return self.distribution.log_probabilities(rows, columns)
+
+    def _extremes(self) -> Codes:
+        return np.array([0, self.domain.size - 1])
+
+    def _draw(self, rows: Codes, source: RandomSource) -> Codes:
+        return _sample(self.sampling, self.distribution, rows, source)
+
+
+@dataclass(frozen=True)
+class GlobalMap(_OffsetMap):
     r"""OpBoost, Algorithm 1: the exponential mechanism with the distance as score.
 
     The log-ratio of x and x' > x at an output o is
@@ -89,14 +117,6 @@ class GlobalMap(OrderedMechanism):
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
     ('0.0953', True)
     """
-
-    domain: Domain
-    epsilon: float
-    sampling: Sampling = "exponential"
-
-    def __post_init__(self) -> None:
-        coerce_epsilons(self, "epsilon")
-        _check_sampling(self.sampling, self.domain.size)
 
     @property
     def distribution(self) -> BoundedLaplace:
@@ -119,18 +139,9 @@ class GlobalMap(OrderedMechanism):
             tuple(gaps.tolist()), rounding_error(distribution.log_probabilities(t[:1], t[-1:])), self.claim
         )
 
-    def _log_table(self, rows: Codes, columns: Codes) -> Floats:
-        return self.distribution.log_probabilities(rows, columns)
-
-    def _extremes(self) -> Codes:
-        return np.array([0, self.domain.size - 1])
-
-    def _draw(self, rows: Codes, source: RandomSource) -> Codes:
-        return _sample(self.sampling, self.distribution, rows, source)
-
 
 @dataclass(frozen=True)
-class LaplaceMap(OrderedMechanism):
+class LaplaceMap(_OffsetMap):
     r"""Discrete Laplace noise of scale :math:`1/\varepsilon` (OpBoost, Theorem 4.9), clamped to the domain.
 
     OpBoost resamples noise that leaves the domain; the normaliser then depends on the value and doubles the loss
@@ -142,14 +153,6 @@ class LaplaceMap(OrderedMechanism):
     >>> f"{mechanism.profile.epsilon(1):.4f}", mechanism.profile.satisfies()
     ('0.1000', True)
     """
-
-    domain: Domain
-    epsilon: float
-    sampling: Sampling = "exponential"
-
-    def __post_init__(self) -> None:
-        coerce_epsilons(self, "epsilon")
-        _check_sampling(self.sampling, self.domain.size)
 
     @property
     def distribution(self) -> ClampedLaplace:
@@ -167,15 +170,6 @@ class LaplaceMap(OrderedMechanism):
         _check_profile(self.domain)
         gaps = self.distribution.rate * np.arange(self.domain.size)
         return DistanceProfile(tuple(gaps.tolist()), float(np.spacing(gaps[-1])), self.claim)
-
-    def _log_table(self, rows: Codes, columns: Codes) -> Floats:
-        return self.distribution.log_probabilities(rows, columns)
-
-    def _extremes(self) -> Codes:
-        return np.array([0, self.domain.size - 1])
-
-    def _draw(self, rows: Codes, source: RandomSource) -> Codes:
-        return _sample(self.sampling, self.distribution, rows, source)
 
 
 class _Partitioned(OrderedMechanism):

@@ -33,54 +33,6 @@ _UP, _DOWN = 1.0 + 32 * _ULP, 1.0 - 32 * _ULP
 _SMALLEST = 1e-305  # added where a positive upper end could underflow
 
 
-def bounded_range_delta(epsilon: float, gamma: ArrayLike) -> Array:
-    """Exact profile of the worst epsilon-bounded-range mechanism, rounded up by a few ulp.
-
-    >>> print(f"{bounded_range_delta(1.0, 0.0):.6f}")  # tanh(1/4)
-    0.244919
-    """
-    _check_size(epsilon)
-    g = np.asarray(gamma, dtype=np.float64)
-    if epsilon == 0.0:
-        return np.where(g < 0, -np.expm1(np.minimum(g, 0.0)), 0.0) * _UP
-    inside = np.expm1((np.clip(g, -epsilon, epsilon) - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
-    left = -np.expm1(np.minimum(g, 0.0))
-    value = np.where(g <= -epsilon, left, np.where(g < epsilon, np.maximum(inside, _SMALLEST), 0.0))
-    return np.asarray(np.minimum(value * _UP, 1.0))
-
-
-def bounded_range_log_delta(epsilon: float, gamma: ArrayLike) -> Array:
-    """Logarithm of the exact profile, for values too small for floating point; -inf beyond epsilon.
-
-    >>> print(f"{bounded_range_log_delta(1.0, 0.0):.6f}")
-    -1.406829
-    """
-    _check_size(epsilon)
-    g = np.asarray(gamma, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        left = np.log(-np.expm1(np.minimum(g, 0.0)))
-        if epsilon == 0.0:
-            return np.asarray(left)
-        inside = 2 * np.log(-np.expm1((np.clip(g, -epsilon, epsilon) - epsilon) / 2))
-    return np.asarray(np.where(g <= -epsilon, left, inside - math.log(-math.expm1(-epsilon))))
-
-
-def bounded_range_epsilon(epsilon: float, delta: float) -> float:
-    r"""Least :math:`\gamma \ge 0` with :math:`\delta^*(\gamma) \le \delta`, rounded up.
-
-    :math:`\gamma = \varepsilon + 2 \log(1 - \sqrt{\delta (1 - e^{-\varepsilon})})`.
-
-    >>> print(f"{bounded_range_epsilon(1.0, 1e-5):.6f}")
-    0.994965
-    """
-    _check_size(epsilon)
-    if not 0.0 <= delta < 1.0:
-        raise ParameterError("delta", "lie in [0, 1)", delta)
-    root = math.sqrt(delta * -math.expm1(-epsilon)) * _DOWN
-    gamma = epsilon + 2.0 * math.log1p(-root)
-    return min(max(gamma + 16 * _ULP * epsilon, 0.0), epsilon)
-
-
 @dataclass(frozen=True, eq=False)
 class RangeProfile:
     """A privacy profile V with V(-g) = 1 - exp(-g) + exp(-g) V(g), bracketed on the nodes g = 0, h, 2h, ...
@@ -333,11 +285,6 @@ def _pmf(losses: ArrayLike, probabilities: ArrayLike, infinite_mass: float) -> t
     if not 0.0 <= infinite_mass <= 1.0:
         raise ParameterError("infinite_mass", "lie in [0, 1]", infinite_mass)
     return loss, mass
-
-
-def _check_size(epsilon: float) -> None:
-    if not 0.0 <= epsilon < math.inf:
-        raise ParameterError("epsilon", "be non-negative and finite", epsilon)
 
 
 def _check_mu(mu: float) -> None:
