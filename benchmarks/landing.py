@@ -1,6 +1,6 @@
 """The picture of the first page: an untuned private model against the best-known private learners, and the accountant.
 
-    python -m benchmarks.landing --data DIR        # fits the front door on split 0, then draws
+    python -m benchmarks.landing --data DIR        # fits the auto estimator on split 0, then draws
     python -m benchmarks.landing                   # draws from committed results
 
 Peers' numbers are those of ``benchmarks/linear/peers.py``, on the same split of the same table at delta = 1e-6
@@ -27,7 +27,7 @@ SHOWN = {"diffprivlib LR": "diffprivlib, logistic regression", "interpret DP-EBM
 
 
 def measure(folder: Path) -> None:
-    """Fit the front door at every epsilon, and XGBoost without privacy."""
+    """Fit the auto estimator at every epsilon, and XGBoost without privacy."""
     import xgboost
 
     from ledgerwood.learners import PrivateClassifier, Schema

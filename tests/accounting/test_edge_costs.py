@@ -1,4 +1,4 @@
-"""Costs at the edge of their parameters: free releases, mass outright, tails beyond the smallest float."""
+"""Costs at the edge of their parameters: free releases, mass at infinite loss, tails beyond the smallest float."""
 
 import math
 

@@ -65,7 +65,7 @@ MOST_STEPS = int(MAX_CLIP * GRADIENT_ONE)
 
 
 class Taken:
-    """A door that checks values as every mechanism does, and adds no noise."""
+    """A session that checks values as every mechanism does, and adds no noise."""
 
     def __init__(self) -> None:
         self.largest = 0

@@ -1,4 +1,4 @@
-"""The flow of a private fit, on toy learners: facts, plan, ledger, door, receipt, statement."""
+"""The flow of a private fit, on toy learners: metadata, plan, ledger, session, receipt, statement."""
 
 from __future__ import annotations
 

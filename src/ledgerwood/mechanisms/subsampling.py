@@ -128,7 +128,7 @@ def _try_nothing(mechanism: Mechanism[Any, Any], query: Callable[[Any], Any], ro
 
 
 def fixed_size_sample(records: int, batch: int, source: RandomSource) -> NDArray[np.bool_]:
-    """Mark exactly ``batch`` records, every set of so many with the same probability.
+    """Mark exactly ``batch`` records, every set of that size with the same probability.
 
     The first steps of a shuffle, with exact uniform integers; the records left out are drawn where they are fewer.
     """

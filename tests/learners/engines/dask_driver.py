@@ -1,6 +1,6 @@
 """Train on a running cluster, with a checkpoint, in a process that kills itself (SIGKILL) while tasks are under way.
 
-Run as ``dask_driver.py ADDRESS FOLDER TASKS``: the process dies after it has submitted so many tasks; 0 for never.
+Run as ``dask_driver.py ADDRESS FOLDER TASKS``: the process dies after it has submitted this many tasks; 0 for never.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def rows(n: int = 300, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class Exact:
-    """A door without noise."""
+    """A session without noise."""
 
     def release(self, mechanism: Any, value: Any, label: str) -> Any:
         return np.asarray(value, dtype=np.int64)

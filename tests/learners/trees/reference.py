@@ -1,4 +1,4 @@
-"""The seam in plain Python, one record at a time: slow, and obviously what the text of the seam says."""
+"""The aggregator interface in plain Python, one record at a time: slow, and obviously what its text says."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ReferenceAggregator:
 
 
 class OpenSession:
-    """A door without noise: what a training would do with an unlimited budget, or with a ledger and given noise."""
+    """A session without noise: what a training would do with an unlimited budget, or with a ledger and given noise."""
 
     def __init__(self) -> None:
         self.labels: list[str] = []

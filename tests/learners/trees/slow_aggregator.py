@@ -1,4 +1,4 @@
-"""The seam's definitions, record by record in plain Python: slow and obviously correct."""
+"""The definitions of the aggregator interface, record by record in plain Python: slow and obviously correct."""
 
 from __future__ import annotations
 

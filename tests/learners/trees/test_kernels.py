@@ -1,4 +1,4 @@
-"""The local aggregator answers as the seam's definitions do, with the same bits for any threads and ranges."""
+"""The local aggregator answers as its interface defines, with the same bits for any threads and ranges."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_the_sensitivity_of_a_laplace_output_is_reached(floor) -> None:
 
 
 class Ears:
-    """A door that hears what a training would release, and answers with the first candidate or with zeros."""
+    """A session that hears what a training would release, and answers with the first candidate or with zeros."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, Any]] = []

@@ -1,7 +1,7 @@
 """Accounting methods in closed form: pure, advanced, KOV, zCDP, Rényi, Gaussian.
 
 A method turns a cost into two functions, ε(δ) and log δ(ε). Each is an upper bound; a method that cannot price a
-cost raises :class:`~ledgerwood.errors.MethodUnavailable` and says why. A cost whose δ is partly spent outright
+cost raises :class:`~ledgerwood.errors.MethodUnavailable` and says why. A cost with a δ of its own
 (``infinite_mass`` m, from approximate-DP releases) is m + (1−m)·δ' with δ' the rest's.
 """
 
@@ -145,7 +145,7 @@ def _kov_terms(size: float, k: int) -> tuple[np.ndarray, np.ndarray, float]:
     far = min(math.sqrt(k * _KOV_LOG_TAIL / 2), math.sqrt(2 * mean * _KOV_LOG_TAIL) + 2 * _KOV_LOG_TAIL / 3)
     low, high = max(0, math.floor(mean - far)), min(k // 2, math.ceil(mean + far))
     if high - low > _KOV_MOST:
-        raise MethodUnavailable("kov", f"so many steps have {high - low} outcomes that count; use 'pld' or 'rdp'")
+        raise MethodUnavailable("kov", f"this many steps have {high - low} outcomes that count; use 'pld' or 'rdp'")
     i = np.arange(low, high + 1, dtype=np.float64)
     logs = log_factorial(k) - log_factorial(i) - log_factorial(k - i) - i * size - k * math.log1p(math.exp(-size))
     return (k - 2 * i) * size, logs, -math.inf if low == 0 and high == k // 2 else math.log(2) - _KOV_LOG_TAIL

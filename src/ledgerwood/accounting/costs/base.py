@@ -82,7 +82,7 @@ class Cost(ABC):
         return None
 
     def lower_pairs(self) -> tuple[LossPair, ...] | None:
-        """Pairs of output laws that some mechanism of this cost attains or exceeds, for certified lower ends."""
+        """Pairs of outputs that some mechanism of this cost attains or exceeds, for certified lower ends."""
         return self.pairs() if self.is_tight() else None
 
     @abstractmethod

@@ -25,7 +25,7 @@ from ledgerwood.errors import ParameterError
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class WithoutReplacement(Atom):
-    r"""A release computed on ``batch`` of ``population`` records, every set of so many as likely as any other.
+    r"""A release computed on ``batch`` of ``population`` records, every set of that size as likely as any other.
 
     Under replace-one: the population is public and fixed. If the release on a batch has the profile δ, the whole has
 

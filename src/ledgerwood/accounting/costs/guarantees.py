@@ -1,11 +1,7 @@
-"""The costs of single releases: what each mechanism says in every accounting language.
+"""Costs stated as guarantees: pure, approximate, concentrated and Rényi DP, and a privacy-loss distribution.
 
-Parameters are validated on construction; every cost is frozen and hashable. Each class names its noise parameter
-(``noise_parameter``, ``noise_direction``) and inverts its small-scale concentrated cost (``from_rho``), so that a
-plan can divide a budget among kinds of release. Fields are called ``size`` where the constructor says ``epsilon``,
-because ``cost.epsilon(delta=…)`` is the price.
-
-A privacy-loss distribution of one's own, as a cost.
+Parameters are validated on construction; every cost is frozen and hashable. Fields are called ``size`` where the
+constructor says ``epsilon``, because ``cost.epsilon(delta=…)`` is the price.
 """
 
 from __future__ import annotations
@@ -224,7 +220,7 @@ class RDP(Atom):
     def pure_epsilon(self) -> float:
         if not isinstance(self.curve, tuple):
             return math.inf
-        if any(v == 0 for _, v in self.curve):  # no divergence at one order: the two laws are the same
+        if any(v == 0 for _, v in self.curve):  # no divergence at one order: the two distributions are the same
             return 0.0
         order, value = self.curve[-1]
         return value if order == math.inf else math.inf
@@ -334,8 +330,8 @@ class PrivacyLoss(Atom):
         curves = []
         for losses, p in self._directions():
             keep = np.isfinite(losses) & (p > 0)
-            # Outside the infinite mass: the conditional law given a finite loss. Its moments bound δ at every order
-            # above 1; at order 1 the conditional second law may have mass above 1, so nothing is said.
+            # Outside the infinite mass: the distribution given a finite loss. Its moments bound δ at every order
+            # above 1; at order 1 the conditional second distribution may have mass above 1, so nothing is said.
             total = float(np.sum(p[keep])) or 1.0
             lost = max(0.0, 1.0 - math.fsum(p[keep] * np.exp(-losses[keep])))
             curve = renyi.from_losses(losses[keep], np.log(p[keep] / total), alpha, lost)

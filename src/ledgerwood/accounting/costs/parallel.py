@@ -148,7 +148,7 @@ def _touches(neighbours: Neighbours) -> int:
 
 
 def _touched(parts: tuple[tuple[Cost, int], ...], touches: int) -> Iterator[Cost]:
-    """The cost of every way to spread so many touches over the parts.
+    """The cost of every way to spread this many touches over the parts.
 
     n touches of one part are a group of n there; touches of different parts compose.
     """

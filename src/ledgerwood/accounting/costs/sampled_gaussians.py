@@ -1,4 +1,4 @@
-"""Gaussian releases on a random part of the data, beyond one record added or removed: mixtures of normal laws."""
+"""Gaussian releases on a random part of the data, beyond one record added or removed: normal mixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of the sparse vector technique, with Laplace or with Gaussian noise."""
+"""The costs of selections: bounded range, permute-and-flip, and the sparse vector technique."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ ENTRIES = (
     _correct(
         name="truncated_geometric",
         summary="GeoSample on a count in 0..5, exp(epsilon) = 1 + 2^-3",
-        # The file of facts rounds log(9/8) = 0.117783… down to 0.11778, which the exact verifier refutes.
+        # A published table rounds log(9/8) = 0.117783… down to 0.11778, which the exact verifier refutes.
         claim=PureDP(0.117784),
         relation="the count moves by 1",
         pair=((2,), (1,)),
@@ -194,7 +194,7 @@ ENTRIES = (
     _correct(
         name="analytic_gaussian",
         summary="x + N(0, 3.730632^2)",
-        # The file of facts has sigma = 3.7306, whose exact delta(1) is 1.00014e-5: broken by a hair.
+        # A published table has sigma = 3.7306, whose exact delta(1) is 1.00014e-5: broken by a hair.
         claim=ApproxDP(1.0, 1e-5),
         pair=((0,), (1,)),
         sampler=_gaussian,

@@ -1,9 +1,9 @@
-r"""Dominating pairs: each mechanism as the law of one privacy loss.
+r"""Dominating pairs: each mechanism as the distribution of one privacy loss.
 
 An ordered pair :math:`(P, Q)` *dominates* a mechanism when its profile
 :math:`\delta(\varepsilon) = \sup_S P(S) - e^{\varepsilon} Q(S)` is at least that of every pair of output
-laws on neighbouring
-inputs. Composition acts on the law of the loss :math:`L = \log dP/dQ` alone, so a pair is described by the
+distributions on neighbouring
+inputs. Composition acts on the distribution of the loss :math:`L = \log dP/dQ` alone, so a pair is described by the
 masses that P and
 Q give to cells of the loss axis, in logs and without cancellation (:meth:`LossPair.log_cells`).
 

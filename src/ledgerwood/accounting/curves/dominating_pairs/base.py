@@ -47,7 +47,7 @@ class Cells(NamedTuple):
 
 
 class LossPair(ABC):
-    """An ordered pair (P, Q), described by the law of its loss L = log dP/dQ. Immutable and hashable.
+    """An ordered pair (P, Q), described by the distribution of its loss L = log dP/dQ. Immutable and hashable.
 
     The defaults are those of a symmetric pair without infinite loss and without a lattice.
     """
@@ -64,7 +64,7 @@ class LossPair(ABC):
 
     @property
     def anchor(self) -> float:
-        """A loss that deserves a grid point: an edge or an atom of the law."""
+        """A loss that deserves a grid point: an edge or an atom of the distribution."""
         return self._anchor()
 
     @property
@@ -264,7 +264,7 @@ class SubsampledPair(LossPair):
         return self.rate * self.base.infinite_mass if self.direction == "remove" else 0.0
 
     def _anchor(self) -> float:
-        edge = math.log1p(-self.rate)  # much of the law may pile up there, where the base loss is very negative
+        edge = math.log1p(-self.rate)  # much of the mass may pile up there, where the base loss is very negative
         return edge if self.direction == "remove" else -edge
 
     def _rounding(self) -> float:

@@ -20,7 +20,7 @@ from ledgerwood.errors import ParameterError
 __all__ = ["MixturePair", "PublicChoicePair", "TwoSidedPair", "renyi_above"]
 
 Mixture = tuple[tuple[float, float], ...]
-"""Weights and means of normal laws of variance 1."""
+"""Weights and means of normal distributions of variance 1."""
 
 _REACH = 40.0
 """Beyond this distance from all means a mixture weighs less than e^-800."""
@@ -32,7 +32,7 @@ def _columns(mixture: Mixture) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class MixturePair(LossPair):
-    r"""Two mixtures of normal laws of variance 1, whose loss rises with x wherever it is positive or ``rising``.
+    r"""Two mixtures of normals of variance 1, whose loss rises with x wherever it is positive or ``rising``.
 
     .. math:: P = \sum_j p_j N(a_j, 1), \qquad Q = \sum_j q_j N(b_j, 1)
 
