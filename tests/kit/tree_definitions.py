@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Structure
+from ledgerwood.learners.trees.candidates import PENALTY_STEPS, Candidates
 from ledgerwood.learners.trees.forest import Forest
-from ledgerwood.learners.trees.splitting import PENALTY_STEPS, Candidates
 
 
 def encode(columns: Sequence[NDArray[Any]], bin_edges: BinEdges) -> NDArray[np.uint8]:

@@ -32,7 +32,7 @@ from ledgerwood.learners.linear.ridge import unclipped_gradient_sum
 from ledgerwood.learners.linear.sensitivity import RowBound, packed, smallest_eigenvalue
 from ledgerwood.learners.training import public_metadata
 from ledgerwood.learners.trees.aggregator import ONE
-from ledgerwood.learners.trees.splitting import level_scores
+from ledgerwood.learners.trees.candidates import level_scores
 from ledgerwood.mechanisms.base import LARGEST_INTEGER
 
 pytestmark = pytest.mark.filterwarnings("ignore::ledgerwood.errors.LedgerwoodWarning")

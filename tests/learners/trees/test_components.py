@@ -22,10 +22,10 @@ from ledgerwood.learners.trees.binning import (
     quantile_bin_edges,
 )
 from ledgerwood.learners.trees.boosting import boost
+from ledgerwood.learners.trees.candidates import candidates_of, level_scores, random_sides
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.plan import plan_boosting
 from ledgerwood.learners.trees.recipes import RECIPES, recipe_settings
-from ledgerwood.learners.trees.splitting import candidates_of, level_scores, random_sides
 
 # ---- candidates
 

@@ -11,8 +11,8 @@ from test_kernels import columns_and_edges, random_task, random_tree, random_wei
 from ledgerwood.learners.data.threads import RowThreads
 from ledgerwood.learners.trees._kernels.passes import BLOCK
 from ledgerwood.learners.trees.aggregator import ONE, Tree
+from ledgerwood.learners.trees.candidates import level_scores
 from ledgerwood.learners.trees.forest import Predictor
-from ledgerwood.learners.trees.splitting import level_scores
 
 
 def random_histogram(rng: np.random.Generator, outputs: int, nodes: int, features: int, width: int, most: int):

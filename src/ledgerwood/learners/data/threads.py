@@ -29,7 +29,7 @@ class LearnerTuning:
     table_block: int = 1 << 13  # rows that are read at a time
     few_categories: int = 8  # up to this many are found by a comparison with each, quicker than by a search
 
-    # Trees (forest.py, local_aggregator.py, splitting.py): benchmarks/trees.py
+    # Trees (forest.py, local_aggregator.py, candidates.py): benchmarks/trees.py
     scored_rows: int = 1 << 14  # of a range at predict
     light_pass: int = 1 << 18  # rows times columns of a pass that is over before another thread has begun
     kept_trees: int = 8  # leaf numbers of this many trees are kept for `add`; those of a larger batch are found again

@@ -6,7 +6,7 @@
   feature, so many of its leaves are empty. A grid draws all thresholds of a feature at once and searches among them:
   ``2**l`` intervals of one feature, or products of intervals of several.
 
-Candidates and their exact scores are made in ``splitting``.
+Candidates and their exact scores are made in ``candidates``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from ledgerwood._rounding import raised
 from ledgerwood.learners.trees.aggregator import ONE, BinEdges, Structure
-from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
-from ledgerwood.learners.trees.planned_noise import GaussianSums, Selections
-from ledgerwood.learners.trees.splitting import (
+from ledgerwood.learners.trees.candidates import (
     Candidates,
     candidates_of,
     level_scores,
@@ -30,6 +28,8 @@ from ledgerwood.learners.trees.splitting import (
     random_sides,
     with_level,
 )
+from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
+from ledgerwood.learners.trees.planned_noise import GaussianSums, Selections
 from ledgerwood.learners.trees.training_state import BoostingState
 
 __all__ = ["Grown", "grid_tree", "grow"]

@@ -22,12 +22,12 @@ from ledgerwood.learners.trees.binning import (
     mixed_bin_edges,
     quantile_bin_edges,
 )
+from ledgerwood.learners.trees.candidates import open_tree
 from ledgerwood.learners.trees.forest import Forest
 from ledgerwood.learners.trees.leaves import SumsLayout, laplace_values, layout_of, noise_of, quantised, weights_of
 from ledgerwood.learners.trees.loss import TreeLoss
 from ledgerwood.learners.trees.planned_noise import GaussianSums, LaplaceSums
 from ledgerwood.learners.trees.settings import Loops, TreeSettings
-from ledgerwood.learners.trees.splitting import open_tree
 
 __all__ = ["BoostingState", "SupportsTreeRelease"]
 
