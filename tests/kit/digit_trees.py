@@ -17,7 +17,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def distribution_by_digits(
     }
     mass_of = exponential_mass if draw == "exponential" else normal_mass
     share = 0.5 if signed else 1.0
-    monkeypatch.setattr(draws, "_COARSE", 1)
+    monkeypatch.setattr(draws, "TUNING", replace(draws.TUNING, lazy_steps=1))
 
     def probability(real: int, cell: Cell) -> float:
         if real in given:

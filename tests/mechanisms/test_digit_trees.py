@@ -8,6 +8,7 @@ comparison, or in the coefficient, is found.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from ledgerwood.mechanisms.sampling import choice, draws
 @pytest.mark.parametrize(("word_bits", "left"), [(1, 0.3), (2, 0.36)])
 def test_lazy_reals_have_their_law_by_every_bit_string(monkeypatch, draw, mass, word_bits, left) -> None:
     """Sign, whole part and first digit, in coarse steps of one half: the cells that the trees below rely on."""
-    monkeypatch.setattr(draws, "_COARSE", 2)
+    monkeypatch.setattr(draws, "TUNING", replace(draws.TUNING, lazy_steps=2))
 
     def cell(source):
         real = getattr(draws, draw)(1, source)

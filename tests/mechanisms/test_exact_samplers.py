@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -60,8 +61,7 @@ def test_a_scale_wrong_by_one_percent_is_found_by_enumeration() -> None:
 
 @pytest.mark.parametrize(("word_bits", "depth"), [(1, 14), (3, 12)])
 def test_coarse_and_fine_parts_make_the_same_laws(monkeypatch, word_bits: int, depth: int) -> None:
-    monkeypatch.setattr(draws, "_DIRECT_LAPLACE", 0)
-    monkeypatch.setattr(draws, "_DIRECT_GAUSSIAN", 0)
+    monkeypatch.setattr(draws, "TUNING", replace(draws.TUNING, direct_laplace=0, direct_gaussian=0))
     monkeypatch.setattr(draws, "_fine_bits", lambda scale, coarse_bits: 1)
     mass, undecided = enumerate_bits(lambda s: int(draws.discrete_laplace(Fraction(2), 1, s)[0]), word_bits, depth)
     assert_distribution(mass, undecided, laplace_pmf(2.0), at_most=0.4)
@@ -78,7 +78,9 @@ def test_skellam_by_enumeration(variance: Fraction) -> None:
 
 @pytest.mark.parametrize("value", [0.3125, -0.75])
 def test_rounded_noise_by_enumeration(monkeypatch, value: float) -> None:
-    monkeypatch.setattr(draws, "_COARSE", 2)  # a coarse part of few bits, to finish within the depth
+    monkeypatch.setattr(
+        draws, "TUNING", replace(draws.TUNING, lazy_steps=2)
+    )  # a coarse part of few bits, to finish within the depth
     gauss = GaussianMechanism(sigma=0.75, sensitivity=1.0, grid=1.0)
     mass, undecided = enumerate_bits(lambda s: gauss.release(value, s), 1, 13)
     cdf = stats.norm(loc=value, scale=0.75).cdf

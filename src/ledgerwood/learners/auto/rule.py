@@ -7,7 +7,7 @@ number, the signal-to-noise ratio n mu, decides here too. What each line is wort
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ledgerwood.learners.linear.plan import automatic_rounds
 from ledgerwood.learners.training.public_metadata import PublicMetadata
@@ -16,20 +16,18 @@ from ledgerwood.learners.trees.recipes import FEW_FEATURES, AutoChoice, Reason, 
 __all__ = ["choice_of_learner"]
 
 
-TREES_FROM = 25.0
-"""Below this signal-to-noise ratio per feature a linear model is better than additive trees: ``benchmarks/auto``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoTuning:
+    """Where the rule changes its mind. ``benchmarks/auto`` chose each (``docs/explanation/auto.md``)."""
 
-SEVERAL_FROM = 15.0
-"""The same for more than two classes, where a linear model takes the numbers as they are: ``benchmarks/auto``."""
+    trees_from: float = 25.0  # below this signal-to-noise ratio per feature a linear model beats additive trees
+    several_from: float = 15.0  # the same for more than two classes, where a linear model takes the numbers as they are
+    start_features: int = 16  # up to this many numbers a linear start takes them as they are
+    many_features: int = 40  # from more features than this bins make a linear model too wide for its noise
+    start_signal_to_noise: float = 1500.0  # below this ratio the linear start of a regression takes half of the budget
 
-START_FEATURES = 16
-"""Up to this many numbers a linear start takes them as they are: bins do not help before trees: ``benchmarks/auto``."""
 
-MANY_FEATURES = 40
-"""From more features than this bins make a linear model too wide for its noise: ``benchmarks/auto``."""
-
-START_SIGNAL_TO_NOISE = 1500.0
-"""Below this ratio the linear start of a regression takes half of the budget, above it less: ``benchmarks/auto``."""
+TUNING = AutoTuning()
 
 
 def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
@@ -41,7 +39,7 @@ def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
     two = len(metadata.classes or ()) == 2
     if metadata.n_features <= FEW_FEATURES or len(metadata.classes or ()) < 2:
         return trees
-    if snr < (TREES_FROM if two else SEVERAL_FROM) * metadata.n_features:
+    if snr < (TUNING.trees_from if two else TUNING.several_from) * metadata.n_features:
         return _linear(trees, snr / metadata.n_features, automatic_rounds(metadata), two=two)
     if not two:
         return trees
@@ -51,7 +49,7 @@ def choice_of_learner(metadata: PublicMetadata) -> AutoChoice:
 
 
 def _encoding(n_features: int, few: int) -> Reason:
-    if few < n_features <= MANY_FEATURES:
+    if few < n_features <= TUNING.many_features:
         return Reason(
             "bins", 8, "for the linear part: indicators of public bins, half of them dense near the lower bound"
         )
@@ -59,7 +57,8 @@ def _encoding(n_features: int, few: int) -> Reason:
 
 
 def _linear(trees: AutoChoice, snr: float, rounds: int, *, two: bool) -> AutoChoice:
-    why = f"the signal-to-noise ratio per feature is {snr:.0f}, below {TREES_FROM if two else SEVERAL_FROM:.0f}"
+    limit = TUNING.trees_from if two else TUNING.several_from
+    why = f"the signal-to-noise ratio per feature is {snr:.0f}, below {limit:.0f}"
     bins = _encoding(dict(trees.metadata)["features"], FEW_FEATURES)
     clip = Reason("gradient_clip", 0.5, "the gradient at the start: half the noise, and the ranking is kept")
     reasons = (
@@ -73,11 +72,11 @@ def _linear(trees: AutoChoice, snr: float, rounds: int, *, two: bool) -> AutoCho
 
 def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
     """Numbers, and nothing else: a linear model is cheap, and trees add what it misses."""
-    bins = _encoding(n_features, START_FEATURES)
+    bins = _encoding(n_features, TUNING.start_features)
     share = Reason("linear_share", 0.15 if bins.value is None else 0.3, "of mu^2, for a linear model to start from")
     linear = (("bins", bins.value), ("n_rounds", 10), ("gradient_clip", 0.5))
     settings, reasons = trees.settings, trees.reasons
-    if n_features > START_FEATURES and settings is not None:
+    if n_features > TUNING.start_features and settings is not None:
         finer = Reason("max_depth", 4, "sixteen intervals of that feature: the linear part has the coarse shape")
         settings = settings.with_options(max_depth=finer.value)
         reasons = tuple(finer if reason.name == finer.name else reason for reason in reasons)
@@ -90,7 +89,7 @@ def _linear_start(trees: AutoChoice, n_features: int) -> AutoChoice:
 def _regression(trees: AutoChoice, snr: float) -> AutoChoice:
     """Regression: a line through each number is cheap; trees then see residuals that are small beside the range."""
     assert trees.settings is not None
-    share = 0.5 if snr < START_SIGNAL_TO_NOISE else 0.3
+    share = 0.5 if snr < TUNING.start_signal_to_noise else 0.3
     less = "below" if share == 0.5 else "at least"
     changed = {
         "gradient_clip": Reason("gradient_clip", 0.2, "of half the target's range: residuals of the linear part"),
@@ -100,7 +99,8 @@ def _regression(trees: AutoChoice, snr: float) -> AutoChoice:
         Reason(
             "linear_share",
             share,
-            f"of mu^2 for a linear model to start from; signal-to-noise ratio {less} {START_SIGNAL_TO_NOISE:.0f}",
+            "of mu^2 for a linear model to start from; signal-to-noise ratio "
+            f"{less} {TUNING.start_signal_to_noise:.0f}",
         ),
         *(changed.get(reason.name, reason) for reason in trees.reasons),
     )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ledgerwood.mechanisms.randomness import RandomSource
 from ledgerwood.mechanisms.sampling import exact
 from ledgerwood.mechanisms.sampling.arithmetic import Weights, accumulate_weights, exp_minus
-from ledgerwood.mechanisms.sampling.draws import LazyReals
+from ledgerwood.mechanisms.sampling.draws import TUNING, LazyReals
 
 __all__ = [
     "Exponents",
@@ -38,9 +38,6 @@ __all__ = [
 
 Scores = NDArray[np.int64] | NDArray[np.float64]
 
-_BLOCK = 1024
-
-_AT_ONCE = 2**16  # weights that stay in the cache, and in memory that the process already has
 
 _UNIT_ROUNDOFF = 2.0**-53
 
@@ -121,16 +118,16 @@ def choose(exponents: Exponents, source: RandomSource, counts: NDArray[np.int64]
     weights = _weights(exponents.floats())
     if counts is not None:
         weights *= counts
-    blocks = np.cumsum(np.add.reduceat(weights, np.arange(0, m, _BLOCK)))
+    blocks = np.cumsum(np.add.reduceat(weights, np.arange(0, m, TUNING.choice_block)))
     total = float(blocks[-1])
-    margin = total * _relative_error(_BLOCK, len(blocks))
+    margin = total * _relative_error(TUNING.choice_block, len(blocks))
     uniform = exact.Uniform.fresh(exact.Reader(source))
     left, right = uniform.prefix * 2.0**-uniform.bits * total, (uniform.prefix + 1) * 2.0**-uniform.bits * total
     b = min(int(np.searchsorted(blocks, left)), len(blocks) - 1)
-    inner = (blocks[b - 1] if b else 0.0) + np.cumsum(weights[b * _BLOCK : (b + 1) * _BLOCK])
+    inner = (blocks[b - 1] if b else 0.0) + np.cumsum(weights[b * TUNING.choice_block : (b + 1) * TUNING.choice_block])
     k = int(np.searchsorted(inner, left))
     if k < len(inner):
-        i = b * _BLOCK + k
+        i = b * TUNING.choice_block + k
         lower = inner[k - 1] if k else (blocks[b - 1] if b else -np.inf)
         upper = inner[k] if i < m - 1 else np.inf
         if lower + margin <= left and right <= upper - margin:
@@ -142,7 +139,7 @@ def choose_each(coefficient: Fraction, scores: Scores, source: RandomSource) -> 
     """One independent choice in each row of scores: column j of row i with weight exactly exp(coefficient s_ij)."""
     words = source.words(len(scores))
     chosen = np.empty(len(scores), dtype=np.int64)
-    rows = max(1, _AT_ONCE // scores.shape[1])
+    rows = max(1, TUNING.choices_at_once // scores.shape[1])
     for first in range(0, len(scores), rows):
         some = slice(first, first + rows)
         weights = _weights(behind_the_best(coefficient, scores[some]))

@@ -28,12 +28,26 @@ __all__ = [
 LARGEST_SCALE = 2**50
 """Largest sigma or scale, in units of the grid: noise then stays below 2**57."""
 
-# Up to these scales one table holds all magnitudes, some 2500 entries made in a few milliseconds. Above them the
-# coarse part has a scale in [64, 128) or [16, 32): a smaller table, and one proposal in 200 or 50 rejected.
-_DIRECT_GAUSSIAN, _COARSE_GAUSSIAN = 256, 7
-_DIRECT_LAPLACE, _COARSE_LAPLACE = 64, 5
-_POISSON_PART = 2**24  # largest mean of one table: about 80 000 entries
-_COARSE = 256  # steps of a lazy real per unit
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerTuning:
+    """How samplers divide their work: time and memory, never a distribution. Chosen by ``benchmarks/mechanisms.py``.
+
+    Up to the direct scales one table holds all magnitudes, some 2500 entries made in a few milliseconds. Above them the
+    coarse part has a scale in [64, 128) or [16, 32): a smaller table, and one proposal in 200 or 50 rejected.
+    """
+
+    direct_gaussian: int = 256
+    coarse_gaussian: int = 7  # bits
+    direct_laplace: int = 64
+    coarse_laplace: int = 5  # bits
+    poisson_part: int = 2**24  # largest mean of one table: about 80 000 entries
+    lazy_steps: int = 256  # of a lazy real per unit
+    choice_block: int = 1024  # weights that are summed before one is looked for
+    choices_at_once: int = 2**16  # weights that stay in the cache, and in memory that the process already has
+
+
+TUNING = SamplerTuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +111,12 @@ class LazyReals:
 
     def approximate(self) -> NDArray[np.float64]:
         """Floats near the reals; they decide nothing, they only save work."""
-        size = (self.coarse + self.fine * 2.0**-self.digits) * (1 / _COARSE)
+        size = (self.coarse + self.fine * 2.0**-self.digits) * (1 / TUNING.lazy_steps)
         return np.where(self.negative, -size, size)
 
     def slack(self) -> float:
         """Bound on |approximate - real| / (1 + |real|)."""
-        return 2.0**-49 + 2.0**-self.digits / _COARSE
+        return 2.0**-49 + 2.0**-self.digits / TUNING.lazy_steps
 
     def rounded_sums(self, fraction: NDArray[np.float64], scale: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return floor(fraction + scale X + 1/2), and the indices where floats leave that in doubt.
@@ -114,14 +128,14 @@ class LazyReals:
         out, doubtful = np.empty(len(self.coarse), dtype=np.int64), np.empty(len(self.coarse), dtype=np.bool_)
         reals = self.negative, self.coarse, self.fine
         unit, slack = 2.0**-self.digits, self.slack() + 2.0**-49
-        _kernels.rounded_sums(out, doubtful, fraction, scale, 1 / _COARSE, reals, unit, slack)
+        _kernels.rounded_sums(out, doubtful, fraction, scale, 1 / TUNING.lazy_steps, reals, unit, slack)
         return out, np.flatnonzero(doubtful)
 
     def enclosure(self, j: int) -> tuple[Fraction, Fraction]:
         """Both ends of the interval in which the j-th real lies."""
         lo, hi = self._uniform(j).enclosure()
         i = int(self.coarse[j])
-        near, far = (i + lo) / _COARSE, (i + hi) / _COARSE
+        near, far = (i + lo) / TUNING.lazy_steps, (i + hi) / TUNING.lazy_steps
         return (-far, -near) if self.negative[j] else (near, far)
 
     def refine(self, j: int) -> None:
@@ -201,13 +215,13 @@ def _refined(
 
 def exponential(count: int, source: RandomSource) -> LazyReals:
     """Standard exponential variables with a random sign: standard Laplace variables."""
-    shape, constants = _lazy_shape(False, _COARSE, source.word_bits)
+    shape, constants = _lazy_shape(False, TUNING.lazy_steps, source.word_bits)
     return _refined(shape, count, source, constants)
 
 
 def normal(count: int, source: RandomSource) -> LazyReals:
     """Standard normal variables."""
-    shape, constants = _lazy_shape(True, _COARSE, source.word_bits)
+    shape, constants = _lazy_shape(True, TUNING.lazy_steps, source.word_bits)
     return _refined(shape, count, source, constants)
 
 
@@ -218,9 +232,9 @@ def _whole(reals: LazyReals, fine_bits: int) -> NDArray[np.int64]:
 
 def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
     """Integers with probability proportional to exp(-k^2 / (2 variance))."""
-    if variance <= _DIRECT_GAUSSIAN**2:
+    if variance <= TUNING.direct_gaussian**2:
         return _direct(HalfGaussian(variance, True), True, count, source)
-    m = _fine_bits(float(variance) ** 0.5, _COARSE_GAUSSIAN)
+    m = _fine_bits(float(variance) ** 0.5, TUNING.coarse_gaussian)
     v = variance / 4**m
     shape = exact.LazyShape(HalfGaussian(v, False), 1 / v, 1 / (2 * v), Fraction(0), m)
     return _whole(_refined(shape, count, source), m)
@@ -228,9 +242,9 @@ def discrete_gaussian(variance: Fraction, count: int, source: RandomSource) -> N
 
 def discrete_laplace(scale: Fraction, count: int, source: RandomSource) -> NDArray[np.int64]:
     """Integers with probability proportional to exp(-|k| / scale)."""
-    if scale <= _DIRECT_LAPLACE:
+    if scale <= TUNING.direct_laplace:
         return _direct(Geometric(1 / scale, True), True, count, source)
-    m = _fine_bits(float(scale), _COARSE_LAPLACE)
+    m = _fine_bits(float(scale), TUNING.coarse_laplace)
     r = 2**m / scale
     shape = exact.LazyShape(Geometric(r, False), Fraction(0), Fraction(0), r, m)
     return _whole(_refined(shape, count, source), m)
@@ -246,7 +260,7 @@ def skellam(variance: Fraction, count: int, source: RandomSource) -> NDArray[np.
     A Poisson variable of large mean is drawn as a sum of equal independent parts, each from a table.
     """
     mean = variance / 2
-    parts = -(-mean.numerator // (mean.denominator * _POISSON_PART))
+    parts = -(-mean.numerator // (mean.denominator * TUNING.poisson_part))
     distribution = Poisson(mean / parts)
     total = np.zeros(count, dtype=np.int64)
     for _ in range(parts):
