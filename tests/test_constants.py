@@ -56,7 +56,7 @@ OTHERS = {
     "learners.training.statement": "LARGE_EPSILON _FEW_ROWS",  # where a warning begins
     "learners.trees._kernels": "BLOCK TABLE SQUARED",  # compiled in; codes of losses
     "learners.trees.binning": "FINE_BINS",  # one byte
-    "learners.trees.histograms": "_PACKED_ROWS",  # of a proof
+    "learners.trees.passes": "_PACKED_ROWS",  # of a proof
     "learners.trees.loss": "TYPICAL_WEIGHT _PARTS",  # of a formula
     "learners.trees.plan": "_SHARES _SAMPLED_TOLERANCE",  # the paper's shares, a tolerance that is stated
     "learners.trees.recipes": "FEW_FEATURES",  # of a recipe, which is published

@@ -45,7 +45,7 @@ ORDER = {
         "learners.training": "public_metadata codec checkpoint session discovery statement model_checks "
         "sklearn_guard estimator",
         "learners.engines": "interface out_of_core dask partitioned",
-        "learners.trees": "_kernels aggregator loss settings recipes plan binning candidates routing histograms "
+        "learners.trees": "_kernels aggregator loss settings recipes plan binning candidates passes "
         "local_aggregator partitioned planned_noise leaves forest training_state grower boosting explain xgboost_json "
         "estimators",
         "learners.trees._kernels": "passes candidates",

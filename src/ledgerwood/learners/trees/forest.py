@@ -21,7 +21,7 @@ from ledgerwood.learners.training.codec import require, stored
 from ledgerwood.learners.trees.aggregator import MAX_BIN_CODES, SCORE_BITS, BinEdges, Tree
 from ledgerwood.learners.trees.local_aggregator import bin_columns, plain_column, route_arrays
 from ledgerwood.learners.trees.loss import LossName
-from ledgerwood.learners.trees.routing import Routes, column_trees, routes
+from ledgerwood.learners.trees.passes import Routes, column_trees, routes
 from ledgerwood.learners.trees.settings import MAX_DEPTH
 
 __all__ = ["Forest", "Predictor", "forest_of", "forest_scores"]

@@ -28,8 +28,7 @@ from ledgerwood.learners.trees.aggregator import (
     Tree,
     exp_table,
 )
-from ledgerwood.learners.trees.histograms import Due, LeafSums, Level, LevelSums
-from ledgerwood.learners.trees.routing import ColumnTrees, Routes, column_trees, routes
+from ledgerwood.learners.trees.passes import ColumnTrees, Due, LeafSums, Level, LevelSums, Routes, column_trees, routes
 
 __all__ = ["LocalAggregator", "bin_columns", "plain_column", "route_arrays"]
 
