@@ -22,37 +22,41 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ledgerwood._version import __version__
+from ledgerwood._version import __version__ as __version__
 from ledgerwood.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from ledgerwood import accounting, datasets, errors, learners, mechanisms, verification
-    from ledgerwood.accounting import (
-        BoundedRange,
-        Gaussian,
-        Laplace,
-        Ledger,
-        Plan,
-        PureDP,
-        Release,
-        calibrate,
-        parallel,
-    )
-    from ledgerwood.learners import (
-        AdaSSPRegressor,
-        BoostedAdaSSPClassifier,
-        BoostedAdaSSPRegressor,
-        PrivateBoostingClassifier,
-        PrivateBoostingRegressor,
-        PrivateClassifier,
-        PrivateRegressor,
-        PrivateSearch,
-        Schema,
-        load,
-        private_score,
-    )
-    from ledgerwood.mechanisms import ExponentialMechanism, GaussianMechanism
-    from ledgerwood.verification import Pair, audit, check
+    from ledgerwood import accounting as accounting
+    from ledgerwood import datasets as datasets
+    from ledgerwood import errors as errors
+    from ledgerwood import learners as learners
+    from ledgerwood import mechanisms as mechanisms
+    from ledgerwood import verification as verification
+    from ledgerwood.accounting import BoundedRange as BoundedRange
+    from ledgerwood.accounting import Gaussian as Gaussian
+    from ledgerwood.accounting import Laplace as Laplace
+    from ledgerwood.accounting import Ledger as Ledger
+    from ledgerwood.accounting import Plan as Plan
+    from ledgerwood.accounting import PureDP as PureDP
+    from ledgerwood.accounting import Release as Release
+    from ledgerwood.accounting import calibrate as calibrate
+    from ledgerwood.accounting import parallel as parallel
+    from ledgerwood.learners import AdaSSPRegressor as AdaSSPRegressor
+    from ledgerwood.learners import BoostedAdaSSPClassifier as BoostedAdaSSPClassifier
+    from ledgerwood.learners import BoostedAdaSSPRegressor as BoostedAdaSSPRegressor
+    from ledgerwood.learners import PrivateBoostingClassifier as PrivateBoostingClassifier
+    from ledgerwood.learners import PrivateBoostingRegressor as PrivateBoostingRegressor
+    from ledgerwood.learners import PrivateClassifier as PrivateClassifier
+    from ledgerwood.learners import PrivateRegressor as PrivateRegressor
+    from ledgerwood.learners import PrivateSearch as PrivateSearch
+    from ledgerwood.learners import Schema as Schema
+    from ledgerwood.learners import load as load
+    from ledgerwood.learners import private_score as private_score
+    from ledgerwood.mechanisms import ExponentialMechanism as ExponentialMechanism
+    from ledgerwood.mechanisms import GaussianMechanism as GaussianMechanism
+    from ledgerwood.verification import Pair as Pair
+    from ledgerwood.verification import audit as audit
+    from ledgerwood.verification import check as check
 
 _PACKAGES = ("accounting", "datasets", "errors", "learners", "mechanisms", "verification")
 
@@ -88,40 +92,7 @@ _HOME = {
 #: Names that need an extra, by a module that only the extra brings.
 _NEEDS = {name: "sklearn" for name, home in _HOME.items() if home == "learners"} | {"Pair": "mpmath", "check": "mpmath"}
 
-__all__ = [
-    "AdaSSPRegressor",
-    "BoostedAdaSSPClassifier",
-    "BoostedAdaSSPRegressor",
-    "BoundedRange",
-    "ExponentialMechanism",
-    "Gaussian",
-    "GaussianMechanism",
-    "Laplace",
-    "Ledger",
-    "Pair",
-    "Plan",
-    "PrivateBoostingClassifier",
-    "PrivateBoostingRegressor",
-    "PrivateClassifier",
-    "PrivateRegressor",
-    "PrivateSearch",
-    "PureDP",
-    "Release",
-    "Schema",
-    "__version__",
-    "accounting",
-    "audit",
-    "calibrate",
-    "check",
-    "datasets",
-    "errors",
-    "learners",
-    "load",
-    "mechanisms",
-    "parallel",
-    "private_score",
-    "verification",
-]
+__all__ = sorted({"__version__", *_PACKAGES, *_HOME})
 
 
 def __getattr__(name: str) -> Any:

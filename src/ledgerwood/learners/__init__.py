@@ -7,23 +7,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.auto.estimators import PrivateClassifier, PrivateRegressor
-    from ledgerwood.learners.auto.planner import plan_training
-    from ledgerwood.learners.data.columns import Column
-    from ledgerwood.learners.data.labels import Labels
-    from ledgerwood.learners.data.schema import Schema
-    from ledgerwood.learners.data.table import Table
-    from ledgerwood.learners.evaluation import PrivateScore, private_score
-    from ledgerwood.learners.linear.estimators import AdaSSPRegressor, BoostedAdaSSPClassifier, BoostedAdaSSPRegressor
-    from ledgerwood.learners.search import PrivateSearch
-    from ledgerwood.learners.storage import learners, load
-    from ledgerwood.learners.training.estimator import PrivateClassifierBase, PrivateEstimator, PrivateRegressorBase
-    from ledgerwood.learners.training.public_metadata import PublicMetadata
-    from ledgerwood.learners.training.session import Progress, ReleaseSession
-    from ledgerwood.learners.training.statement import PrivacyStatement, Receipt
-    from ledgerwood.learners.trees.estimators import PrivateBoostingClassifier, PrivateBoostingRegressor
-    from ledgerwood.learners.trees.plan import plan_boosting
-    from ledgerwood.learners.trees.recipes import recipes
+    from ledgerwood.learners.auto.estimators import PrivateClassifier as PrivateClassifier
+    from ledgerwood.learners.auto.estimators import PrivateRegressor as PrivateRegressor
+    from ledgerwood.learners.auto.planner import plan_training as plan_training
+    from ledgerwood.learners.data.columns import Column as Column
+    from ledgerwood.learners.data.labels import Labels as Labels
+    from ledgerwood.learners.data.schema import Schema as Schema
+    from ledgerwood.learners.data.table import Table as Table
+    from ledgerwood.learners.evaluation import PrivateScore as PrivateScore
+    from ledgerwood.learners.evaluation import private_score as private_score
+    from ledgerwood.learners.linear.estimators import AdaSSPRegressor as AdaSSPRegressor
+    from ledgerwood.learners.linear.estimators import BoostedAdaSSPClassifier as BoostedAdaSSPClassifier
+    from ledgerwood.learners.linear.estimators import BoostedAdaSSPRegressor as BoostedAdaSSPRegressor
+    from ledgerwood.learners.search import PrivateSearch as PrivateSearch
+    from ledgerwood.learners.storage import learners as learners
+    from ledgerwood.learners.storage import load as load
+    from ledgerwood.learners.training.estimator import PrivateClassifierBase as PrivateClassifierBase
+    from ledgerwood.learners.training.estimator import PrivateEstimator as PrivateEstimator
+    from ledgerwood.learners.training.estimator import PrivateRegressorBase as PrivateRegressorBase
+    from ledgerwood.learners.training.public_metadata import PublicMetadata as PublicMetadata
+    from ledgerwood.learners.training.session import Progress as Progress
+    from ledgerwood.learners.training.session import ReleaseSession as ReleaseSession
+    from ledgerwood.learners.training.statement import PrivacyStatement as PrivacyStatement
+    from ledgerwood.learners.training.statement import Receipt as Receipt
+    from ledgerwood.learners.trees.estimators import PrivateBoostingClassifier as PrivateBoostingClassifier
+    from ledgerwood.learners.trees.estimators import PrivateBoostingRegressor as PrivateBoostingRegressor
+    from ledgerwood.learners.trees.plan import plan_boosting as plan_boosting
+    from ledgerwood.learners.trees.recipes import recipes as recipes
 
 _HOME = {
     "AdaSSPRegressor": "linear.estimators",
@@ -55,35 +65,7 @@ _HOME = {
     "recipes": "trees.recipes",
 }
 
-__all__ = [
-    "AdaSSPRegressor",
-    "BoostedAdaSSPClassifier",
-    "BoostedAdaSSPRegressor",
-    "Column",
-    "Labels",
-    "PrivacyStatement",
-    "PrivateBoostingClassifier",
-    "PrivateBoostingRegressor",
-    "PrivateClassifier",
-    "PrivateClassifierBase",
-    "PrivateEstimator",
-    "PrivateRegressor",
-    "PrivateRegressorBase",
-    "PrivateScore",
-    "PrivateSearch",
-    "Progress",
-    "PublicMetadata",
-    "Receipt",
-    "ReleaseSession",
-    "Schema",
-    "Table",
-    "learners",
-    "load",
-    "plan_boosting",
-    "plan_training",
-    "private_score",
-    "recipes",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,10 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.federated.coordinator import Coordinator, Federation
-    from ledgerwood.learners.federated.flower import identities, write_app, write_parties
-    from ledgerwood.learners.federated.party import Node, Party
-    from ledgerwood.learners.federated.task import FederatedTask
+    from ledgerwood.learners.federated.coordinator import Coordinator as Coordinator
+    from ledgerwood.learners.federated.coordinator import Federation as Federation
+    from ledgerwood.learners.federated.flower import identities as identities
+    from ledgerwood.learners.federated.flower import write_app as write_app
+    from ledgerwood.learners.federated.flower import write_parties as write_parties
+    from ledgerwood.learners.federated.party import Node as Node
+    from ledgerwood.learners.federated.party import Party as Party
+    from ledgerwood.learners.federated.task import FederatedTask as FederatedTask
 
 _HOME = {
     "Coordinator": "coordinator",
@@ -23,16 +27,7 @@ _HOME = {
     "write_parties": "flower",
 }
 
-__all__ = [
-    "Coordinator",
-    "FederatedTask",
-    "Federation",
-    "Node",
-    "Party",
-    "identities",
-    "write_app",
-    "write_parties",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,15 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledgerwood.learners.vertical.feature_client import FeatureClient
-    from ledgerwood.learners.vertical.feature_party import FeatureParty, FeatureServer
-    from ledgerwood.learners.vertical.messages import id_digest
-    from ledgerwood.learners.vertical.model import VerticalModel, split_ordinals, with_values
-    from ledgerwood.learners.vertical.recommendation import Recommendation, recommend
-    from ledgerwood.learners.vertical.release import ReleaseStatement
-    from ledgerwood.learners.vertical.tls import Authority, Identity
-    from ledgerwood.learners.vertical.training import train_vertical
-    from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer
+    from ledgerwood.learners.vertical.feature_client import FeatureClient as FeatureClient
+    from ledgerwood.learners.vertical.feature_party import FeatureParty as FeatureParty
+    from ledgerwood.learners.vertical.feature_party import FeatureServer as FeatureServer
+    from ledgerwood.learners.vertical.messages import id_digest as id_digest
+    from ledgerwood.learners.vertical.model import VerticalModel as VerticalModel
+    from ledgerwood.learners.vertical.model import split_ordinals as split_ordinals
+    from ledgerwood.learners.vertical.model import with_values as with_values
+    from ledgerwood.learners.vertical.recommendation import Recommendation as Recommendation
+    from ledgerwood.learners.vertical.recommendation import recommend as recommend
+    from ledgerwood.learners.vertical.release import ReleaseStatement as ReleaseStatement
+    from ledgerwood.learners.vertical.tls import Authority as Authority
+    from ledgerwood.learners.vertical.tls import Identity as Identity
+    from ledgerwood.learners.vertical.training import train_vertical as train_vertical
+    from ledgerwood.learners.vertical.transformer import OrderPreservingTransformer as OrderPreservingTransformer
 
 _HOME = {
     "Authority": "tls",
@@ -34,22 +39,7 @@ _HOME = {
     "with_values": "model",
 }
 
-__all__ = [
-    "Authority",
-    "FeatureClient",
-    "FeatureParty",
-    "FeatureServer",
-    "Identity",
-    "OrderPreservingTransformer",
-    "Recommendation",
-    "ReleaseStatement",
-    "VerticalModel",
-    "id_digest",
-    "recommend",
-    "split_ordinals",
-    "train_vertical",
-    "with_values",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
