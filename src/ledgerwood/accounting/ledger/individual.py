@@ -169,7 +169,7 @@ class IndividualFilter:
 
 
 def _numbers(values: ArrayLike) -> NDArray[np.float64]:
-    """Return values as floats. What is not a number, or is too large for one, is nan or infinite: values never raise."""
+    """Return values as floats; what is not a number, or is too large for one, is nan or infinite and never raises."""
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             return np.asarray(values, dtype=np.float64)

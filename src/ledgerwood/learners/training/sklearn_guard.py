@@ -47,9 +47,9 @@ _ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils",
 _FOLDS = ("train", "train_idx")
 
 _UNSEEN = (
-    "CAUTION: scikit-learn ran this fit in a worker (n_jobs), where what called it cannot be seen. So it was not checked "
-    "whether a step before it learned from all rows, and other fits of the same call are not counted. With n_jobs=1 both "
-    "are."
+    "CAUTION: scikit-learn ran this fit in a worker (n_jobs), where what called it cannot be seen. So it was not "
+    "checked whether a step before it learned from all rows, and other fits of the same call are not counted. Both are "
+    "with n_jobs=1."
 )
 
 _PRICES = "_ledgerwood_prices"
