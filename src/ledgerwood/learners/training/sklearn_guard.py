@@ -164,8 +164,8 @@ def warn_if_untracked(name: str, plan: Plan) -> None:
         fits, total = max(fits, len(expected)), max(total, sum(expected))
     if fits >= 2 and (last is not None or fits & (fits - 1) == 0):
         warnings.warn(
-            f"scikit-learn asked for {fits} fits of {name} and others without a ledger: each alone is private as it "
-            f"states, all {fits} together cost up to epsilon={total:.6g}. Pass one ledger to every fit "
+            f"scikit-learn asked for {fits} fits of {name} and others without a ledger: each states the "
+            f"price of itself alone, all {fits} together cost up to epsilon={total:.6g}. Pass one ledger to every fit "
             "(params={'ledger': ledger}), or use PrivateSearch",
             UntrackedFits,
             stacklevel=2,
