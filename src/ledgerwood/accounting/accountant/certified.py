@@ -261,7 +261,7 @@ def _grid(steps: tuple[tuple[float, int], ...], ordered: bool, gamma_max: float)
             continue
         if work <= most:
             return cells, work
-    reason = "the recursion over so many selections would take too long; use 'rdp', or merge selections of equal size"
+    reason = "the recursion over this many selections would take too long; use 'rdp', or merge selections of equal size"
     raise MethodUnavailable("optimal", reason)
 
 
@@ -381,7 +381,7 @@ def grid_of(cost: Cost, epsilon: float) -> RecursionGrid | None:
 
 
 def coarse_log_delta(cost: Cost, epsilon: float, cells: int) -> float:
-    """Log δ at ε on a grid of at most so many cells per ε: an upper bound, quicker and looser than ``optimal``'s."""
+    """Log δ at ε on a grid of at most this many cells per ε: an upper bound, quicker and looser than ``optimal``'s."""
     bound = _CLOSED["rdp"].log_delta(cost, epsilon).value
     return min(bound, _mixed(cost, _floor(bound), cells=cells).log_upper(epsilon))
 

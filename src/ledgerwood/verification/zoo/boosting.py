@@ -138,8 +138,8 @@ ENTRIES = (
         pair=(_TREE_ROWS, _TREE_ROWS[1:]),
         sampler=_random_tree,
         exact=_random_tree_exact,
-        reason="Proof: the thresholds have the same law on all inputs; given them, one row moves one leaf by at most "
-        "1.",
+        reason="Proof: the thresholds have the same distribution on all inputs; given them, one row moves one leaf "
+        "by at most 1.",
     ),
     _broken(
         name="boost_gaussian_sqrt2",

@@ -132,8 +132,8 @@ ENTRIES = (
         relation="the count moves by 1",
         pair=((2,), (1,)),
         sampler=_truncated_geometric,
-        reason="Proof: neighbouring laws differ by the factor 8/9 or 9/8 at every outcome, in rationals; the ends are "
-        "sums.",
+        reason="Proof: neighbouring distributions differ by the factor 8/9 or 9/8 at every outcome, in rationals; the "
+        "ends are sums.",
         known_epsilon=0.11778,
         distribution=_truncated_geometric_distribution,
     ),

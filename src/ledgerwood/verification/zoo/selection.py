@@ -151,8 +151,8 @@ ENTRIES = (
         relation=_SCORES_MOVE,
         pair=_FIVE,
         sampler=permute_and_flip_sampler(HALF),
-        reason="Proof: it has the law of noisy max with Exp(2/eps) noise (Ding et al. 2021), see report_noisy_max_2. "
-        "Checked exactly against that law, and at every pair tested.",
+        reason="Proof: it has the distribution of noisy max with Exp(2/eps) noise (Ding et al. 2021), see "
+        "report_noisy_max_2. Checked exactly against that distribution, and at every pair tested.",
         known_epsilon=0.99052,
         distribution=permute_and_flip_distribution(HALF),
     ),

@@ -174,8 +174,8 @@ ENTRIES = (
         pair=((0, 0, 1), (0, 0)),
         sampler=_subsampled_sum,
         exact=_subsampled_exact,
-        reason="Proof: given the other kept rows the two laws are (1-q) L0 + q L1 and L0 with L1 <= e L0, so the "
-        "ratio is at most 1 - q + q e = exp(0.158565); mixing over the other rows keeps it.",
+        reason="Proof: given the other kept rows the two distributions are (1-q) L0 + q L1 and L0 with L1 <= e L0, so "
+        "the ratio is at most 1 - q + q e = exp(0.158565); mixing over the other rows keeps it.",
         known_epsilon=0.15857,
     ),
     _broken(

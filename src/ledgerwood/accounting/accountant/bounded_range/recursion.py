@@ -39,9 +39,9 @@ _ULP = 2.0**-52
 # Cell evaluations (about 1e9 per second) that the automatic grid may take, by the cells it buys with them.
 _AFFORDABLE = {1024: 1e8, 512: 1e8, 256: 1e8, 128: 1e8, 64: 6e8, 32: 6e8, 16: 2e9, 8: 2e9, 4: 8e9}
 _MERGING_CELLS = 16  # sizes are merged until a grid this fine is affordable
-_WORK_LIMIT = 8e9  # beyond this the caller is told to use another method
+_WORK_LIMIT = 8e9  # beyond this the error says to use another method
 _MEMORY_LIMIT = 4e7  # numbers held by the lattice of an unknown order
-_COPIES, _CALL = 4, 1e4  # besides its cells, a step costs so many cells more, and so many evaluations
+_COPIES, _CALL = 4, 1e4  # besides its cells, a step costs this many cells more, and this many evaluations
 _MOST_GROUPS = 6  # sizes kept apart in a lattice
 _HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 

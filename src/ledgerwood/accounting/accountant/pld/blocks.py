@@ -1,4 +1,4 @@
-r"""Many steps of one pair as a few laws on a coarse grid: its bulk composed on ever coarser grids, its tails apart.
+r"""Many steps of one pair as a few losses on a coarse grid: the bulk composed on ever coarser grids, the tails apart.
 
 Nearly all of the loss of a rarely sampled step lies within one cell of a grid that suits the whole run, and connecting
 the dots there would multiply its variance. So the bulk b of a step, its losses between two cuts, is composed on a fine
@@ -35,7 +35,7 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
 NARROW = 2000
-"""How often a law may be composed that was found in double precision."""
+"""How often a distribution may be composed that was found in double precision."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 
@@ -71,12 +71,12 @@ def fine_step(variance: float, count: int) -> float:
 
 
 def most_blocks(variance: float, step: float) -> int:
-    """How many laws may move to the grid of the run."""
+    """How many distributions may move to the grid of the run."""
     return math.floor(min(6 * variance / 2 / step**2, 1e9))
 
 
 def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
-    """Laws on the grid of the run whose composition bounds that of all steps."""
+    """Distributions on the grid of the run whose composition bounds that of all steps."""
     pair, step, tilt = split.pair if upper else split.pair.below(), split.step, split.tilt
     points = np.asarray(np.arange(split.first, split.last + 1) * step)
     inside = slice(split.cuts[0] - split.first, split.cuts[1] - split.first)
@@ -110,7 +110,7 @@ def _tail_events(split: BlockSplit, tails: GridLoss) -> tuple[int, float]:
             return 0, 0.0
         mean = split.count * float(np.sum(np.exp(exponent - top))) * math.exp(min(top, 100.0))
         most = mean
-        # Chernoff's bound for the binomial, by the Poisson law of the same mean
+        # Chernoff's bound for the binomial, by the Poisson distribution of the same mean
         while mean > 0 and most * math.log(most / mean) - (most - mean) < -log_rare:
             most += max(1.0, 0.02 * most)
         answers.append(math.ceil(most))
@@ -123,7 +123,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
     points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 2)
-    law = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
+    grid_loss = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
     step = (high - low) / points
     anchor = pair.anchor
     rest: GridLoss | None = None
@@ -131,20 +131,20 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     blocks = max(1, most_blocks(split.variance, split.step) // 4)
     # Long enough for each grid to be a few times coarser than the one before.
     way = 6 * split.variance / 16 / count
-    deviation = math.sqrt(tilted_moments([(law, 1)], step, tilt)[1])
+    deviation = math.sqrt(tilted_moments([(grid_loss, 1)], step, tilt)[1])
     length = 1 << math.ceil(math.log2(max(1.5 * points, COARSER * WINDOW * deviation / math.sqrt(way), BLOCK_LENGTH)))
     length = min(length, LONGEST_BULK)
     while True:
         total = count // size
         needed = max(1, math.ceil(total / blocks))
-        _, variance = tilted_moments([(law, 1)], step, tilt)
-        room = max(length - 2 * len(law.log_mass), length // 2) * step / WINDOW
+        _, variance = tilted_moments([(grid_loss, 1)], step, tilt)
+        room = max(length - 2 * len(grid_loss.log_mass), length // 2) * step / WINDOW
         times = max(1, min(needed, int(room**2 / max(variance, step**2 * 1e-6))))
         while True:
             tail = LOST * size * times / count
             lost = split.log_delta + math.log(tail)
             wide = count > NARROW * size
-            composed = tilted_sum([(law, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
+            composed = tilted_sum([(grid_loss, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
             if isinstance(composed, TiltedSum):
                 break
             if times > 16:
@@ -158,23 +158,25 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         if coarse > split.step:
             coarse = split.step
         left = total % times
-        block = _coarser(composed, law.origin * times, size * times * anchor, coarse, law.infinite_mass * times, upper)
+        block = _coarser(
+            composed, grid_loss.origin * times, size * times * anchor, coarse, grid_loss.infinite_mass * times, upper
+        )
         if left or rest is not None:
-            pieces: list[GridPart] = ([(law, left)] if left else []) + ([(rest, 1)] if rest is not None else [])
+            pieces: list[GridPart] = ([(grid_loss, left)] if left else []) + ([(rest, 1)] if rest is not None else [])
             steps = count - size * times * (count // (size * times))
             partial = tilted_sum(pieces, step, tilt, 4 * length, tail=tail, log_lost=lost, wide=wide)
             assert isinstance(partial, TiltedSum)
-            origin = law.origin * left + (rest.origin if rest is not None else 0.0)
-            infinite = law.infinite_mass * left + (rest.infinite_mass if rest is not None else 0.0)
+            origin = grid_loss.origin * left + (rest.origin if rest is not None else 0.0)
+            infinite = grid_loss.infinite_mass * left + (rest.infinite_mass if rest is not None else 0.0)
             rest = _coarser(partial, origin, steps * anchor, coarse, infinite, upper)
-        law, step, size = block, coarse, size * times
+        grid_loss, step, size = block, coarse, size * times
         if coarse == split.step:
-            found: list[GridPart] = [(law, count // size)]
+            found: list[GridPart] = [(grid_loss, count // size)]
             return found + ([(rest, 1)] if rest is not None else [])
 
 
 def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, infinite: float, upper: bool) -> GridLoss:
-    """A composed law on a coarser grid that has a point where all steps have the loss of the anchor."""
+    """A composed distribution on a coarser grid that has a point where all steps have the loss of the anchor."""
     # Masses far below the error are noise: left out, or they would widen the windows to come, and counted as error.
     noise = composed.norm_error + composed.part_norm
     keep = composed.mass > 0.1 * noise / math.sqrt(len(composed.mass))

@@ -4,7 +4,7 @@ Several releases on one Poisson sample: their composed loss becomes the base of 
 
 If (P', Q') dominates the composition (P, Q) at every γ, then ((1-q)Q' + qP', Q') dominates ((1-q)Q + qP, Q), and so do
 the reverses, for both profiles are those of the base at another γ (Zhu, Dong & Wang 2022, Theorem 11). From below the
-two directions need a law each: what is dominated in one is not in the other, once mass was dropped or moved.
+two directions need a distribution each: what is dominated in one is not in the other, once mass was dropped or moved.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class _Law:
 
     def __init__(self, parts: list[GridPart], step: float, upper: bool) -> None:
         self.parts = parts
-        self.origin = math.fsum(law.origin * count for law, count in parts)
-        last = sum((law.first + len(law.log_mass) - 1) * count for law, count in parts)
+        self.origin = math.fsum(grid_loss.origin * count for grid_loss, count in parts)
+        last = sum((grid_loss.first + len(grid_loss.log_mass) - 1) * count for grid_loss, count in parts)
         self.highest = self.origin + step * last
         log_finite = 0.0
-        for law, count in parts:
-            if law.infinite_mass:
-                share = law.infinite_mass
+        for grid_loss, count in parts:
+            if grid_loss.infinite_mass:
+                share = grid_loss.infinite_mass
                 log_finite += count * math.log1p(-share) if share < 1 else -math.inf
         self.infinite = -math.expm1(log_finite) * (1 + 2.0**-40 if upper else 1 - 2.0**-40)
 
@@ -150,7 +150,7 @@ class ComposedLoss:
         return min(found)[1]
 
     def _log_bounds(self, epsilon: float, upper: bool, tilt: float, wide: bool = False) -> tuple[float, float]:
-        """Logs of bounds of delta of the grid law at epsilon, infinite loss included."""
+        """Logs of bounds of delta of the grid distribution at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
         highest = self._highest(upper)
@@ -340,7 +340,7 @@ def compose(
     rough
         An answer to the same question with a larger tolerance, to start from.
     whole
-        Whether the law will be asked for below the answer too, by :meth:`ComposedLoss.pmf`.
+        Whether the distribution will be asked for below the answer too, by :meth:`ComposedLoss.pmf`.
     largest_tilt
         The largest tilt to be sharp for. Next to other releases the best tilt is that of all of them together.
     """
@@ -380,7 +380,7 @@ BASE_TOLERANCE = 1e-7
 
 
 def with_cells(pair: LossPair, count: int, log_delta: float) -> LossPair:
-    """The pair with composed bases in place of products, sharp for so many releases at such a delta."""
+    """The pair with composed bases in place of products, sharp for this many releases at such a delta."""
     if isinstance(pair, MaxPair):
         return MaxPair([with_cells(option, count, log_delta) for option in pair.pairs])
     if not isinstance(pair, SubsampledPair) or not isinstance(pair.base, ProductPair):
@@ -394,20 +394,20 @@ def with_cells(pair: LossPair, count: int, log_delta: float) -> LossPair:
 def _composed(product: ProductPair, decade: int, add: bool) -> BoundedLossPair:
     delta = 10.0**decade
     parts = tuple((with_cells(pair, n, math.log(delta)), n) for pair, n in product.parts)
-    law = compose(parts, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
-    below = law
+    composed = compose(parts, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
+    below = composed
     if add:
         backward = tuple((with_cells(pair.reversed(), n, math.log(delta)), n) for pair, n in product.parts)
         below = compose(backward, delta=delta, tolerance=BASE_TOLERANCE, whole=True)
     lower = below.pmf(upper=False)
     keep = lower.probabilities > 0
     loss, log_p = lower.losses[keep], np.log(lower.probabilities[keep])
-    if add:  # the law of log dQ/dP under Q, turned round; what Q has and P has not is at infinite loss there
+    if add:  # the distribution of log dQ/dP under Q, turned round; what Q has and P has not is at infinite loss there
         lowest = BoundedLossPair(-loss[::-1], (log_p - loss)[::-1], 0.0, lower.infinite_mass)
     else:  # moved to smaller losses, the masses of Q may exceed 1: the sampled pair has Q in both places
         q_mass = math.fsum(np.exp(log_p - loss).tolist()) * (1 + 2.0**-40)
         lowest = BoundedLossPair(loss, log_p - math.log(max(q_mass, 1.0)), lower.infinite_mass, 0.0)
-    return _from_above(law.pmf(upper=True), lowest)
+    return _from_above(composed.pmf(upper=True), lowest)
 
 
 def _from_above(pmf: LossPmf, lower: LossPair) -> BoundedLossPair:

@@ -7,9 +7,9 @@ for every V:
 * moving P-mass to a larger loss raises CV, to a smaller loss lowers it;
 * replacing mass by two atoms with the same mean of y raises it (Jensen), replacing mass by its mean of y lowers it.
 
-Both discretisations use only these two facts, and both operators are monotone, so the order survives any composition.
-The loss is that of a pair, or one that lies on a finer grid already. Proofs and the allowance for rounding:
-``docs/theory/privacy-loss-distributions.md``.
+Both discretizations use only these two inequalities, and both operators are monotone, so the order survives any
+composition. The loss is that of a pair, or one that lies on a finer grid already. Proofs, and the allowance for
+rounding: ``docs/theory/privacy-loss-distributions.md``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _far(pair: LossPair, edges: Array) -> float:
 
 
 def from_above(pair: LossPair, grid: UniformGrid) -> GridLoss:
-    r"""The tightest grid law that dominates the pair: each cell's mass goes to the cell's two ends.
+    r"""The tightest grid distribution that dominates the pair: each cell's mass goes to the cell's two ends.
 
     Below the grid all goes to its first point; above it, :math:`q e^{a}` stays at the last point and the rest, the
     pair's delta there, becomes infinite loss. The points are moved up by a hair, so that an atom on the last point is
@@ -107,7 +107,7 @@ def _to_ends(cells: Cells, edges: Array, step: float) -> tuple[Array, float]:
 
 
 def from_below(pair: LossPair, grid: UniformGrid) -> GridLoss:
-    r"""A grid law dominated by the pair, off by the square of the step where the loss has a smooth density.
+    r"""A grid distribution dominated by the pair, off by the square of the step where the loss has a smooth density.
 
     Cells end a hair before the points, so that an atom on a point opens the cell to its right and stays where it is.
     Mass below the grid is dropped; mass above it is lowered to the last point, infinite loss stays.
@@ -195,7 +195,7 @@ def apart(pair: LossPair, points: Array, first: int, inside: slice, *, upper: bo
 
 
 def coarser_above(losses: Array, log_mass: Array, tilt: float, offset: float, step: float) -> tuple[int, Array]:
-    """First index and log masses, on the grid ``offset + i * step``, of a law that dominates the atoms.
+    """First index and log masses, on the grid ``offset + i * step``, of a distribution that dominates the atoms.
 
     Both masses are tilted: without it they could underflow.
     """
@@ -210,7 +210,7 @@ def coarser_above(losses: Array, log_mass: Array, tilt: float, offset: float, st
 
 
 def coarser_below(losses: Array, log_mass: Array, tilt: float, offset: float, step: float) -> tuple[int, Array]:
-    """First index and log masses, on the grid ``offset + i * step``, of a law that the atoms dominate; tilted."""
+    """First index and log masses, on the grid ``offset + i * step``, of one that the atoms dominate; tilted."""
     first, cell, over = _places(losses, offset, step)
     top = float(np.max(log_mass))
     mass = np.exp(log_mass - top - tilt * over)

@@ -32,7 +32,7 @@ LOG_ALIASED = math.log(1e-9)
 LOG_WIDE = 8.0
 """Log of how much larger than delta the bound may be to which errors are relative, for double precision."""
 FEWEST_BLOCKS = 24
-"""How many laws must be able to move to the grid of the run for composing in blocks."""
+"""How many distributions must be able to move to the grid of the run for composing in blocks."""
 TAIL_EVENTS = 0.5
 """How often a run may meet the tails of its steps: each calls for some steps of the bulk on the grid of the run."""
 
@@ -91,9 +91,9 @@ def plan(
     *,
     whole: bool = False,
 ) -> GridPlan:
-    """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if so many points reach.
+    """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if the points suffice.
 
-    ``whole`` asks for the law below the answer too, where a tilted sum has no mass.
+    ``whole`` asks for the distribution below the answer too, where a tilted sum has no mass.
     """
     log_delta = max(target.log_delta, -735.0)
     top = 1.1 * max(outline.upper_end(log_delta - 21), target.epsilon)
@@ -122,16 +122,16 @@ def plan(
     # Connecting the dots multiplies E[e^{tilt L}] by about 1 + tilt (tilt + 1) v / 2 if it adds v to the variance.
     variance = tolerance * 2 * max(target.epsilon, outline.spread(tilt) / 100) / (target.tilt + 1)
     variance *= max(1.0, len(pairs) / MANY_PAIRS)
-    laws = [outline.tilted(index, tilt) for index in range(len(pairs))]
-    chosen = _cheapest(pairs, laws, reaches, window, variance, most_points, tolerance >= 1e-3)
+    outlines = [outline.tilted(index, tilt) for index in range(len(pairs))]
+    chosen = _cheapest(pairs, outlines, reaches, window, variance, most_points, tolerance >= 1e-3)
     step = _align(pairs, chosen.step)
     share = variance / max(1, sum(chosen.blocks))
     wide = outline.log_bound(tilt, target.epsilon) - log_delta > LOG_WIDE
     places = []
-    for (pair, count), law, reach, block in zip(pairs, laws, reaches, chosen.blocks, strict=True):
+    for (pair, count), outlined, reach, block in zip(pairs, outlines, reaches, chosen.blocks, strict=True):
         place: UniformGrid | BlockSplit = _grid(pair, step, *reach)
         if block:
-            cuts = _cuts(law, reach, count)
+            cuts = _cuts(outlined, reach, count)
             first = min(math.floor(reach[0] / step) - 2, -1)
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
@@ -150,7 +150,7 @@ class _GridChoice:
 
 def _cheapest(
     pairs: tuple[tuple[LossPair, int], ...],
-    laws: list[tuple[Array, Array]],
+    outlines: list[tuple[Array, Array]],
     reaches: list[tuple[float, float]],
     window: float,
     variance: float,
@@ -168,8 +168,8 @@ def _cheapest(
         length = min(length, most_points)
         step = window / length
         added = [
-            0.0 if pair.lattice is not None and pair.lattice[1] else count * _added(law, step)
-            for (pair, count), law in zip(pairs, laws, strict=True)
+            0.0 if pair.lattice is not None and pair.lattice[1] else count * _added(outlined, step)
+            for (pair, count), outlined in zip(pairs, outlines, strict=True)
         ]
         last = length == most_points
         if sum(added) <= variance or (last and best is None):
@@ -183,8 +183,8 @@ def _cheapest(
         rest = sum(more for block, more in zip(blocks, added, strict=True) if not block)
         if any(blocks) and rest <= variance / 2 and most_blocks(share, step) >= FEWEST_BLOCKS:
             found = 3.0 * length
-            for (_, count), law, reach, block in zip(pairs, laws, reaches, blocks, strict=True):
-                low, high = _cuts(law, reach, count) if block else reach
+            for (_, count), outlined, reach, block in zip(pairs, outlines, reaches, blocks, strict=True):
+                low, high = _cuts(outlined, reach, count) if block else reach
                 found += 3 * (reach[1] - reach[0]) / step
                 if block:
                     found += 6 * (high - low) / fine_step(share, count)
@@ -205,15 +205,15 @@ def _wide_enough(pairs: tuple[tuple[LossPair, int], ...], reaches: list[tuple[fl
     return max(step, 1e-300)
 
 
-def _added(law: tuple[Array, Array], step: float) -> float:
-    """What the grid adds to the variance of one step: step²/6 of a smooth law, less of losses within one cell of 0."""
-    loss, mass = law
+def _added(outlined: tuple[Array, Array], step: float) -> float:
+    """What the grid adds to the variance of one step: step²/6 where the loss is smooth, less within one cell of 0."""
+    loss, mass = outlined
     return float(mass @ np.minimum(step**2 / 6, step * np.abs(loss)))
 
 
-def _cuts(law: tuple[Array, Array], reach: tuple[float, float], count: int) -> tuple[float, float]:
+def _cuts(outlined: tuple[Array, Array], reach: tuple[float, float], count: int) -> tuple[float, float]:
     """Losses between which a step's bulk lies, so that a run meets its tails a few times."""
-    loss, mass = law
+    loss, mass = outlined
     order = np.argsort(np.abs(loss), kind="stable")
     size, mass = np.abs(loss)[order], mass[order]
     rare = np.append(np.cumsum(mass[:0:-1])[::-1], 0.0)

@@ -35,7 +35,7 @@ LIGHT = -46.0
 """Tilted masses below e^LIGHT count for nothing in the bound of the masses' rounding but their own sum."""
 
 GridPart = tuple[GridLoss, int]
-"""A law on the grid, and how many times."""
+"""A distribution on the grid, and how many times."""
 
 
 def _log_sum_exp(values: Array) -> float:
@@ -43,21 +43,23 @@ def _log_sum_exp(values: Array) -> float:
     return top + math.log(float(np.sum(np.exp(values - top)))) if top > -math.inf else -math.inf
 
 
-def _indices(law: GridLoss) -> Array:
-    return np.arange(law.first, law.first + len(law.log_mass), dtype=float)
+def _indices(grid_loss: GridLoss) -> Array:
+    return np.arange(grid_loss.first, grid_loss.first + len(grid_loss.log_mass), dtype=float)
 
 
 def log_moment(parts: Sequence[GridPart], step: float, order: float) -> float:
     """Log of the total moment E[e^{order * loss}] of the sum."""
-    return sum(count * _log_sum_exp(law.log_mass + (order * step) * _indices(law)) for law, count in parts)
+    return sum(
+        count * _log_sum_exp(grid_loss.log_mass + (order * step) * _indices(grid_loss)) for grid_loss, count in parts
+    )
 
 
 def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple[float, float]:
     """Mean and variance of the tilted sum."""
     mean, variance = 0.0, 0.0
-    for law, count in parts:
-        loss = _indices(law) * step
-        exponent = law.log_mass + tilt * loss
+    for grid_loss, count in parts:
+        loss = _indices(grid_loss) * step
+        exponent = grid_loss.log_mass + tilt * loss
         p = np.exp(exponent - np.max(exponent))
         p /= np.sum(p)
         m = float(np.sum(p * loss))
@@ -68,7 +70,7 @@ def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple
 
 @dataclass(frozen=True)
 class TiltedSum:
-    """The tilted law of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its
+    """The tilted distribution of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its
     errors.
     """
 
@@ -146,7 +148,7 @@ def _greatest_weight(tilt: float) -> float:
 class _Tilted:
     """The parts tilted and normalised; their coarse picture finds the order of a Chernoff bound, the parts prove it.
 
-    With ``rare`` n, the two parts are a step's bulk B, k times, and its tails K, and the law is the sum over j up to k
+    With ``rare`` n, the two parts are a step's bulk B, k times, and its tails K; the result is the sum over j up to k
     of the binomial coefficients of n over j times B^{k-j} K^j.
     """
 
@@ -158,20 +160,20 @@ class _Tilted:
         self.p: list[Array] = []
         self._picture: list[tuple[Array, Array]] = []
         norms, variances, roundings = [], [], []
-        for law, count in parts:
-            loss = _indices(law) * step
-            exponent = law.log_mass + tilt * loss
+        for grid_loss, count in parts:
+            loss = _indices(grid_loss) * step
+            exponent = grid_loss.log_mass + tilt * loss
             norm = _log_sum_exp(exponent)
             log_p = exponent - norm
             p = np.exp(log_p)
             heavy = log_p > LIGHT
-            size = np.abs(law.log_mass[heavy]) + np.abs(tilt * loss[heavy])
+            size = np.abs(grid_loss.log_mass[heavy]) + np.abs(tilt * loss[heavy])
             norms.append(norm)
             roundings.append(2.0**-51 * (float(np.max(size)) + abs(norm) + 8) * (1 + 1e-9))
             self.log_p.append(log_p)
             self.p.append(p)
-            if law.log_error > -math.inf:
-                self._errors_of(law, count, loss, norm)
+            if grid_loss.log_error > -math.inf:
+                self._errors_of(grid_loss, count, loss, norm)
             starts = np.arange(0, len(p), max(1, len(p) // 256))
             mass = np.add.reduceat(p, starts)
             mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 2.0**-1000)
@@ -193,28 +195,28 @@ class _Tilted:
         mean_counts = weights @ self.counts
         self.relative = float(np.max(self.counts @ np.array(roundings))) + (0.0 if rare is None else 2.0**-44)
         self.variance = float(mean_counts @ np.array(variances))
-        first = np.array([float(law.first) for law, _ in parts])
-        last = np.array([float(law.first + len(law.log_mass) - 1) for law, _ in parts])
+        first = np.array([float(grid_loss.first) for grid_loss, _ in parts])
+        last = np.array([float(grid_loss.first + len(grid_loss.log_mass) - 1) for grid_loss, _ in parts])
         self.lowest = step * float(np.min(self.counts @ first))
         self.highest = step * float(np.max(self.counts @ last))
         scale = math.sqrt(-2 * math.log(TAIL) / max(self.variance, (1e-3 * step) ** 2))
         self._orders = scale * np.geomspace(1e-4, 1e2, 49)
 
-    def _errors_of(self, law: GridLoss, count: int, loss: Array, norm: float) -> None:
-        turn = (self.tilt - law.error_tilt) * loss
+    def _errors_of(self, grid_loss: GridLoss, count: int, loss: Array, norm: float) -> None:
+        turn = (self.tilt - grid_loss.error_tilt) * loss
         turned = float(max(turn[0], turn[-1])) - norm
-        mass_error = math.exp(min(law.log_error_mass + turned, 300.0))
+        mass_error = math.exp(min(grid_loss.log_error_mass + turned, 300.0))
         further = count * math.exp(min(count * mass_error, 300.0))
-        norm_error = 1.01 * further * math.exp(min(law.log_error + turned, 300.0))
+        norm_error = 1.01 * further * math.exp(min(grid_loss.log_error + turned, 300.0))
         self.part_tilted += further * mass_error
         # The untilted error; by Jensen a part is at least its mass at log(p/q).
-        total, q_total = _log_sum_exp(law.log_mass), _log_sum_exp(law.log_mass - loss)
-        ratio = math.exp(min(law.log_error_mass - law.error_tilt * float(loss[0]) - total, 300.0))
+        total, q_total = _log_sum_exp(grid_loss.log_mass), _log_sum_exp(grid_loss.log_mass - loss)
+        ratio = math.exp(min(grid_loss.log_error_mass - grid_loss.error_tilt * float(loss[0]) - total, 300.0))
         mass = 1.01 * count * ratio * math.exp(min(count * ratio, 300.0))
         self.part_errors.append((norm_error, mass, (float(loss[-1]) - (total - q_total)) * (1 + 1e-9)))
 
     def _mixed(self, moments: Array) -> Array:
-        """Log moments of the law at some orders from those of the parts."""
+        """Log moments of the distribution at some orders from those of the parts."""
         exponent = self.log_weights[:, None] + self.counts @ moments
         top = exponent.max(axis=0)
         return np.asarray(top + np.log(np.exp(exponent - top).sum(axis=0)))
@@ -229,8 +231,8 @@ class _Tilted:
 
     def _log_moment(self, order: float) -> float:
         moments = [
-            _log_sum_exp(log_p + (order * self.step) * _indices(law))
-            for log_p, (law, _) in zip(self.log_p, self.parts, strict=True)
+            _log_sum_exp(log_p + (order * self.step) * _indices(grid_loss))
+            for log_p, (grid_loss, _) in zip(self.log_p, self.parts, strict=True)
         ]
         return float(self._mixed(np.array(moments)[:, None])[0])
 
@@ -278,7 +280,7 @@ def tilted_sum(
 
     With ``rare`` n and two parts, a step's bulk B with count k and its tails K: the sum over j up to k of the binomial
     coefficients of n over j times B^{k-j} K^j, the runs of k steps of which n might be in the tails and j are. ``wide``
-    asks for extended precision, for laws that will be composed many more times.
+    asks for extended precision, for distributions that will be composed many more times.
 
     The window leaves ``tail`` of the tilted mass on each side, and ends at ``highest`` at the latest; about
     ``exp(log_lost)`` of the mass may lie above it, if given.
@@ -295,9 +297,12 @@ def tilted_sum(
         return size
     log_untilted, log_above = tilted.log_tail((start + size - 1) * step)  # the rest of the transform is used too
     bits = size.bit_length() - 1
-    # Extended precision where the platform has it: its unit roundoff is told by what comes out of the transform.
+    # Extended precision where the platform has it: the type that the transform returns says its unit roundoff.
     kind = np.longdouble if wide else np.float64
-    factors = [np.fft.rfft(_ring(p, law.first, size).astype(kind)) for p, (law, _) in zip(tilted.p, parts, strict=True)]
+    factors = [
+        np.fft.rfft(_ring(p, grid_loss.first, size).astype(kind))
+        for p, (grid_loss, _) in zip(tilted.p, parts, strict=True)
+    ]
     unit = float(np.finfo(factors[0].real.dtype).eps) / 2
     gamma = 8 * bits * unit
     if rare is None:

@@ -29,17 +29,17 @@ __all__ = ["AllocationPair", "renyi_of_allocation", "within_reach"]
 POINTS, OUTLINE_POINTS = 32, 4
 """Grid points per standard deviation of the sum's logarithm, for answers and for the coarse outline of all tails."""
 LONGEST = 64
-"""Grid points of one law, per point of a standard deviation; a wider one gets a coarser grid."""
+"""Grid points of one distribution, per point of a standard deviation; a wider one gets a coarser grid."""
 DEEPEST_TAIL = 1e-120
 """Mass that the outline leaves outside its grid."""
 TAILS = (1e-14, 1e-21, 1e-28, 1e-42, 1e-56, 1e-80)
-"""Masses that the finer laws leave outside their grids: each is computed when a question needs it."""
+"""Masses that the finer distributions leave outside their grids: each is computed when a question needs it."""
 MOST_ORDER = 128
 """Largest Rényi order at which the gain from sampling is computed."""
 OTHER_TAIL = 1e-14
 """Mass left outside at the end where losses are negative."""
 COMPOSED_TAIL = 1e-28
-"""The same for the one law that is composed: answers at δ far below it are left to other methods."""
+"""The same for the one distribution that is composed: answers at δ far below it are left to other methods."""
 WIDEST = 300.0
 """Largest logarithm of a ratio on the grid: beyond it masses would underflow."""
 TINY = 2.0**-1000
@@ -47,8 +47,8 @@ TINY = 2.0**-1000
 
 
 @dataclass(frozen=True)
-class _RatioLaw:
-    """The law under Q of a sum of ``size`` ratios: Q-masses at ``exp(step * (first + i))`` and at 0.
+class _RatioDistribution:
+    """The distribution under Q of a sum of ``size`` ratios: Q-masses at ``exp(step * (first + i))`` and at 0.
 
     ``infinite`` is the mean (the P-mass, times ``size``) at infinity. Every mass is right up to the factor
     ``exp(error)``, and every place up to ``exp(shift)``.
@@ -112,25 +112,25 @@ Tails = tuple[float, float]
 """Masses left outside a grid: under Q below it, under P above it."""
 
 
-def _trimmed(law: _RatioLaw, tails: Tails, upper: bool) -> _RatioLaw:
+def _trimmed(ratio: _RatioDistribution, tails: Tails, upper: bool) -> _RatioDistribution:
     """Without the ends that weigh less than the tails.
 
     From above the upper end is split between the last point and infinity, the lower one between 0 and the first
     point; from below both are dropped.
     """
-    mass, values = law.mass, law.values()
-    above = np.cumsum((mass * values)[::-1])[::-1] / law.size
+    mass, values = ratio.mass, ratio.values()
+    above = np.cumsum((mass * values)[::-1])[::-1] / ratio.size
     last = max(int(np.searchsorted(-above, -tails[1])) - 1, 0)
     first = min(int(np.searchsorted(np.cumsum(mass), tails[0])), last)
     kept = mass[first : last + 1].copy()
-    zero, infinite = law.zero, law.infinite
+    zero, infinite = ratio.zero, ratio.infinite
     if upper:
         kept[-1] += float(np.sum(mass[last + 1 :]))
         infinite += float(np.sum(mass[last + 1 :] * (values[last + 1 :] - values[last])))
         share = values[:first] / values[first]
         kept[0] += float(np.sum(mass[:first] * share))
         zero += float(np.sum(mass[:first] * (1 - share)))
-    return replace(law, first=law.first + first, mass=kept, zero=zero, infinite=infinite)
+    return replace(ratio, first=ratio.first + first, mass=kept, zero=zero, infinite=infinite)
 
 
 def _place(i: int, j: int, wide: float, finer: int) -> float:
@@ -138,7 +138,7 @@ def _place(i: int, j: int, wide: float, finer: int) -> float:
     return max(i, j) * finer + math.log1p(math.exp(-abs(i - j) * wide)) / wide * finer
 
 
-def _added(a: _RatioLaw, b: _RatioLaw, finer: int, upper: bool) -> _RatioLaw:
+def _added(a: _RatioDistribution, b: _RatioDistribution, finer: int, upper: bool) -> _RatioDistribution:
     """The sum of independent ratios, on a grid ``finer`` times as fine as the finer of the two.
 
     The sum of the points i and i + d lies at i + u(d), in units of the step, whatever i is: so one slice of products
@@ -197,7 +197,7 @@ def _added(a: _RatioLaw, b: _RatioLaw, finer: int, upper: bool) -> _RatioLaw:
         zero, infinite = zero + TINY, infinite + TINY * math.exp(step * (low + size))
     rounding = (len(d) + 4 * (len(a.mass) + len(b.mass)) + 2 * size + 64) * 2.0**-53  # of sums, relative
     shift = max(a.shift, b.shift) + 2 * rounding * math.expm1(step) + 2.0**-47
-    return _RatioLaw(step, first, mass, zero, infinite, a.size + b.size, a.error + b.error + rounding, shift)
+    return _RatioDistribution(step, first, mass, zero, infinite, a.size + b.size, a.error + b.error + rounding, shift)
 
 
 def _reach(base: LossPair, tails: Tails) -> tuple[float, float]:
@@ -213,8 +213,8 @@ def _reach(base: LossPair, tails: Tails) -> tuple[float, float]:
     return max(float(low), least, -WIDEST), min(float(high), greatest, WIDEST)
 
 
-def _one(base: LossPair, step: float, tails: Tails, upper: bool) -> _RatioLaw:
-    """The law of one ratio."""
+def _one(base: LossPair, step: float, tails: Tails, upper: bool) -> _RatioDistribution:
+    """The distribution of one ratio."""
     low, high = _reach(base, tails)
     first = math.floor(low / step - 1e-6)
     edges = step * np.arange(first, max(math.ceil(high / step + 1e-6), first + 1) + 1)
@@ -227,15 +227,15 @@ def _one(base: LossPair, step: float, tails: Tails, upper: bool) -> _RatioLaw:
     mass = np.exp(q)
     worst = float(np.max(error))
     start, found = (_split if upper else _gathered)(step, first, mass * (1 - share), mass * share)
-    law = _RatioLaw(step, start, found, 0.0, 0.0, 1, worst, 4 * worst + 2.0**-44)
+    ratio = _RatioDistribution(step, start, found, 0.0, 0.0, 1, worst, 4 * worst + 2.0**-44)
     if upper:  # what lies outside the grid: split with 0, and with infinity
         below, above = math.exp(log_p[0] - edges[0]), math.exp(log_q[-1])
-        law.mass[0] += below
-        law.mass[-1] += above
+        ratio.mass[0] += below
+        ratio.mass[-1] += above
         zero = max(math.exp(log_q[0]) - below, 0.0) + TINY
         infinite = max(math.exp(log_p[-1]) - above * math.exp(edges[-1]), 0.0) + TINY * math.exp(edges[-1])
-        law = replace(law, zero=zero * (1 + 2.0**-20), infinite=infinite * (1 + 2.0**-20))
-    return _trimmed(law, tails, upper)
+        ratio = replace(ratio, zero=zero * (1 + 2.0**-20), infinite=infinite * (1 + 2.0**-20))
+    return _trimmed(ratio, tails, upper)
 
 
 def within_reach(base: LossPair) -> bool:
@@ -246,23 +246,23 @@ def within_reach(base: LossPair) -> bool:
 
 @lru_cache(maxsize=32)
 def _deviation(base: LossPair) -> float:
-    """Standard deviation of one ratio, in the middle of its law; for the choice of the grid only."""
+    """Standard deviation of one ratio, in the middle of its distribution; for the choice of the grid only."""
     tails = 1e-12, 1e-12
     low, high = _reach(base, tails)
-    law = _one(base, max((high - low) / 1000, 1e-12), tails, True)
-    spread = law.mass * np.expm1(law.step * (law.first + np.arange(len(law.mass)))) ** 2
+    ratio = _one(base, max((high - low) / 1000, 1e-12), tails, True)
+    spread = ratio.mass * np.expm1(ratio.step * (ratio.first + np.arange(len(ratio.mass)))) ** 2
     return math.sqrt(max(float(np.sum(spread)), 1e-24))
 
 
 @lru_cache(maxsize=16)
-def _sum(base: LossPair, bins: int, points: int, tails: Tails, upper: bool) -> _RatioLaw:
-    """The law of the sum of ``bins`` ratios, by doubling and adding."""
+def _sum(base: LossPair, bins: int, points: int, tails: Tails, upper: bool) -> _RatioDistribution:
+    """The distribution of the sum of ``bins`` ratios, by doubling and adding."""
     low, high = _reach(base, tails)
     unit = max(min(_deviation(base), 1.0) / points, (high - low) / (LONGEST * points))
     unit *= 1.0 if upper else bins**-0.125
     unit = math.log(2) / max(1, round(math.log(2) / unit))  # so that twice a point is a point
 
-    def finer(a: _RatioLaw, b: _RatioLaw) -> int:
+    def finer(a: _RatioDistribution, b: _RatioDistribution) -> int:
         """How much finer than b's the grid of the sum should be: a power of two."""
         wanted = min(_deviation(base) / math.sqrt(a.size + b.size), 1.0) / points
         wanted *= 1.0 if upper else ((a.size + b.size) / bins) ** 0.125  # from below the mean suffers, early most
@@ -288,8 +288,8 @@ class AllocationPair(LossPair):
     r"""One of ``bins`` releases contains the record, at random: :math:`\frac1t\sum_i Q_0^{i-1} P_0 Q_0^{t-i}` against
     :math:`Q_0^t` (``"remove"``), or the reverse (``"add"``).
 
-    A bound from above, or from below (``upper=False``, for ``"remove"`` only), within about 1e-4 of the truth. A law
-    as deep as the question needs is computed when it is asked; what it leaves outside has infinite loss.
+    A bound from above, or from below (``upper=False``, for ``"remove"`` only), within about 1e-4 of the truth. A
+    distribution as deep as the question needs is computed when it is asked; what it leaves outside has infinite loss.
     """
 
     base: LossPair
@@ -323,19 +323,20 @@ class AllocationPair(LossPair):
         """Losses in rising order, their log P-masses, and the masses of P and Q at infinite and at no loss."""
         # The other end never has a large loss: P-mass is lost there at infinity, or Q-mass at 0, without harm.
         tails = (OTHER_TAIL, tail) if self.direction == "remove" else (tail, OTHER_TAIL)
-        law = _sum(self.base, self.bins, points, tails, self.upper)
-        some = law.mass > 0
-        place = np.asarray(law.step * (law.first + np.arange(len(law.mass))), dtype=float)[some] - math.log(self.bins)
-        shift = law.shift + 2.0**-44
-        log_q = np.log(law.mass[some])
-        infinite, lost = law.infinite / law.size, law.zero
+        ratio = _sum(self.base, self.bins, points, tails, self.upper)
+        some = ratio.mass > 0
+        place = np.asarray(ratio.step * (ratio.first + np.arange(len(ratio.mass))), dtype=float)[some]
+        place = np.asarray(place - math.log(self.bins))
+        shift = ratio.shift + 2.0**-44
+        log_q = np.log(ratio.mass[some])
+        infinite, lost = ratio.infinite / ratio.size, ratio.zero
         if self.direction == "remove":
             loss, log_p = place, log_q + place
         else:
             loss, log_p, infinite, lost = -place[::-1], log_q[::-1], lost, infinite
         sign = 1.0 if self.upper else -1.0
-        factor = math.exp(sign * law.error)
-        log_p = np.asarray(log_p + sign * (law.error + shift))
+        factor = math.exp(sign * ratio.error)
+        log_p = np.asarray(log_p + sign * (ratio.error + shift))
         return np.asarray(loss + sign * shift), log_p, infinite * factor, lost * factor
 
     def _infinite_mass(self) -> float:
@@ -352,7 +353,8 @@ class AllocationPair(LossPair):
         return self._atoms(OUTLINE_POINTS, DEEPEST_TAIL)
 
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
-        loss, log_p, infinite, lost = self._atoms(POINTS, COMPOSED_TAIL)  # always the same law: cells must fit together
+        # always the same distribution: cells must fit together
+        loss, log_p, infinite, lost = self._atoms(POINTS, COMPOSED_TAIL)
         cell = np.searchsorted(edges, loss, side="left")
         log_cell_p = _log_sum_by(cell, log_p, len(edges) + 1)
         log_cell_q = _log_sum_by(cell, log_p - loss, len(edges) + 1)
@@ -375,7 +377,7 @@ def renyi_of_allocation(base: LossPair, bins: int, curve: Callable[[Array], Arra
     r"""Upper bounds of the Rényi divergences of both directions, the larger at each order; ``curve`` is one bin's.
 
     Removing: :math:`E_Q[Z^n] = n!\,t^{-n}\,[x^n]\big(\sum_j E_Q[Y^j] x^j/j!\big)^t` at whole orders, and
-    :math:`(\alpha-1)D_\alpha` is convex between them. Adding: :math:`E_Q[Z^{-s}]`, a convex function, from the law.
+    :math:`(\alpha-1)D_\alpha` is convex between them. Adding: :math:`E_Q[Z^{-s}]`, convex in s, from the masses.
     """
     alpha = np.array(orders)
     return np.maximum(_removing(bins, curve, alpha), _adding(base, bins, curve, alpha))
@@ -411,13 +413,13 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _adding(base: LossPair, bins: int, curve: Callable[[Array], Array], alpha: Array) -> Array:
-    law = _sum(base, bins, POINTS, (DEEPEST_TAIL, OTHER_TAIL), True)
-    some = law.mass > 0
-    place = np.asarray(law.step * (law.first + np.arange(len(law.mass))), dtype=float)[some]
-    place = np.asarray(place - (math.log(bins) + law.shift + 2.0**-44))
-    log_mass = np.log(law.mass[some]) + law.error
+    ratio = _sum(base, bins, POINTS, (DEEPEST_TAIL, OTHER_TAIL), True)
+    some = ratio.mass > 0
+    place = np.asarray(ratio.step * (ratio.first + np.arange(len(ratio.mass))), dtype=float)[some]
+    place = np.asarray(place - (math.log(bins) + ratio.shift + 2.0**-44))
+    log_mass = np.log(ratio.mass[some]) + ratio.error
     lowest = float(place[0]) - math.log(2)  # below it Z lies with probability 2 * zero at most
-    zero = law.zero * math.exp(law.error)
+    zero = ratio.zero * math.exp(ratio.error)
     found = np.array(curve(alpha), copy=True)
     for i, order in enumerate(alpha.tolist()):
         s = order - 1
@@ -426,7 +428,7 @@ def _adding(base: LossPair, bins: int, curve: Callable[[Array], Array], alpha: A
         gain = _log_gain_below(place, s)
         unlikely = (2 * s * float(curve(np.array([1 + 2 * s / bins]))[0]) + math.log(2 * zero)) / 2
         tangent = math.log(zero) + math.log1p(s) - s * lowest
-        steep = math.log(s * law.infinite / law.size) + law.error  # the slope at infinity is s
+        steep = math.log(s * ratio.infinite / ratio.size) + ratio.error  # the slope at infinity is s
         excess = float(np.logaddexp.reduce([*(log_mass + gain).tolist(), unlikely, tangent, steep]))
         found[i] = min(found[i], float(np.logaddexp(0.0, excess + 1e-9)) / s)
     if (alpha == 1.0).any():
@@ -443,7 +445,7 @@ def _log_gain_below(place: Array, s: float) -> Array:
 
 
 def _level(mass: float) -> float:
-    """A tail of less than the mass, one of a few, so that near questions share a law."""
+    """A tail of less than the mass, one of a few, so that near questions share a distribution."""
     return next((tail for tail in TAILS if tail <= mass), DEEPEST_TAIL)
 
 
