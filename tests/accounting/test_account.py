@@ -22,7 +22,7 @@ from ledgerwood.accounting import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
-    PermuteAndFlip,
+    NoisyMax,
     PoissonSubsampled,
     PureDP,
     RandomizedResponse,
@@ -219,11 +219,6 @@ def test_a_discrete_gaussian_is_not_priced_as_a_gaussian() -> None:
         DiscreteGaussian(sigma=1.0).epsilon(1e-5, "gdp")
 
 
-def test_permute_and_flip_is_priced_as_pure_never_as_bounded_range() -> None:
-    assert (50 * PermuteAndFlip(0.1)).epsilon(1e-5) == (50 * PureDP(0.1)).epsilon(1e-5)
-    assert (50 * PermuteAndFlip(0.1)).epsilon(1e-5) > 1.5 * (50 * BoundedRange(0.1)).epsilon(1e-5)
-
-
 def test_a_plan_is_priced_in_its_own_order_and_never_above_the_sum() -> None:
     small, large = BoundedRange(0.1), BoundedRange(0.2)
     up = sequence([(small, 20), (large, 20)]).epsilon(1e-5)
@@ -320,7 +315,7 @@ def test_the_worst_of_several_compositions_is_priced_by_the_worst_of_their_optim
 
 
 def test_a_price_that_is_only_a_bound_claims_no_lower_end() -> None:
-    for cost in (PermuteAndFlip(0.5), SparseVector(0.5), DiscreteGaussian(sigma=5.0, sensitivity=1.5, dimension=2)):
+    for cost in (NoisyMax(0.5), SparseVector(0.5), DiscreteGaussian(sigma=5.0, sensitivity=1.5, dimension=2)):
         assert cost.account(1e-5).lower == 0 == (3 * cost).account(1e-5).lower
     for cost in (PureDP(0.5), Gaussian(mu=0.5), Laplace(scale=2.0), DiscreteGaussian(sigma=5.0)):
         account = cost.account(1e-5)

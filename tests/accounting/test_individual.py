@@ -45,6 +45,31 @@ def test_prices_that_are_no_numbers_retire_their_record_and_do_not_raise() -> No
     assert filter_.admit([0.1, 0.0, 0.0, 0.0]).tolist() == [True, False, False, False]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [1e200, 1.7e308, np.inf, np.nan, np.longdouble(10) ** 400, 10**400, "x", None, [1]])
+def test_no_contribution_of_one_record_raises_or_warns(odd: object) -> None:
+    """An error or a warning would say that a record is there; what cannot be priced retires, and the others pay."""
+    given = np.array([0.01, None, 0.01], dtype=object)
+    given[1] = odd
+    for price in ("gaussian", "bounded_range", "admit"):
+        filter_ = IndividualFilter(3, IndividualBudget(ORDER, 1.0))
+        if price == "gaussian":
+            given_prices = filter_.gaussian(given, sigma=0.1)  # 1.7e308 / 0.1 is no float
+        else:
+            given_prices = filter_.bounded_range(given) if price == "bounded_range" else given
+        assert filter_.admit(given_prices).tolist() == [True, False, True]
+
+
+def test_a_contribution_is_never_free() -> None:
+    """The square of 1e-200 is no float: at a price of zero it could be released again and again."""
+    filter_ = IndividualFilter(2, IndividualBudget(ORDER, 1.0))
+    for price in (filter_.gaussian([1e-200, 0.0], sigma=1.0), filter_.bounded_range([1e-200, 0.0])):
+        assert price[0] > 0 and price[1] == 0
+        before = filter_.spent
+        filter_.admit(price)
+        assert filter_.spent[0] > before[0] and filter_.spent[1] == 0
+
+
 def test_untouched_records_pay_nothing() -> None:
     filter_ = IndividualFilter(2, IndividualBudget(ORDER, 1.0))
     for _ in range(1000):

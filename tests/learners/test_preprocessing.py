@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -16,7 +18,14 @@ from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest, 
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer, MissingIndicator, SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -249,3 +258,49 @@ def test_a_bagged_model_is_seeded_and_says_so() -> None:
 def test_a_selector_in_front_of_a_regressor_counts() -> None:
     pipe = make_pipeline(SelectFromModel(LinearRegression(), threshold=-np.inf), regressor()).fit(X, X[:, 0])
     assert pipe[-1].privacy_statement().leaks == ("what SelectFromModel learned from all rows",)
+
+
+FOLD = "which rows are in a fold of all rows"
+
+
+@pytest.mark.parametrize("cv", [KFold(2), KFold(2, shuffle=True), StratifiedKFold(2), ShuffleSplit(2)])
+def test_a_model_of_a_fold_is_not_private(cv: Any) -> None:
+    """A record more shifts the folds: many rows leave the fit or enter it, while the noise is made for one."""
+    found = cross_validate(private(), X, Y, cv=cv, return_estimator=True, scoring="accuracy")
+    assert [model.privacy_statement().leaks for model in found["estimator"]] == [(FOLD,)] * 2
+
+
+def test_other_models_of_folds_are_not_private() -> None:
+    calibrated = CalibratedClassifierCV(private(), cv=2).fit(X, Y).calibrated_classifiers_
+    assert [each.estimator.privacy_statement().leaks for each in calibrated] == [(FOLD,)] * 2
+    on_all = CalibratedClassifierCV(private(), cv=2, ensemble=False).fit(X, Y).calibrated_classifiers_
+    assert [each.estimator.privacy_statement().leaks for each in on_all] == [()]
+    tuned = TunedThresholdClassifierCV(private(), cv=0.5, refit=False, thresholds=3).fit(X, Y)
+    assert tuned.estimator_.privacy_statement().leaks == (FOLD,)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_a_fit_in_a_worker_says_that_its_callers_were_not_seen(backend: str) -> None:
+    """A scaler in front of a composite is on the stack of the process that called the worker, not on the worker's."""
+    several = VotingClassifier([("a", private()), ("b", private())], n_jobs=2)
+    pipe = make_pipeline(StandardScaler(), several)
+    with parallel_config(backend=backend):
+        statements = [model.privacy_statement() for model in pipe.fit(X, Y)[-1].estimators_]
+    for statement in statements:
+        assert statement.cautions and statement.to_dict()["cautions"] == list(statement.cautions)
+        assert "cannot be seen" in str(statement).replace("\n", " ")
+    for model in pipe.set_params(votingclassifier__n_jobs=1).fit(X, Y)[-1].estimators_:
+        statement = model.privacy_statement()
+        assert statement.leaks == ("what StandardScaler learned from all rows",) and not statement.cautions
+
+
+def test_a_search_and_a_randomized_table_in_a_worker_say_so_too() -> None:
+    search = PrivateSearch(private(), {"ridge": [1.0]}, epsilon=4.0, delta=1e-6, runs=2)
+    with parallel_config(backend="threading"):
+        voting = VotingClassifier([("a", search), ("b", search)], n_jobs=2).fit(X, Y)
+        table = ColumnTransformer(
+            [(str(i), OrderPreservingTransformer(domain={0: (0, 1)}), [i]) for i in range(2)], n_jobs=2
+        ).fit(X)
+    assert "cannot be seen" in " ".join(voting.estimators_[0].privacy_statement().cautions)
+    statement = table.named_transformers_["0"].privacy_statement()
+    assert "cannot be seen" in str(statement) and statement.to_dict()["cautions"]

@@ -22,7 +22,7 @@ from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutR
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
 from ledgerwood.accounting.costs.parallel import parallel
-from ledgerwood.accounting.costs.selection import BoundedRange, PermuteAndFlip, SparseVector
+from ledgerwood.accounting.costs.selection import BoundedRange, NoisyMax, PermuteAndFlip, SparseVector
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ __all__ = [
     "Laplace",
     "Ledger",
     "Neighbours",
+    "NoisyMax",
     "PermuteAndFlip",
     "Plan",
     "PoissonSubsampled",

@@ -301,6 +301,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
             leaks=inner.leaks + sklearn_guard.leaks(),
+            unseen=sklearn_guard.unseen_callers(),
         )
 
 

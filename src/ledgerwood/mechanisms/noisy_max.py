@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood import _checks
-from ledgerwood.accounting import Cost, PureDP
+from ledgerwood.accounting import Cost, NoisyMax
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.randomness import Rng, source_of
 from ledgerwood.mechanisms.sampling import choice, draws
@@ -34,9 +34,8 @@ __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
 class NoisyMaxMechanism(ScoredSelection):
     """Reports the largest of s(o) + Laplace(R / epsilon), comparing exact reals.
 
-    epsilon-DP: a common shift of all scores changes nothing, so let the differences of neighbours lie in [-R/2,
-    R/2]. Fix all noise but candidate i's, and let r be the least noise with which i wins. On the neighbour noise r +
-    R suffices, and Pr[noise >= r + R] >= exp(-R / scale) Pr[noise >= r]. It is kept for comparison: at equal epsilon
+    epsilon-DP, and no easier to attack than one release with Laplace noise of that epsilon
+    (docs/theory/noisy-max.md). It is kept for comparison: at equal epsilon
     :class:`~ledgerwood.mechanisms.PermuteAndFlipMechanism` is better, under composition
     :class:`~ledgerwood.mechanisms.ExponentialMechanism` is.
 
@@ -46,15 +45,15 @@ class NoisyMaxMechanism(ScoredSelection):
     --------
     >>> m = NoisyMaxMechanism(epsilon=0.1, range_sensitivity=4.0)
     >>> m.cost
-    PureDP(epsilon=0.1)
+    NoisyMax(epsilon=0.1)
     >>> m.probabilities([0.0, 40.0]).round(4)
     array([0.2759, 0.7241])
     """
 
     @property
-    def cost(self) -> PureDP:
-        """Pure epsilon-DP."""
-        return PureDP(self.epsilon, neighbours=self.neighbours)
+    def cost(self) -> NoisyMax:
+        """Pure epsilon-DP, dominated by the Laplace pair."""
+        return NoisyMax(self.epsilon, neighbours=self.neighbours)
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of the selection probabilities, to about 1e-13 relative.

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood._rounding import ratio_down
-from ledgerwood.accounting import BoundedRange, PermuteAndFlip, PureDP
+from ledgerwood.accounting import BoundedRange, NoisyMax, PermuteAndFlip
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import coerce_floats, finite_floats, integers, real_array
 from ledgerwood.mechanisms.randomness import Rng, source_of
@@ -79,7 +79,7 @@ class ScoredSelection(ABC):
 
     @property
     @abstractmethod
-    def cost(self) -> BoundedRange | PermuteAndFlip | PureDP:
+    def cost(self) -> BoundedRange | NoisyMax:
         """The cost of one release."""
 
     @property
@@ -180,7 +180,7 @@ class ExponentialMechanism(ScoredSelection):
 class PermuteAndFlipMechanism(ScoredSelection):
     """Goes through the candidates in random order and takes o with probability exp(-c (s_max - s(o))).
 
-    Never worse than the exponential mechanism at equal pure epsilon, and epsilon-DP with c = epsilon / R. But it is
+    Never worse than the exponential mechanism at equal pure epsilon, and epsilon-DP with c = epsilon / R. It is
     *not* epsilon-bounded-range: its loss has range up to almost 2 epsilon, so it costs more under composition. (Adding
     exponential noise of scale 1/c to the scores and reporting the largest has the same distribution.)
 
@@ -200,7 +200,7 @@ class PermuteAndFlipMechanism(ScoredSelection):
 
     @property
     def cost(self) -> PermuteAndFlip:
-        """Pure epsilon-DP."""
+        """Pure epsilon-DP, dominated by the Laplace pair."""
         return PermuteAndFlip(self.epsilon, neighbours=self.neighbours)
 
     def log_probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -173,14 +174,36 @@ TYPED: list[dict[str, Any]] = [
 ]
 
 
-def test_a_parquet_file_given_to_the_command_line(tmp_path: Path) -> None:
+def random_typed(seed: int, count: int) -> list[dict[str, Any]]:
+    """Records of random bits in every column that has a type, some cells missing; only long runs have any."""
+    rng = random.Random(f"typed {seed}")
+
+    def cell(made: Any) -> Any:
+        return None if rng.random() < 0.2 else made
+
+    def integer() -> int:
+        return rng.getrandbits(rng.randrange(1, 64)) * rng.choice((1, -1))
+
+    return [
+        {
+            "x": cell(struct.unpack("<d", rng.randbytes(8))[0]),
+            "c": cell(rng.choice((1, 2, 3, integer()))),
+            "t": cell(rng.choice((b"red", rng.randbytes(rng.randrange(9))))),
+            "who": cell(2**62 + rng.getrandbits(61)),  # a unit of its own
+            "y": cell(rng.choice(("yes", "no", rng.randbytes(3).decode("latin-1")))),
+        }
+        for _ in range(count)
+    ]
+
+
+def test_a_parquet_file_given_to_the_command_line(tmp_path: Path, times: int) -> None:
     def run(record: dict[str, Any] | None, place: int) -> Observed:
         parquet.write_table(typed(record, place), tmp_path / "rows.parquet")
         return trained_by_command(tmp_path, tmp_path / "rows.parquet", DECLARED)
 
     plain = run(None, 0)
     assert plain.values
-    for i, record in enumerate(TYPED):
+    for i, record in enumerate(TYPED + random_typed(1, 10 * (times - 1))):
         check_neighbours(plain, run(record, PLACES[i % 3]))
 
 
@@ -220,6 +243,9 @@ def test_a_folder_of_files(kind: str, regression: bool, tmp_path: Path, times: i
         label: list[Any] = [None, float("nan"), float("inf"), 1e300] if regression else [None, "maybe", "", "\0"]
         records = [(float("inf"), None, "x", None, label[0]), (None, 2**62, None, -5, label[1]),
                    (-1e300, 1, "red", 7, label[2]), (0.5, 2, "\0", 2**61, label[3])]  # fmt: skip
+        for cells in random_typed(2 + regression, 20 * (times - 1)):
+            text, y = cells["t"], cells["x"] if regression else cells["y"]
+            records.append((cells["x"], cells["c"], text and text.decode("latin-1"), cells["who"], y))
     for i, record in enumerate(records):
         check_neighbours(plain, run(record, (0, 15, 29)[i % 3]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,7 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
         bounds={0: (0, 1), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=list(range(classes)), neighbours=neighbours
     )
     task = task_of(recipe, schema=schema)
+    least = {planned.label: planned.least for planned in task.job.outline()}
     rng = np.random.default_rng(5)
     X, _ = rows(40, seed=1)
     y = rng.integers(0, classes, len(X))
@@ -210,7 +212,7 @@ def test_no_record_moves_a_rounded_question_beyond_its_stated_sensitivity(
                 Z[row], w[row] = [rng.uniform(), rng.uniform(), rng.integers(0, 3)], (w[row] + 1) % classes
             other = Party(task, Z, w).step(answers).queries
             for a, b in zip(base, other, strict=True):
-                assert a.grid == b.grid
+                assert a.grid == b.grid and a.grid.sensitivity >= least[a.label]  # what the plan is priced at
                 moved = (a.value - b.value).ravel()
                 assert math.sqrt(float(moved @ moved)) <= a.grid.l2
                 assert np.count_nonzero(moved) <= a.grid.touched
@@ -235,6 +237,34 @@ def test_every_attempt_is_charged_and_the_ledger_ends_it() -> None:
     party.noisy(party.step([]).queries)
     with pytest.raises((OffPlan, ReleaseRefused)):
         party.noisy(party.step([]).queries)
+
+
+@pytest.mark.parametrize("noise", ["shares", "central", "local"])
+def test_a_party_charges_what_the_plan_says_before_it_draws_or_answers(
+    noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = replace(SCHEMA, neighbours="replace_one")
+    task = FederatedTask(**{**vars_of(task_of("tr", schema=schema, n_trees=4, batch=4)), "noise": noise})
+    X, y = rows(20)
+    own = Ledger(epsilon=50.0, delta=1e-5, neighbours="replace_one")
+    drawn, release = [], SkellamShare.release
+
+    def draw(self: SkellamShare, value: Any, rng: Any = None) -> Any:
+        drawn.append((len(own.journal()), self.cost, self.variance / self.parties))
+        return release(self, value, rng)
+
+    monkeypatch.setattr(SkellamShare, "release", draw)
+    party = Party(task, X, y, ledger=own)
+    queries = party.step([]).queries
+    party.noisy(queries)
+    prices = [task.plan[query.label].priced("replace_one") for query in queries]
+    assert [entry.cost for entry in own.journal()] == prices and len(prices) == 4
+    if noise == "central":  # the server draws, and the entries say so
+        assert not drawn and {entry.kind for entry in own.journal()} == {"charge"}
+        return
+    whole = [task.variance(query.label, query.grid) for query in queries]
+    shares = [v * len(X) if noise == "local" else v / task.honest for v in whole]
+    assert drawn == [(i + 1, price, share) for i, (price, share) in enumerate(zip(prices, shares, strict=True))]
 
 
 def test_a_ledger_of_ones_own_pays() -> None:

@@ -28,11 +28,20 @@ def _legendre() -> tuple[Array, Array]:
     return nodes, weights
 
 
-def _composite_legendre(pieces: int) -> tuple[Array, Array]:
+def composite_legendre(pieces: int) -> tuple[Array, Array]:
     """Composite 20-point Gauss–Legendre nodes and weights on [0, 1]."""
     nodes, weights = _legendre()
     starts = np.arange(pieces)[:, None]
     return ((starts + (nodes + 1) / 2) / pieces).ravel(), np.tile(weights / 2 / pieces, pieces)
+
+
+def laplace_atoms(size: float, largest_order: float) -> tuple[Array, Array]:
+    """Atoms of the Laplace pair under P: mass 1/2 at ε, e^{-ε}/2 at -ε, density e^{(l-ε)/2}/4 between."""
+    u, w = composite_legendre(1 + math.ceil(largest_order * size / 8))
+    inner = size * (2 * u - 1)
+    losses = np.concatenate([[size, -size], inner])
+    logs = np.concatenate([[-math.log(2), -size - math.log(2)], (inner - size) / 2 + np.log(w * size / 2)])
+    return losses, logs
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -162,13 +171,7 @@ class Laplace(Atom):
         return (LaplacePair(self.size),)
 
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
-        # Under P: mass 1/2 at ε, e^{-ε}/2 at -ε, density e^{(l-ε)/2}/4 between.
-        e = self.size
-        u, w = _composite_legendre(1 + math.ceil(largest_order * e / 8))
-        inner = e * (2 * u - 1)
-        losses = np.concatenate([[e, -e], inner])
-        logs = np.concatenate([[-math.log(2), -e - math.log(2)], (inner - e) / 2 + np.log(w * e / 2)])
-        return losses, logs
+        return laplace_atoms(self.size, largest_order)
 
     def _group(self, k: int) -> Cost:
         return Laplace(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)

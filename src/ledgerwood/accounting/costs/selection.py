@@ -1,4 +1,4 @@
-"""The costs of selections: bounded range, permute-and-flip, and the sparse vector technique."""
+"""The costs of selections: bounded range, noisy max and permute-and-flip, and the sparse vector technique."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
-from ledgerwood.accounting.costs.noise import _composite_legendre
+from ledgerwood.accounting.costs.noise import composite_legendre, laplace_atoms
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.accounting.curves.numerics import log_ndtr
 from ledgerwood.errors import ParameterError
@@ -23,18 +23,80 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PermuteAndFlip(PureDP):
-    """Permute-and-flip selection: exactly pure ε-DP, and *not* ε-bounded-range.
+class NoisyMax(Atom):
+    """Report-noisy-max with Laplace noise: no easier to attack than one Laplace release of the same ε.
 
-    With two candidates its loss has range ε + log(2 − e^{−ε}) ≈ 2ε, so the bounded-range price would be wrong; the
-    other valid price, 2ε-bounded-range, is never smaller than the pure one used here (docs/theory/theorem-1.md).
+    The Laplace pair dominates it for any number of candidates, which is more than pure ε-DP says
+    (docs/theory/noisy-max.md). It is *not* ε-bounded-range.
+
+    >>> f"{(100 * NoisyMax(0.1)).epsilon(delta=1e-5):.4f}"
+    '4.2203'
+    """
+
+    noise_parameter: ClassVar[str | None] = "epsilon"
+
+    size: float
+    neighbours: Neighbours
+
+    def __init__(self, epsilon: float, *, neighbours: str = "add_remove") -> None:
+        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"epsilon": self.size}
+
+    @classmethod
+    def from_rho(cls, rho: float, **fixed: Any) -> Self:
+        return cls(math.sqrt(2 * rho), **fixed)
+
+    def at_most(self, other: Cost) -> bool:
+        return isinstance(other, (NoisyMax, PureDP)) and self.size <= other.size
+
+    def is_tight(self) -> bool:
+        return False  # a selection among few candidates says less than the noise itself
+
+    def pure_epsilon(self) -> float:
+        return self.size
+
+    def rho(self) -> float | None:
+        return _checks.half_square(self.size)
+
+    def renyi(self, alpha: Array) -> Array:
+        return renyi.laplace(self.size, alpha)
+
+    def pairs(self) -> tuple[LossPair, ...] | None:
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import LaplacePair
+
+        return (LaplacePair(self.size),)
+
+    def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
+        return laplace_atoms(self.size, largest_order)
+
+    def _group(self, k: int) -> Cost:
+        # Range sensitivities of successive changes add.
+        return type(self)(k * self.size, neighbours=self.neighbours)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PermuteAndFlip(NoisyMax):
+    """Permute-and-flip selection: exactly pure ε-DP, dominated by the Laplace pair, and *not* ε-bounded-range.
+
+    With two candidates its loss has range ε + log(2 − e^{−ε}) ≈ 2ε, so the bounded-range price would be wrong
+    (docs/theory/theorem-1.md). It is report-noisy-max with exponential noise, which the Laplace pair dominates
+    (docs/theory/noisy-max.md).
 
     >>> PermuteAndFlip(0.1).rdp(2.0) > BoundedRange(0.1).rdp(2.0)
     True
+    >>> account = (100 * PermuteAndFlip(0.1)).account(delta=1e-5)
+    >>> 4.18 < account.lower < account.epsilon < 4.2204
+    True
     """
 
-    def is_tight(self) -> bool:
-        return False  # two candidates attain the Laplace profile, not that of randomised response
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Of two candidates whose scores pass each other: randomised response with odds 2e^{ε/2} − 1."""
+        from ledgerwood.accounting.curves.dominating_pairs.discrete import PureDPPair
+
+        size = math.log1p(2 * math.expm1(self.size / 2)) if self.size < 1000 else self.size / 2
+        return (PureDPPair(size * (1 - 1e-14)),) if size > 0 else None
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -63,7 +125,7 @@ class BoundedRange(Atom):
         return cls(math.sqrt(8 * rho), **fixed)
 
     def at_most(self, other: Cost) -> bool:
-        return isinstance(other, (BoundedRange, PureDP)) and self.size <= other.size
+        return isinstance(other, (BoundedRange, NoisyMax, PureDP)) and self.size <= other.size
 
     def pure_epsilon(self) -> float:
         return self.size
@@ -81,7 +143,7 @@ class BoundedRange(Atom):
 
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
         # The least profile valid for the class has loss density e^{(l-ε)/2}/(2(1-e^{-ε})) on [-ε, ε] under P.
-        u, w = _composite_legendre(1 + math.ceil(largest_order * self.size / 8))
+        u, w = composite_legendre(1 + math.ceil(largest_order * self.size / 8))
         losses = self.size * (2 * u - 1)
         return losses, (losses - self.size) / 2 + np.log(w * self.size / -math.expm1(-self.size))
 

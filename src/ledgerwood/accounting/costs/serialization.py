@@ -14,7 +14,7 @@ from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyL
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
 from ledgerwood.accounting.costs.parallel import Parallel, Worst, parallel, worst
 from ledgerwood.accounting.costs.sampled_gaussians import PoissonSubsampledGroup
-from ledgerwood.accounting.costs.selection import BoundedRange, PermuteAndFlip, SparseVector
+from ledgerwood.accounting.costs.selection import BoundedRange, NoisyMax, PermuteAndFlip, SparseVector
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 from ledgerwood.errors import FormatError, LedgerwoodError, ParameterError
 
@@ -24,6 +24,7 @@ KINDS: dict[str, Callable[..., Atom]] = {
         PureDP,
         ApproxDP,
         BoundedRange,
+        NoisyMax,
         PermuteAndFlip,
         Gaussian,
         Laplace,

@@ -126,8 +126,10 @@ class IndividualFilter:
 
         ``norms`` are the L2 norms of the records' own contributions to the sum (after clipping).
         """
-        scaled = np.asarray(norms, dtype=np.float64) / _checks.positive("sigma", sigma)
-        return np.asarray(self.budget.order / 2 * scaled**2)
+        norm, sigma = _numbers(norms), _checks.positive("sigma", sigma)
+        with np.errstate(over="ignore", under="ignore"):
+            price = self.budget.order / 2 * (norm / sigma) ** 2
+        return _above_zero(price, norm)
 
     def bounded_range(self, epsilons: ArrayLike) -> NDArray[np.float64]:
         r"""Return each record's price for a selection, at most :math:`\min(\alpha\varepsilon_i^2/8, \varepsilon_i)`.
@@ -135,8 +137,10 @@ class IndividualFilter:
         ``epsilons`` are the coefficient of the exponential mechanism times the range by which each record alone can
         change the scores.
         """
-        e = np.asarray(epsilons, dtype=np.float64)
-        return np.asarray(np.minimum(self.budget.order * e**2 / 8, e))
+        e = _numbers(epsilons)
+        with np.errstate(over="ignore", under="ignore"):
+            price = np.minimum(self.budget.order * e**2 / 8, e)
+        return _above_zero(price, e)
 
     def admit(self, prices: ArrayLike) -> NDArray[np.bool_]:
         """Charge every record that can pay and return which those are; the others retire for good.
@@ -152,13 +156,34 @@ class IndividualFilter:
         array of bool
             The records to compute the release from. No other record may enter it.
         """
-        price = np.asarray(prices, dtype=np.float64)
+        price = _numbers(prices)
         if price.shape != self._spent.shape:
             raise ParameterError("prices", "have one entry per record", price.shape)
         price = np.where(price >= 0, price, np.inf)  # also nan: values never raise
-        with self._mutex:
+        with self._mutex, np.errstate(over="ignore"):
             after = next_up(self._spent + price * (1 + MARGIN))
             after = np.where(price == 0, self._spent, after)
             self._active &= after <= self.budget.limit
             self._spent = np.where(self._active, after, self._spent)
             return self._active.copy()
+
+
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """Return values as floats; what is not a number, or is too large for one, is nan or infinite and never raises."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return np.array([_number(value) for value in np.asarray(values, dtype=object)], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except Exception:
+        return math.nan
+
+
+def _above_zero(price: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the price, positive also where the square of a contribution is too small for a float."""
+    return np.where((price == 0) & (size != 0), next_up(price), price)

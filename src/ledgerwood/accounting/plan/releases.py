@@ -164,7 +164,7 @@ class Release:
         """Return the release with its cost instead of the function that gave it: the function is not called again."""
         if isinstance(self.cost, Cost) or self.kind is not None:
             return self
-        return Release(self.label, self.priced(), self.times, None, self.scale)
+        return Release(self.label, self.record_cost(), self.times, None, self.scale, group=self.group, rate=self.rate)
 
     def at_rho(self, rho: float, neighbours: str) -> Release:
         """Return the release with the noise at which one run has the small-scale concentrated cost ``rho``.

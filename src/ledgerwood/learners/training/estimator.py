@@ -370,7 +370,8 @@ class _Fit:
         receipt = Receipt.of(self.journal)
         statement = statement_for(
             self.estimator, self.schema, self.metadata, self.columns, self.assumed, self.plan, receipt, self.leaks,
-            charged=self.charged, stopped=stopped, keyed=self.keyed, drops_unlabelled=self.drops_unlabelled,
+            unseen=sklearn_guard.unseen_callers(), charged=self.charged, stopped=stopped, keyed=self.keyed,
+            drops_unlabelled=self.drops_unlabelled,
         )  # fmt: skip
         shared: dict[str, Any] = {"columns_": self.columns, "plan_": self.plan, "statement_": statement}
         if self.estimator._task == "regression":

@@ -7,8 +7,9 @@ such a step a row is no longer a function of its own record: one record moves a 
 and with it every other row, while the noise of a mechanism is made for one row that moves.
 
 **The probe.** scikit-learn does not say for what it calls a fit, so :func:`_callers` looks at the frames of the
-interpreter's stack: the one place that does. Calls in another process or thread are not seen; the assumption that every
-statement carries covers them.
+interpreter's stack: the one place that does. A fit that scikit-learn hands to a worker (``n_jobs``) has another stack:
+what called it there is seen, what called the worker is not, and the statement says so (:func:`unseen_callers`). Other
+calls from another process or thread are covered by the assumption that every statement carries.
 
 **Which steps learn.** scikit-learn's tag ``requires_fit`` does not say: an encoder with given categories has it and
 learns nothing. So the classes known to depend on their parameters alone are listed here, each with its condition; any
@@ -28,11 +29,28 @@ from typing import Any
 from ledgerwood.accounting import Plan
 from ledgerwood.errors import UntrackedFits
 
-__all__ = ["in_private_search", "leaks", "learning_steps", "private_search", "sklearn_kinds", "warn_if_untracked"]
+__all__ = [
+    "in_private_search",
+    "leaks",
+    "learning_steps",
+    "private_search",
+    "sklearn_kinds",
+    "unseen_callers",
+    "warn_if_untracked",
+]
 
 
 # Modules of scikit-learn that fit an estimator once.
 _ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils", "sklearn.callback")
+
+# Local variables in which functions of scikit-learn keep the rows of a fold.
+_FOLDS = ("train", "train_idx")
+
+_UNSEEN = (
+    "CAUTION: scikit-learn ran this fit in a worker (n_jobs), where what called it cannot be seen. So it was not "
+    "checked whether a step before it learned from all rows, and other fits of the same call are not counted. Both are "
+    "with n_jobs=1."
+)
 
 _PRICES = "_ledgerwood_prices"
 """The local variable of a call of scikit-learn that lists what its untracked fits cost; it ends with the call."""
@@ -87,7 +105,23 @@ def leaks() -> tuple[str, ...]:
         if caller is not None and id(caller) not in seen:  # of several frames of one caller the innermost counts
             seen.add(id(caller))
             found += _taken(caller, frame.f_locals)
+        if _module(frame).startswith("sklearn.") and any(frame.f_locals.get(name) is not None for name in _FOLDS):
+            # One record more shifts the folds, or by its label those of a stratified division: others leave or enter.
+            found.append("which rows are in a fold of all rows")
     return tuple(dict.fromkeys(found))
+
+
+def unseen_callers() -> tuple[str, ...]:
+    """Return a caution for the statement if this fit runs in a worker of scikit-learn's; nothing elsewhere."""
+    wrapped = called = 0  # a task runs inside the call that made it, unless a worker runs it
+    for frame in _callers():
+        wrapped += frame.f_code.co_qualname == "_FuncWrapper.__call__" and _module(frame) == "sklearn.utils.parallel"
+        called += frame.f_code.co_qualname == "Parallel.__call__" and _module(frame) == "sklearn.utils.parallel"
+    return (_UNSEEN,) if wrapped > called else ()
+
+
+def _module(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__"))
 
 
 def _taken(caller: Any, local: Mapping[str, Any]) -> Iterator[str]:
@@ -118,7 +152,7 @@ def _learned(step: str) -> str:
 
 def warn_if_untracked(name: str, plan: Plan) -> None:
     """Warn when one call of scikit-learn fits models that no ledger adds up: at each doubling, and when it chooses."""
-    several = [frame for frame in _callers() if _fits_several(str(frame.f_globals.get("__name__")))]
+    several = [frame for frame in _callers() if _fits_several(_module(frame))]
     if not several:
         return
     prices: list[float] = several[-1].f_locals.setdefault(_PRICES, [])
@@ -130,8 +164,8 @@ def warn_if_untracked(name: str, plan: Plan) -> None:
         fits, total = max(fits, len(expected)), max(total, sum(expected))
     if fits >= 2 and (last is not None or fits & (fits - 1) == 0):
         warnings.warn(
-            f"scikit-learn asked for {fits} fits of {name} and others without a ledger: each alone is private as it "
-            f"states, all {fits} together cost up to epsilon={total:.6g}. Pass one ledger to every fit "
+            f"scikit-learn asked for {fits} fits of {name} and others without a ledger: each states the "
+            f"price of itself alone, all {fits} together cost up to epsilon={total:.6g}. Pass one ledger to every fit "
             "(params={'ledger': ledger}), or use PrivateSearch",
             UntrackedFits,
             stacklevel=2,

@@ -118,6 +118,8 @@ class PrivacyStatement:
         What is assumed public, with its sources, and what was learned privately, with what was spent on it.
     leaks
         What was taken from the private data, by this fit or by what scikit-learn did to the rows before it.
+    unseen
+        Why leaks could not be looked for, if so: part of ``cautions``.
 
     >>> import numpy as np
     >>> from ledgerwood.learners import AdaSSPRegressor, Schema
@@ -140,6 +142,7 @@ class PrivacyStatement:
     learned: tuple[MetadataItem, ...] = ()
     conventions: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = field(default=(), metadata=OMITTED_IF_DEFAULT)
     charged_to: str | None = None
     stopped_early: bool = False
     search: str | None = None
@@ -157,9 +160,9 @@ class PrivacyStatement:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Why this guarantee says little, if epsilon or delta is very large."""
+        """Why this guarantee says little, if epsilon or delta is very large; and what could not be checked."""
         rows = self.details.get("rows")
-        return cautions(self.epsilon, self.delta, rows if isinstance(rows, int) else None)
+        return (*cautions(self.epsilon, self.delta, rows if isinstance(rows, int) else None), *self.unseen)
 
     def __str__(self) -> str:
         return "\n".join(textwrap.fill(part, 110) for part in self.paragraphs())
@@ -259,6 +262,7 @@ def statement_for(
     receipt: Receipt,
     leaks: tuple[str, ...],
     *,
+    unseen: tuple[str, ...] = (),
     charged: Ledger | None,
     stopped: bool,
     keyed: bool = False,
@@ -282,6 +286,7 @@ def statement_for(
             *((_STILL_KEYED if stopped else _KEYED,) if keyed else ()),
         ),
         leaks=leaks,
+        unseen=unseen,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
         details={"rows_per_unit": metadata.max_rows_per_unit, "rows": metadata.rows},

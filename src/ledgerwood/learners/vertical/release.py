@@ -125,6 +125,7 @@ class ReleaseStatement:
     mixed: bool = False
     refusals: int | None = None
     leaks: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -149,6 +150,7 @@ class ReleaseStatement:
             "charged": self.charged,
             "private": self.private,
             "leaks": list(self.leaks),
+            "cautions": list(self.unseen),
             "assumptions": [ROWS_ASSUMED],
             "mixed": self.mixed,
             "refused_offers": self.refusals,
@@ -173,6 +175,7 @@ class ReleaseStatement:
                 f"list is this party's, and {self.refusals} lists that are not it are refused, over all partners, "
                 "before none is compared."
             )
+        lines += self.unseen
         if self.seeded:
             lines.insert(0, "NOT PRIVATE: the noise came from a seed and can be subtracted by whoever knows it.")
         if self.leaks:

@@ -101,6 +101,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
     """
 
     _leaks: tuple[str, ...] = ()
+    _unseen: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
         declarations(self.domain)  # its own message first
         columns = declare(self.domain, names, settings, self._epsilons(names))
         self.release_ = TableRelease(columns, self._per_record(), self.parts_public)
-        self._leaks = sklearn_guard.leaks()
+        self._leaks, self._unseen = sklearn_guard.leaks(), sklearn_guard.unseen_callers()
         self.names_in_ = list(names)
         self.n_features_in_ = len(names)
         if all(isinstance(name, str) for name in names):
@@ -234,6 +235,7 @@ class OrderPreservingTransformer(TransformerMixin, BaseEstimator):  # type: igno
             seeded=self.random_state is not None,
             mixed=count.mixed or count.last not in (None, self.release_),
             leaks=self._leaks,
+            unseen=self._unseen,
         )
 
     def __sklearn_tags__(self) -> Any:
