@@ -350,7 +350,7 @@ def test_no_mechanism_is_probed_for_its_members() -> None:
         name: lines for name, _, tree in sources() if not name.startswith("verification") and (lines := probes(tree))
     }
     # The ledger takes mechanisms of users, which may have no check; two modules coerce fields by their names.
-    assert not found.keys() - {"accounting.ledger.ledger", "mechanisms.base", "mechanisms.local.domain"}, found
+    assert not found.keys() - {"accounting.costs.base", "mechanisms.base", "mechanisms.local.domain"}, found
 
 
 def test_the_mechanism_protocol_is_declared_once() -> None:
@@ -362,7 +362,7 @@ def test_the_mechanism_protocol_is_declared_once() -> None:
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
         if members <= {child.name for child in node.body if isinstance(child, ast.FunctionDef)}
     ]
-    assert found == ["accounting.ledger.ledger.Mechanism"]
+    assert found == ["accounting.costs.base.Mechanism"]
 
 
 @pytest.mark.parametrize(
@@ -394,6 +394,20 @@ def test_importing_pulls_in_nothing_heavy(package: str) -> None:
     loaded = modules_after(f"import {package}")
     assert "ledgerwood" in loaded
     assert loaded.isdisjoint(HEAVY), sorted(loaded & set(HEAVY))
+
+
+@pytest.mark.parametrize(
+    ("package", "absent"),
+    [
+        ("ledgerwood", ["ledgerwood.errors", "ledgerwood.accounting"]),
+        ("ledgerwood.mechanisms", ["ledgerwood.accounting.ledger"]),
+    ],
+)
+def test_importing_leaves_out_what_it_can_do_without(package: str, absent: list[str]) -> None:
+    code = f"import sys, {package}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert package in done.stdout.split()
+    assert not set(absent) & set(done.stdout.split())
 
 
 def test_the_module_list_would_show_a_heavy_import() -> None:

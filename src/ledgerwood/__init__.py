@@ -18,14 +18,13 @@ The command ``ledgerwood`` (``python -m ledgerwood``) plans, prices, trains, pre
 0.9957
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-
 from ledgerwood._version import __version__ as __version__
-from ledgerwood.errors import MissingDependency
 
+# Not from typing: ``import ledgerwood`` loads no other module, not even of the standard library.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ledgerwood import accounting as accounting
     from ledgerwood import datasets as datasets
     from ledgerwood import errors as errors
@@ -95,7 +94,9 @@ _NEEDS = {name: "sklearn" for name, home in _HOME.items() if home == "learners"}
 __all__ = sorted({"__version__", *_PACKAGES, *_HOME})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     if name not in _HOME:
@@ -103,10 +104,13 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     except ModuleNotFoundError as error:
-        raise MissingDependency(error.name or "", f"ledgerwood.{name}", _HOME[name]) from error
+        errors = import_module(f"{__name__}.errors")
+        raise errors.MissingDependency(error.name or "", f"ledgerwood.{name}", _HOME[name]) from error
 
 
 def __dir__() -> list[str]:
+    from importlib.util import find_spec
+
     # Without its extra a name cannot be imported, and help() imports every name that is listed.
     missing = {name for name, module in _NEEDS.items() if find_spec(module) is None}
     return sorted({*globals(), *__all__} - missing)

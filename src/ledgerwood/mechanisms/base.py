@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ledgerwood import _checks
 from ledgerwood._rounding import float_up, sqrt_up
-from ledgerwood.accounting.ledger.ledger import Mechanism
+from ledgerwood.accounting.costs.base import Mechanism
 from ledgerwood.errors import ParameterError
 
 __all__ = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ledgerwood import _checks
 from ledgerwood.accounting import PoissonSubsampled, WithoutReplacement
-from ledgerwood.accounting.ledger.ledger import check_value
+from ledgerwood.accounting.costs.base import check_value
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import Mechanism, coerce_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -403,3 +403,40 @@ class Account:
                 shown += f"  (order {self.order:.4g})"
             lines.append(f" {mark} {name:<9} {shown}")
         return "\n".join(lines)
+
+
+Value = TypeVar("Value", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+@runtime_checkable
+class Mechanism(Protocol[Value, Result]):
+    """What every mechanism is: its cost, the sensitivity that the cost assumes, a check of values, and a draw.
+
+    The only declaration of the protocol. A class that inherits from it gets a ``check`` that accepts every value.
+
+    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
+    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
+    True
+    """
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+
+    @property
+    def sensitivity(self) -> Any:
+        """How far neighbouring data may move the value; None if the cost holds for any two values."""
+
+    def check(self, value: Value) -> None:
+        """Raise an error if the value cannot be released; nothing is drawn, so nothing is spent on it."""
+
+    def release(self, value: Value, rng: Any = None) -> Result:
+        """Draw noise from the operating system's source, or from ``rng`` (seeded: not private)."""
+
+
+def check_value(mechanism: Mechanism[Value, Any], value: Value) -> None:
+    """Let a mechanism check the value before anything is spent; a mechanism of a user may have no check."""
+    check = getattr(mechanism, "check", None)  # the only such question: an exception would take longer than a charge
+    if check is not None:
+        check(value)

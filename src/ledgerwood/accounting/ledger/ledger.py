@@ -14,11 +14,12 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import Any, NoReturn
 
 from ledgerwood import _checks
 from ledgerwood.accounting.accountant.filters import Balance
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
+from ledgerwood.accounting.costs.base import Cost, Mechanism, Result, Value, check_value
 from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json, drawn_elsewhere
 from ledgerwood.accounting.ledger.filter_state import FilterState
 from ledgerwood.accounting.ledger.journal import Anchor, Journal, Record
@@ -36,46 +37,7 @@ from ledgerwood.accounting.ledger.records import (
 from ledgerwood.accounting.plan.plan import Plan
 from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
 
-if TYPE_CHECKING:
-    from ledgerwood.accounting.costs.base import Cost
-
 _INTERRUPTED = "a release was interrupted by another one in the same thread; nothing was released"
-
-Value = TypeVar("Value", contravariant=True)
-Result = TypeVar("Result", covariant=True)
-
-
-@runtime_checkable
-class Mechanism(Protocol[Value, Result]):
-    """What every mechanism is: its cost, the sensitivity that the cost assumes, a check of values, and a draw.
-
-    The only declaration of the protocol. A class that inherits from it gets a ``check`` that accepts every value.
-
-    >>> from ledgerwood.mechanisms import LaplaceMechanism, Mechanism
-    >>> isinstance(LaplaceMechanism(scale=2.0, sensitivity=1.0), Mechanism)
-    True
-    """
-
-    @property
-    def cost(self) -> Cost:
-        """What one release costs."""
-
-    @property
-    def sensitivity(self) -> Any:
-        """How far neighbouring data may move the value; None if the cost holds for any two values."""
-
-    def check(self, value: Value) -> None:
-        """Raise an error if the value cannot be released; nothing is drawn, so nothing is spent on it."""
-
-    def release(self, value: Value, rng: Any = None) -> Result:
-        """Draw noise from the operating system's source, or from ``rng`` (seeded: not private)."""
-
-
-def check_value(mechanism: Mechanism[Value, Any], value: Value) -> None:
-    """Let a mechanism check the value before anything is spent; a mechanism of a user may have no check."""
-    check = getattr(mechanism, "check", None)  # the only such question: an exception would take longer than a charge
-    if check is not None:
-        check(value)
 
 
 class Ledger:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ledgerwood.accounting import Cost, Ledger, Plan
-from ledgerwood.accounting.ledger.ledger import bound_source, check_value
+from ledgerwood.accounting.costs.base import check_value
+from ledgerwood.accounting.ledger.ledger import bound_source
 from ledgerwood.learners.training.checkpoint import Checkpoint
 from ledgerwood.learners.training.public_metadata import PublicMetadata
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource, source_of
