@@ -34,8 +34,8 @@ HARD_LIMIT = 2**22
 ROUGH = 1e-2
 """The tolerance of a first answer."""
 SHARP = 10.0
-"""A tilt is kept when its rounding bounds of log delta are so many tolerances apart: log delta falls by ten or more
-while epsilon doubles, so they move epsilon by no more than the grid does."""
+"""A tilt is kept when its rounding bounds of log delta are at most this many tolerances apart: log delta falls by ten
+or more while epsilon doubles, so they move epsilon by no more than the grid does."""
 
 
 @dataclass(frozen=True)
