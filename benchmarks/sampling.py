@@ -1,24 +1,34 @@
 """Sampled Gaussians over the whole box: 60 tasks, certified ends and CPU time, dp-accounting and prv-accountant beside.
 
-    python -m benchmarks.sampling [--tasks 60] [--peers]
+    python -m benchmarks.sampling [--redo ledgerwood] [--only ledgerwood] [--seconds 600]
 
 Half of the tasks are runs people ask for, half are drawn at random from the box (δ 1e-30…1e-1, σ .3…100, steps up to
 1e8, rates 1e-9…1) with a fixed seed. Each task runs in a fresh process, so the first call counts; whoever takes over a
-minute is stopped. One line of JSON a task.
+minute of CPU time is stopped. Answers are kept in benchmarks/results/sampling.jsonl, so a run that was stopped goes on
+where it was. dp-accounting's answer is that of its default grid (1e-4), its time that of 1e-3 beyond 300 steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+Task = tuple[float, float, int, float]
+"""Rate, sigma, steps and delta."""
+
 SEED = 28
 SECONDS = 60
+FEW_STEPS = 300
+MEMORY = 6 * 2**30
 
 #: (rate, sigma, steps, delta)
 ASKED = (
@@ -90,7 +100,7 @@ print(json.dumps({"epsilon": upper, "seconds": time.process_time() - start}))
 """
 
 
-def drawn(count: int) -> list[tuple[float, float, int, float]]:
+def drawn(count: int) -> list[Task]:
     """Tasks drawn at random from the box, on logarithmic scales."""
     generator = np.random.default_rng(SEED)
     box = ((-9.0, 0.0), (np.log10(0.3), 2.0), (0.0, 8.0), (-30.0, -1.0))
@@ -101,41 +111,101 @@ def drawn(count: int) -> list[tuple[float, float, int, float]]:
     return tasks
 
 
-def ask(program: str, task: tuple[float, float, int, float], *more: str) -> dict[str, Any]:
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def ask(program: str, task: Task, *more: str) -> dict[str, Any]:
     """The answer of a program in a fresh process, or why there is none."""
     command = [sys.executable, "-c", program, json.dumps(task), *more]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
-    except subprocess.TimeoutExpired:
-        return {"error": f"over {SECONDS} s"}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=_limited)
     except subprocess.CalledProcessError as error:
+        if error.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return {"error": f"over {SECONDS} s"}
         return {"error": (error.stderr or "failed").strip().splitlines()[-1][:100]}
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 
+def programs(task: Task) -> dict[str, tuple[str, ...]]:
+    """Who is asked, by name: the program and its further arguments."""
+    timed = "1e-4" if task[2] <= FEW_STEPS else "1e-3"
+    return {
+        "ledgerwood": (OURS,),
+        "dp-accounting": (THEIRS, "1e-4"),
+        "dp-accounting, timed": (THEIRS, timed),
+        "prv-accountant": (PRV,),
+    }
+
+
+def kept(path: Path) -> dict[tuple[str, Task], dict[str, Any]]:
+    """Answers of earlier runs, by name and task."""
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(line["who"], tuple(line["task"])): line["answer"] for line in lines}
+
+
+def write(path: Path, answers: dict[tuple[str, Task], dict[str, Any]]) -> None:
+    """Keep the answers, in the order of tasks and names."""
+    lines = [json.dumps({"task": task, "who": who, "answer": answers[who, task]}) for who, task in sorted(answers)]
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+def table(tasks: list[Task], answers: dict[tuple[str, Task], dict[str, Any]]) -> str:
+    """The tasks as Markdown, one line each, and what they add up to."""
+    lines = [
+        "| rate | σ | steps | δ | lower | ε | CPU s | dp-accounting | CPU s | prv-accountant | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    seconds = dict.fromkeys(("ledgerwood", "dp-accounting, timed"), 0.0)
+    looser = 0
+    for task in tasks:
+        found = {who: answers.get((who, task), {"error": "not run"}) for who in programs(task)}
+        ours, *peers = (found[who].get("epsilon", np.inf) for who in ("ledgerwood", "dp-accounting", "prv-accountant"))
+        worse = not ours <= min(peers) * (1 + 1e-6)
+        looser += worse
+        for who in seconds:
+            seconds[who] += found[who].get("seconds", SECONDS)
+        cells = [f"{x:.4g}" for x in task]
+        cells += [_shown(found["ledgerwood"], key) for key in ("lower", "epsilon", "seconds")]
+        cells += [_shown(found["dp-accounting"], "epsilon"), _shown(found["dp-accounting, timed"], "seconds")]
+        cells += [_shown(found["prv-accountant"], "epsilon"), "looser" if worse else ""]
+        lines.append("| " + " | ".join(cells) + " |")
+    ours, theirs = seconds.values()
+    lines += [
+        "",
+        f"CPU in all: {ours:.1f} s, dp-accounting {theirs:.1f} s. Looser than a peer: {looser} of {len(tasks)}.",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(answer: dict[str, Any], key: str) -> str:
+    if "error" in answer:
+        return "–" if key != "epsilon" else answer["error"]
+    return f"{answer[key]:.2f}" if key == "seconds" else f"{answer[key]:.6g}"
+
+
 def main() -> None:
-    """Run the tasks."""
+    """Run what has not been run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=60)
-    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--tasks", type=int, default=2 * len(ASKED))
+    parser.add_argument("--keep", type=Path, default=Path(__file__).parent / "results" / "sampling.jsonl")
+    parser.add_argument("--redo", action="append", default=[], help="forget the answers of this one first")
+    parser.add_argument("--only", action="append", default=[], help="ask this one only")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop asking after this long")
     arguments = parser.parse_args()
     tasks = (list(ASKED) + drawn(len(ASKED)))[: arguments.tasks]
-    total = {"ledgerwood": 0.0, "dp-accounting": 0.0}
-    looser = []
+    answers = {key: answer for key, answer in kept(arguments.keep).items() if key[0] not in arguments.redo}
+    end = time.monotonic() + arguments.seconds
     for task in tasks:
-        line: dict[str, Any] = {"task": task, "ledgerwood": ask(OURS, task)}
-        total["ledgerwood"] += line["ledgerwood"].get("seconds", SECONDS)
-        if arguments.peers:
-            coarse = "1e-4" if task[2] <= 300 else "1e-3"
-            line["dp-accounting"] = ask(THEIRS, task, "1e-4")
-            timed = line["dp-accounting"] if coarse == "1e-4" else ask(THEIRS, task, coarse)
-            total["dp-accounting"] += timed.get("seconds", SECONDS)
-            line["prv-accountant"] = ask(PRV, task)
-            best = min(line[peer].get("epsilon", np.inf) for peer in ("dp-accounting", "prv-accountant"))
-            if not line["ledgerwood"].get("epsilon", np.inf) <= best * (1 + 1e-6):
-                looser.append(task)
-        print(json.dumps(line), flush=True)
-    print(json.dumps({"seconds": total, "looser than a peer": looser}))
+        for who, program in programs(task).items():
+            wanted = not arguments.only or who in arguments.only
+            if wanted and (who, task) not in answers and time.monotonic() < end:
+                answers[who, task] = ask(program[0], task, *program[1:])
+                write(arguments.keep, answers)
+    print(table(tasks, answers))
 
 
 if __name__ == "__main__":

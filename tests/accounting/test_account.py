@@ -320,3 +320,10 @@ def test_a_price_that_is_only_a_bound_claims_no_lower_end() -> None:
     for cost in (PureDP(0.5), Gaussian(mu=0.5), Laplace(scale=2.0), DiscreteGaussian(sigma=5.0)):
         account = cost.account(1e-5)
         assert account.epsilon * (1 - 1e-4) < account.lower <= account.epsilon
+
+
+def test_selections_beside_sampled_gaussians_are_not_priced_by_renyi_alone() -> None:
+    cost = 200 * BoundedRange(0.05) + 1000 * PoissonSubsampled(Gaussian(sigma=1.0), rate=0.01)
+    account = cost.account(1e-5)
+    assert 2.30 < account.lower <= account.epsilon <= 2.327  # the Rényi price is 2.577
+    assert account.method == "optimal"

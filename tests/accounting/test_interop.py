@@ -21,7 +21,10 @@ from ledgerwood.accounting import (
     Laplace,
     PoissonSubsampled,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
+    TruncatedPoisson,
+    WithoutReplacement,
     zero,
 )
 from ledgerwood.accounting.interop import from_autodp, from_dp_accounting, to_autodp, to_dp_accounting
@@ -116,7 +119,7 @@ def test_an_event_never_costs_less_than_in_either_of_their_accountants(event: An
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    if ("Poisson" if neighbours == "replace_one" else "RandomizedResponse") in repr(event):
+    if neighbours == "add_remove" and "RandomizedResponse" in repr(event):
         with pytest.raises(ParameterError, match="neighbours must be"):
             from_dp_accounting(event, neighbours=neighbours)
         return
@@ -248,3 +251,70 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependency, match=rf"{package}.*ledgerwood\[peers\]"):
         call()
+
+
+# -- batch samplers ---------------------------------------------------------------------------------------------------
+
+
+def _their_epsilon(event: Any, relation: str, delta: float) -> float:
+    accountant = dp.pld.PLDAccountant(dp.NeighboringRelation[relation])
+    return float(accountant.compose(event).get_epsilon(delta))
+
+
+@pytest.mark.parametrize(("neighbours", "relation"), [("zero_out", "REPLACE_SPECIAL"), ("replace_one", "REPLACE_ONE")])
+def test_a_truncated_sample_goes_there_and_back(neighbours: str, relation: str) -> None:
+    cost = 20 * TruncatedPoisson(Gaussian(sigma=2.0), rate=0.1, limit=110, population=1000, neighbours=neighbours)
+    event = to_dp_accounting(cost)
+    assert from_dp_accounting(event, neighbours=neighbours) == cost
+    assert cost.account(1e-5).lower <= _their_epsilon(event, relation, 1e-5)
+    with pytest.raises(ParameterError, match="zero_out"):
+        from_dp_accounting(event)
+
+
+def test_a_poisson_sample_under_replace_one_goes_there_and_back() -> None:
+    cost = 100 * PoissonSubsampled(Gaussian(sigma=1.0), rate=0.1, neighbours="replace_one")
+    event = to_dp_accounting(cost)
+    assert from_dp_accounting(event, neighbours="replace_one") == cost
+    assert cost.epsilon(1e-5) == pytest.approx(_their_epsilon(event, "REPLACE_ONE", 1e-5), rel=1e-4)
+
+
+def test_a_group_in_a_poisson_sample_becomes_a_mixture() -> None:
+    cost = PoissonSubsampled(Gaussian(sigma=1.0), rate=0.1).group(2)
+    event = to_dp_accounting(5 * cost)
+    assert (5 * cost).epsilon(1e-5) == pytest.approx(_their_epsilon(event, "ADD_OR_REMOVE_ONE", 1e-5), rel=1e-3)
+    one = dp.dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 3.0], [0.9, 0.1])
+    assert from_dp_accounting(one) == PoissonSubsampled(Gaussian(sigma=2.0, sensitivity=3.0), rate=0.1)
+    with pytest.raises(ParameterError, match="one sensitivity"):
+        from_dp_accounting(dp.dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 2.0], [0.8, 0.1, 0.1]))
+
+
+def test_samples_without_replacement_come_in_with_twice_the_sensitivity_and_do_not_go_out() -> None:
+    event = dp.SampledWithoutReplacementDpEvent(1000, 100, dp.GaussianDpEvent(1.0))
+    cost = from_dp_accounting(event, neighbours="replace_one")
+    moved = Gaussian(sigma=1.0, sensitivity=2.0, neighbours="replace_one")
+    assert cost == WithoutReplacement(moved, population=1000, batch=100)
+    with pytest.raises(ParameterError, match="replace-one cost"):
+        from_dp_accounting(event)
+    with pytest.raises(ParameterError, match="half the sensitivity"):
+        to_dp_accounting(cost)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("NonPrivateDpEvent", (), "no finite price"),
+        ("UnsupportedDpEvent", (), "says nothing"),
+        ("SampledWithReplacementDpEvent", (100, 10, None), "twice"),
+        ("SingleEpochTreeAggregationDpEvent", (1.0, 8), "levels"),
+        ("RepeatAndSelectDpEvent", (None, 10.0, 1.0), "best of a random number"),
+    ],
+)
+def test_other_events_are_refused_with_the_reason(name: str, arguments: tuple[Any, ...], reason: str) -> None:
+    given = [dp.GaussianDpEvent(1.0) if x is None else x for x in arguments]
+    with pytest.raises(ParameterError, match=reason):
+        from_dp_accounting(getattr(dp.dp_event, name)(*given))
+
+
+def test_random_allocation_has_no_event() -> None:
+    with pytest.raises(ParameterError, match="random allocation"):
+        to_dp_accounting(RandomAllocation(Gaussian(sigma=1.0), bins=10))

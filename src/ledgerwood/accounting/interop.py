@@ -22,11 +22,15 @@ from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood._rounding import ULP, denominator_down, raised, ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
+from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Composition, Cost, compose, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteLaplace, RandomizedResponse
+from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
+from ledgerwood.accounting.costs.sampled_gaussians import PoissonSubsampledGroup
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
+from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair
 from ledgerwood.errors import MissingDependency, ParameterError
 
 __all__ = ["from_autodp", "from_dp_accounting", "to_autodp", "to_dp_accounting"]
@@ -116,8 +120,9 @@ def from_autodp(mechanism: Any, *, neighbours: str | None = None) -> Cost:
 def to_dp_accounting(cost: Cost) -> Any:
     """The cost as a ``dp_accounting`` event, where that library has one.
 
-    Gaussian, Laplace, discrete Laplace, randomized response, zCDP, Poisson subsampling of a release, and sums of
-    these. The neighbouring relation is the accountant's business there, not the event's: give it the same one.
+    Gaussian, Laplace, discrete Laplace, randomized response, zCDP, Poisson subsampling of a release, truncated Poisson
+    samples and groups in Poisson samples, and sums of these. The neighbouring relation is the accountant's business
+    there, not the event's: give it the same one.
 
     The noise of an event is measured in the bound C on one record's contribution. A record replaced by another moves
     a sum by up to 2C, so a Gaussian under replace-one has twice the noise multiplier in its event. dp-accounting
@@ -171,11 +176,13 @@ def to_dp_accounting(cost: Cost) -> Any:
         return dp.ZCDpEvent(cost.size)
     if isinstance(cost, PoissonSubsampled):
         return dp.PoissonSampledDpEvent(cost.rate, to_dp_accounting(cost.cost))
-    hint = (
-        "dp-accounting has events for Gaussian, Laplace, DiscreteLaplace, RandomizedResponse, ZCDP and Poisson "
-        "subsampling; a looser stand-in is ZCDP(cost.rho())"
-    )
-    raise ParameterError("cost", "have an event in dp-accounting", cost, hint)
+    if isinstance(cost, TruncatedPoisson):
+        noise = denominator_down(1, cost.cost.mu() or 0.0)
+        return dp.TruncatedSubsampledGaussianDpEvent(cost.population, cost.rate, cost.limit, noise)
+    if isinstance(cost, PoissonSubsampledGroup) and isinstance(pair := cost.pairs()[0], MixturePair):
+        weights, means = zip(*pair.of_p, strict=True)
+        return dp.MixtureOfGaussiansDpEvent(1.0, list(means), list(weights))
+    raise ParameterError("cost", "have an event in dp-accounting", cost, _WITHOUT_EVENT.get(type(cost), _EVENTS_OUT))
 
 
 def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
@@ -184,8 +191,9 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
     The noise of a Gaussian, Laplace or discrete Laplace event is measured in the bound C on one record's
     contribution to a sum, whatever the relation. Adding or removing a record moves the sum by at most C, replacing
     one by at most 2C: under replace-one the sensitivity is doubled. A zCDP event states its guarantee under the
-    relation asked for. Randomised response is about one record's value, so it has a cost under replace-one only;
-    Poisson samples have one under add/remove only.
+    relation asked for. Randomised response is about one record's value, so it has a cost under replace-one only, and
+    so have samples without replacement. Truncated Poisson samples have one under zero-out (``REPLACE_SPECIAL`` there)
+    and replace-one. Events without a cost here are refused with the reason.
 
     >>> import dp_accounting as dp
     >>> from_dp_accounting(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)))
@@ -221,12 +229,59 @@ def from_dp_accounting(event: Any, *, neighbours: str = "add_remove") -> Cost:
         xi, rho = _checks.non_negative("xi", event.xi), _checks.non_negative("rho", event.rho)
         return ZCDP(rho, neighbours=relation) if xi == 0 else RDP(_Line(xi, rho), neighbours=relation)
     if isinstance(event, dp.PoissonSampledDpEvent):
-        return PoissonSubsampled(from_dp_accounting(event.event, neighbours=relation), rate=event.sampling_probability)
-    hint = (
-        "Known events: NoOp, SelfComposed, Composed, Gaussian, Laplace, DiscreteLaplace, RandomizedResponse with "
-        "noise, ZCDp and PoissonSampled"
-    )
+        # A replaced record is there or not: the cost inside is that of one added or removed.
+        inside = Neighbours.ADD_REMOVE if relation is Neighbours.REPLACE_ONE else relation
+        inner = from_dp_accounting(event.event, neighbours=inside)
+        return PoissonSubsampled(inner, rate=event.sampling_probability, neighbours=relation)
+    if isinstance(event, dp.SampledWithoutReplacementDpEvent):
+        inner = from_dp_accounting(event.event, neighbours=relation)
+        return WithoutReplacement(inner, population=event.source_dataset_size, batch=event.sample_size)
+    if isinstance(event, dp.TruncatedSubsampledGaussianDpEvent):
+        return TruncatedPoisson(
+            Gaussian(sigma=event.noise_multiplier),
+            rate=event.sampling_probability,
+            limit=event.truncated_batch_size,
+            population=event.dataset_size,
+            neighbours=relation,
+        )
+    if isinstance(event, dp.MixtureOfGaussiansDpEvent) and len(event.sensitivities) == 2 and 0 in event.sensitivities:
+        moved = max((0, 1), key=lambda i: abs(event.sensitivities[i]))
+        inner = Gaussian(sigma=event.standard_deviation, sensitivity=abs(event.sensitivities[moved]))
+        return PoissonSubsampled(inner, rate=event.sampling_probs[moved], neighbours=relation)
+    hint = _WITHOUT_COST.get(type(event).__name__, _EVENTS_IN)
     raise ParameterError("event", "be a dp-accounting event with a cost here", event, hint)
+
+
+_EVENTS_OUT = (
+    "dp-accounting has events for Gaussian, Laplace, DiscreteLaplace, RandomizedResponse, ZCDP, Poisson samples, "
+    "groups in them and truncated ones; a looser stand-in is ZCDP(cost.rho())"
+)
+_EVENTS_IN = (
+    "Known events: NoOp, SelfComposed, Composed, Gaussian, Laplace, DiscreteLaplace, RandomizedResponse with noise, "
+    "ZCDp, PoissonSampled, SampledWithoutReplacement, TruncatedSubsampledGaussian and MixtureOfGaussians of two parts"
+)
+#: Costs whose event would be priced too low there, or that have none.
+_WITHOUT_EVENT: dict[type[Cost], str] = {
+    WithoutReplacement: (
+        "Only its RDP accountant takes samples without replacement, and prices Gaussian noise in them with half the "
+        "sensitivity of a replaced record"
+    ),
+    RandomAllocation: "dp-accounting 0.6.0 has no event for random allocation; Poisson batches have one",
+}
+#: Events that have no cost here, and why.
+_WITHOUT_COST = {
+    "NonPrivateDpEvent": "It has no finite price",
+    "UnsupportedDpEvent": "It says nothing of what was released",
+    "SampledWithReplacementDpEvent": (
+        "Samples in which a record may be twice are not priced here; draw without replacement or by Poisson sampling"
+    ),
+    "MixtureOfGaussiansDpEvent": "Only a mixture with one sensitivity besides 0, a Poisson sample, has a cost here",
+    "SingleEpochTreeAggregationDpEvent": (
+        "State the Gaussian release of the whole tree: a record is in one node of each level, so its sensitivity is "
+        "the square root of the number of levels"
+    ),
+    "RepeatAndSelectDpEvent": "Choosing the best of a random number of runs has no cost here",
+}
 
 
 def _replaced(neighbours: Neighbours) -> None:

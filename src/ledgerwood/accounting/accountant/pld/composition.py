@@ -317,7 +317,8 @@ class ComposedLoss:
             mass[0] += 2 * TAIL
             slack[0] += 2 * TAIL
             q_slack = float(np.sum(slack * np.exp(-np.maximum(losses + self._origin(upper), -700.0))))
-            infinite += math.exp(min(s.log_upper_tail for s in sums if s.first + len(s.mass) == last))
+            # Beyond the end of a shorter sum lies all that lies beyond the end of the longest.
+            infinite += math.exp(min(0.0, *(s.log_upper_tail for s in sums)))
         return LossPmf(np.asarray(losses + self._origin(upper)), mass, infinite, q_slack)
 
 
