@@ -33,9 +33,8 @@ HARD_LIMIT = 2**22
 """Points that a transform never exceeds."""
 ROUGH = 1e-2
 """The tolerance of a first answer."""
-SHARP = 10.0
-"""A tilt is kept when its rounding bounds of log delta are at most this many tolerances apart: log delta falls by ten
-or more while epsilon doubles, so they move epsilon by no more than the grid does."""
+SHARP = 1e-7
+"""A tilt is kept when its rounding bounds of log delta are this close."""
 
 
 @dataclass(frozen=True)
@@ -138,20 +137,14 @@ class ComposedLoss:
     def _sharp_tilt(self, epsilon: float, upper: bool) -> float:
         """The first tilt that is sharp at epsilon, or the best of those tried."""
         found = []
-        precisions = [False, True]
-        for tilt in self._tilts(epsilon):
-            widths = []
-            for wide in precisions:
-                try:
-                    low, high = self._log_bounds(epsilon, upper, tilt, wide)
-                except MethodUnavailable:
-                    break
-                if high - low <= SHARP * self.plan.tolerance:
-                    return tilt
-                found.append((high if upper else -low, tilt))
-                widths.append(high - low)
-            if len(widths) == 2 and widths[1] > 0.5 * widths[0]:
-                precisions = [False]  # it is not the transform's rounding that counts
+        for tilt, wide in ((tilt, wide) for tilt in self._tilts(epsilon) for wide in (False, True)):
+            try:
+                low, high = self._log_bounds(epsilon, upper, tilt, wide)
+            except MethodUnavailable:
+                continue
+            if high - low <= SHARP:
+                return tilt
+            found.append((high if upper else -low, tilt))
         if not found:
             raise MethodUnavailable("pld", f"the composed loss needs a transform of over {HARD_LIMIT} points")
         return min(found)[1]
@@ -244,7 +237,7 @@ class ComposedLoss:
                 guess = self._root(goal, tilt, guess)
                 best = min(best, (guess, tilt))
                 bounds = self._log_bounds(guess, True, tilt)
-                better = tilt if bounds[1] - bounds[0] <= SHARP * self.plan.tolerance else self._sharp_tilt(guess, True)
+                better = tilt if bounds[1] - bounds[0] <= SHARP else self._sharp_tilt(guess, True)
                 if better == tilt:
                     break
                 tilt = better

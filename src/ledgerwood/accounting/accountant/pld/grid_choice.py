@@ -71,17 +71,13 @@ class GridTarget:
 
 @dataclass(frozen=True)
 class GridPlan:
-    """A common step, the end of the window, about where the answer lies, and each pair's place: a grid, or blocks.
-
-    The tolerance is how much the grid may add to epsilon, relatively.
-    """
+    """A common step, the end of the window, about where the answer lies, and each pair's place: a grid, or blocks."""
 
     step: float
     top: float
     epsilon: float
     tilt: float
     largest_tilt: float
-    tolerance: float
     places: tuple[tuple[LossPair, int, UniformGrid | BlockSplit], ...]
 
 
@@ -143,7 +139,7 @@ def plan(
                 pair, count, step, first, last, (low, high), tilt, top + 1e-3 * window, share, log_delta, wide
             )
         places.append((pair, count, place))
-    return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tolerance, tuple(places))
+    return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tuple(places))
 
 
 @dataclass(frozen=True)
