@@ -240,3 +240,12 @@ def test_a_folder_is_one_table_of_one_format(tmp_path: Path) -> None:
     (tmp_path / "3.csv").rename(tmp_path / "3.parquet")
     with pytest.raises(FormatError, match="several formats"):
         open_files(tmp_path)
+
+
+def test_a_file_that_becomes_shorter_ends_the_reading(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"1,2\n" * 4)
+    reading = blocks(path, 0, size=4)
+    assert next(reading).records == 1
+    path.write_bytes(b"1,2\n")
+    assert list(reading) == []

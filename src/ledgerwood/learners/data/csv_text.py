@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Fields", "blocks", "header", "plain_columns"]
 
-_QUOTE, _LF, _CR = 34, 10, 13
+_QUOTE = 34
 _BOM = b"\xef\xbb\xbf"
 _NO_LIMIT = 2**62
 _POWERS = np.array([float(10**i) for i in range(23)])
@@ -73,29 +73,28 @@ def blocks(
     path: str | os.PathLike[str], start: int, stop: int | None = None, *, size: int = TUNING.csv_block
 ) -> Iterator[Block]:
     """Yield the records of a file from one place to another, ``size`` bytes or one record at a time."""
-    rest = b""
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size if stop is None else stop
-        file.seek(start)
-        while start + len(rest) < end:
-            # A record longer than a block: what is read grows as fast as what is already there.
-            rest += file.read(min(max(len(rest), size), end - start - len(rest)))
-            data = np.frombuffer(rest, dtype=np.uint8)
-            records, used = _complete(data, final=start + len(rest) >= end)
+        most = size
+        while start < end:
+            file.seek(start)
+            text = file.read(min(most, end - start))
+            data = np.frombuffer(text, dtype=np.uint8)
+            records, used = _complete(text, data, final=start + len(text) >= end or len(text) < most)
             if records:
                 yield Block(start, data[:used], records)
-            start, rest = start + used, rest[used:]
+            if not text:  # the file has become shorter
+                break
+            start, most = start + used, size if used else 2 * most  # a record longer than what was read: read more
 
 
-def _complete(data: NDArray[np.uint8], *, final: bool) -> tuple[int, int]:
+def _complete(text: bytes, data: NDArray[np.uint8], *, final: bool) -> tuple[int, int]:
     """Return how many records are complete, and where the last of them ends."""
-    if np.any(data == _QUOTE) or np.any(data == _CR) or (final and data[-1] != _LF):
-        from ledgerwood.learners.data._kernels import record_ends
+    from ledgerwood.learners.data._kernels import count_lines, record_ends
 
+    if b'"' in text or b"\r" in text or (final and text[-1:] != b"\n"):
         return record_ends(data, final, _NO_LIMIT)
-    ends = np.flatnonzero(data == _LF)  # every line is a record, but for those without any character
-    records = int(np.count_nonzero(np.diff(ends, prepend=-1) > 1))
-    return records, int(ends[-1]) + 1 if len(ends) else 0
+    return count_lines(data), text.rfind(b"\n") + 1
 
 
 def plain_columns(
