@@ -244,8 +244,8 @@ def test_a_folder_is_one_table_of_one_format(tmp_path: Path) -> None:
 
 def test_a_file_that_becomes_shorter_ends_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_bytes(b"1,2\n" * 4)
-    reading = blocks(path, 0, size=4)
-    assert next(reading).records == 1
-    path.write_bytes(b"1,2\n")
-    assert list(reading) == []
+    path.write_bytes(b"1,2\n" * (1 << 20))
+    reading = blocks(path, 0, size=1 << 20)
+    assert next(reading).records == 1 << 18
+    path.write_bytes(b"1,2\n" * (3 << 17) + b"1,")
+    assert [block.records for block in reading] == [(1 << 17) + 1]
