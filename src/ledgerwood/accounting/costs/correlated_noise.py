@@ -338,11 +338,9 @@ def round_norms(matrix: Any, steps: int, groups: int) -> tuple[tuple[tuple[int, 
 
 
 def _column_norms(matrix: Any, steps: int) -> list[int]:
-    """The squared norm of every column, exactly."""
-    if matrix == "tree":  # a step is in one whole node of each width that is complete there
-        widths = [1 << i for i in range(steps.bit_length())]
-        whole = np.arange(steps)
-        return [int(n) for n in np.sum([whole < steps // w * w for w in widths], axis=0)]
+    """The squared norm of every column, exactly; of a tree the largest of all."""
+    if matrix == "tree":  # the first step is in a node of each width
+        return [steps.bit_length()] * steps
     if not isinstance(matrix[0], tuple):
         squares = [round(value * GRID) ** 2 for value in matrix]
         sums = list(itertools.accumulate(squares))
