@@ -16,6 +16,7 @@ from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
+from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.dp_sgd import dp_sgd
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
@@ -52,6 +53,7 @@ __all__ = [
     "InSequence",
     "Laplace",
     "Ledger",
+    "MatrixMechanism",
     "Neighbours",
     "NoisyMax",
     "PermuteAndFlip",
