@@ -123,17 +123,20 @@ class MixturePair(LossPair):
         place = np.clip(np.searchsorted(values, goal), 1, len(nodes) - 1)
         left, right = nodes[place - 1], nodes[place]
         x = _hermite(goal, values, nodes, slopes, place)
+        at = np.arange(len(x))  # those that are still searched for
         for turn in range(60):
-            x = np.where((x > left) & (x < right), x, (left + right) / 2)
-            value, slope = self._loss_and_slope(x)
-            error = value - goal
-            left, right = np.where(error < 0, x, left), np.where(error >= 0, x, right)
-            far = np.abs(error) > 2.0**-49 * np.maximum(self.resolution, np.abs(goal))
-            if not np.any(far & (right - left > 0)):
+            aim = goal[at]
+            y = np.where((x[at] > left) & (x[at] < right), x[at], (left + right) / 2)
+            value, slope = self._loss_and_slope(y)
+            error = value - aim
+            left, right = np.where(error < 0, y, left), np.where(error >= 0, y, right)
+            x[at] = y
+            far = (np.abs(error) > 2.0**-49 * np.maximum(self.resolution, np.abs(aim))) & (right > left)
+            if not far.any():
                 break
+            at, left, right, y, error, slope = at[far], left[far], right[far], y[far], error[far], slope[far]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                x = np.where(far, x - error / slope if turn % 6 < 5 else (left + right) / 2, x)
-                left, right = np.where(far, left, nodes[0]), np.where(far, right, nodes[-1])
+                x[at] = y - error / slope if turn % 6 < 5 else (left + right) / 2
         out[inside] = np.maximum.accumulate(x)
         return out
 
