@@ -327,8 +327,8 @@ def _coarse_skellam_atoms(v: float, shift: float) -> LossAtoms:
     more = math.exp(gain / 2)
     width = max(1.0, math.floor(math.sqrt(v) / 200))
     count = math.ceil(39 * math.sqrt(v) / width)
-    first = np.arange(-count, count) * width  # of each block, and its last
-    last = first + width - 1
+    first = np.asarray(np.arange(-float(count), float(count)) * width, dtype=np.float64)  # of each block, and its last
+    last: Array = first + (width - 1)
 
     def integral(x: Array, factor: float) -> Array:
         """Of asinh(factor t / v) for t from 0 to x."""
