@@ -15,6 +15,7 @@ import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the acc
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
+from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
@@ -56,6 +57,7 @@ __all__ = [
     "InSequence",
     "Laplace",
     "Ledger",
+    "MatrixMechanism",
     "Neighbours",
     "NoisyMax",
     "PermuteAndFlip",
