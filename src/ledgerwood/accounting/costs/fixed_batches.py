@@ -11,7 +11,7 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood._rounding import ratio_up
+from ledgerwood._rounding import MARGIN, ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
@@ -265,6 +265,10 @@ WINDOW, CELL, MOST_CELLS = 39.0, 0.06, 4 * 10**5
 """What is seen of a release for lower ends: cells this wide up to this far from all means, and how many at most."""
 
 
+_SLACK = 1000 * MARGIN
+"""Relative allowance for the rounding of sums of some thousand masses."""
+
+
 @lru_cache(maxsize=16)
 def _three_vectors(mu: float, rate: float) -> LossPair:
     """The record has one of two vectors, every other one none; all three are mu apart, in the plane."""
@@ -326,11 +330,11 @@ def _opposite_others(
 
     p, q = masses([sums[0], sums[2]]), masses([sums[1], sums[2]])
     # What was left out, of sizes and of far cells, may all be in any cell of the other side.
-    p_safe, q_safe = (np.logaddexp(x + 2.0**-30, -230.0) for x in (p, q))
+    p_safe, q_safe = (np.logaddexp(x + _SLACK, -230.0) for x in (p, q))
     some = (p > -200) & (q > -200)
     p, q, p_safe, q_safe = p[some], q[some], p_safe[some], q_safe[some]
     excess = float(np.sum(np.exp(q) * np.expm1(np.clip(p - q, -50, 300)) ** 2))
-    return seen_outcomes(p - 2.0**-30, q_safe), seen_outcomes(q - 2.0**-30, p_safe), excess
+    return seen_outcomes(p - _SLACK, q_safe), seen_outcomes(q - _SLACK, p_safe), excess
 
 
 def _choice(cut: float, whole: LossPair, part: LossPair) -> LossPair:
