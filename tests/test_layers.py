@@ -58,8 +58,8 @@ ORDER = {
         "feature_party model training",
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
-        "verification.auditor": "_kernels tuning certificate report encoding sampling determinism pilot scores "
-        "smoothing events choice float_attacks pairs selection audit",
+        "verification.auditor": "_kernels tuning certificate report float_attacks encoding sampling determinism pilot "
+        "scores events choice pairs audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
