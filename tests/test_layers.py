@@ -58,7 +58,7 @@ ORDER = {
         "feature_party model training",
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
-        "verification.auditor": "_kernels tuning certificate report float_attacks encoding sampling determinism pilot "
+        "verification.auditor": "_kernels tuning certificate report encoding float_attacks sampling determinism pilot "
         "scores events choice pairs audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
@@ -426,7 +426,7 @@ agreement answers app arithmetic attacks base bound cells check checks choice cl
 continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
 flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
 options output passes peers plots plugin precision price protocol recommendation records recursion report reports
-request rounding rows rule scoreboard search sections serialization series server settings smoothing specs start
+request rounding rows rule scoreboard search sections serialization series server settings specs start
 state storage store sums table task text textbook threads tls train training transformer trees tuning utility
 vectorized verification version web worker
 """

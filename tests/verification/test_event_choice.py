@@ -21,7 +21,7 @@ from ledgerwood.verification.auditor.certificate.hypotheses import Hypothesis
 from ledgerwood.verification.auditor.choice import _value, choose, learned
 from ledgerwood.verification.auditor.encoding import Encoded
 from ledgerwood.verification.auditor.events import Guess, OutputEvent
-from ledgerwood.verification.auditor.scores import Cells, Field, Forest, Linear
+from ledgerwood.verification.auditor.scores import BoostedTrees, Field, FrequencyRatios, Linear
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Drawn:
     sample: object
 
 
-def reports_of(sample, claim, samples, pair=(1, 0), audits=5):
+def reports_of(sample, claim, samples, pair=(1, 0), audits=3):
     """Audits of ``sample(data, n, rng)``."""
     return [audit(Drawn(sample), claim, pair=pair, samples=samples, seed=seed) for seed in range(audits)]
 
@@ -52,7 +52,7 @@ def best(p1, p2, samples):
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
 def test_laplace_noise_is_cut_where_the_ratio_stops_growing_and_not_in_a_lucky_tail(scale):
-    samples, tail = 400_000, 0.5 * math.exp(-1 / scale)
+    samples, tail = 200_000, 0.5 * math.exp(-1 / scale)
     bound = median_bound(lambda x, n, rng: on_a_grid(x + rng.laplace(0, scale, n)), PureDP(1 / scale), samples)
     assert 0.9 * best(0.5, tail, samples) < bound <= 1 / scale
 
@@ -79,7 +79,7 @@ def test_a_weak_leak_is_found_among_many_fields():
 
 def test_a_weak_leak_of_many_values_is_cut_at_the_ends():
     """The log-odds of a binomial are straight: raw counts would choose between thresholds by luck."""
-    samples, tails = 400_000, [binom.sf(range(40, 160), 200, p) for p in (0.505, 0.5)]
+    samples, tails = 200_000, [binom.sf(range(40, 160), 200, p) for p in (0.505, 0.5)]
     bound = median_bound(lambda x, n, rng: rng.binomial(200, 0.5 + 0.005 * x, n), PureDP(0.1), samples)
     assert bound > 0.8 * max(best(p1, p2, samples) for p1, p2 in zip(*tails, strict=True))
 
@@ -89,7 +89,7 @@ def test_mu_is_not_sought_in_a_lucky_tail():
     reports = reports_of(lambda x, n, rng: rng.normal(0.38 * x, 1, n), Gaussian(mu=0.3), 100_000)
     mu = [report.mu_lower for report in reports]
     assert 0.9 * 0.38 < np.median(mu) < 0.38
-    assert sum(report.flagged for report in reports) == 5
+    assert all(report.flagged for report in reports)
 
 
 def test_few_outputs_are_ordered_by_their_own_frequencies():
@@ -108,7 +108,7 @@ def test_a_delta_costs_and_sends_the_event_further_out():
 
 def test_both_directions_are_guessed_where_both_are_informative():
     reports = reports_of(lambda x, n, rng: on_a_grid(x + rng.laplace(0, 0.25, n)), PureDP(4.0), 20_000)
-    assert sum(report.certificates[0].guess for report in reports) >= 3
+    assert sum(report.certificates[0].guess for report in reports) >= 2
     assert np.median([report.epsilon_lower for report in reports]) > 3.5
 
 
@@ -242,7 +242,7 @@ def test_a_learned_score_is_cut_out_of_fold_and_noise_promises_nothing():
     """Scored by what they taught, 40 fields of noise would be worth more than one that leaks a little."""
     rng = np.random.default_rng(3)
     first, second = (Encoded(rng.normal(size=(300, 40)), tuple(f"y[{j}]" for j in range(40))) for _ in range(2))
-    found = choose([Linear.fit, Forest.fit], first, second, ratio, fresh=700, claimed_delta=0.0)
+    found = choose([Linear.fit, BoostedTrees.fit], first, second, ratio, fresh=700, claimed_delta=0.0)
     assert max(candidate.bound for candidate in found) <= 0.1
 
 
@@ -250,7 +250,7 @@ def test_a_learned_score_keeps_the_cut_between_the_values_that_it_tells_apart():
     first, second = (Encoded(np.repeat([0.0, 1.0], counts)[:, None], ("y",)) for counts in ((900, 300), (300, 900)))
     rows = np.random.default_rng(1).permutation(1200)
     first, second = (Encoded(side.numbers[rows], side.names) for side in (first, second))
-    found = choose([partial(Cells.fit, 0, "y")], first, second, ratio, fresh=2_000, claimed_delta=0.0)
+    found = choose([partial(FrequencyRatios.fit, 0, "y")], first, second, ratio, fresh=2_000, claimed_delta=0.0)
     for candidate in found:
         rule = learned(candidate, first, second)
         assert counts_of(rule, rule.score(first), rule.score(second)) == (candidate.hits1, candidate.hits2)

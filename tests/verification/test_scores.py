@@ -7,7 +7,7 @@ import pytest
 
 from ledgerwood.verification.auditor.choice import propose
 from ledgerwood.verification.auditor.encoding import Encoded
-from ledgerwood.verification.auditor.scores import Cells, Design, Forest, Linear
+from ledgerwood.verification.auditor.scores import BoostedTrees, Design, FrequencyRatios, Linear
 
 
 def one_field(values):
@@ -30,34 +30,34 @@ def test_an_output_scores_the_same_in_every_batch():
 @pytest.mark.parametrize("index", [0, None])
 def test_cells_score_the_log_ratio_of_frequencies(index):
     first, second = one_field([0] * 900 + [1] * 100), one_field([0] * 300 + [1] * 700)
-    score = Cells.fit(index, "y", first, second)
+    score = FrequencyRatios.fit(index, "y", first, second)
     assert score(one_field([0, 1])) == pytest.approx([math.log(900.5 / 300.5), math.log(100.5 / 700.5)], rel=0.02)
     assert score(one_field([5])) == pytest.approx(0.0, abs=1e-9)  # a value never seen says nothing
 
 
 def test_the_cells_of_values_that_differ_by_luck_are_drawn_to_zero():
     rng = np.random.default_rng(3)
-    score = Cells.fit(0, "y", *(one_field(rng.integers(500, size=5_000)) for _ in range(2)))
+    score = FrequencyRatios.fit(0, "y", *(one_field(rng.integers(500, size=5_000)) for _ in range(2)))
     assert np.abs(score.ratios).max() < 0.05
 
 
 def test_a_rare_value_is_drawn_to_zero_more_than_a_frequent_one():
     """Four rows against none look like infinite odds, and are luck."""
     first, second = (one_field(np.repeat([0.0, 1.0, 2.0], counts)) for counts in ((3_000, 1_000, 4), (1_000, 3_004, 0)))
-    frequent, rare, against = Cells.fit(0, "y", first, second)(one_field([0.0, 2.0, 1.0]))
+    frequent, rare, against = FrequencyRatios.fit(0, "y", first, second)(one_field([0.0, 2.0, 1.0]))
     assert frequent > 0 > against and rare < math.log(4.5 / 0.5) - 0.5
 
 
 def test_a_value_among_many_that_never_repeat_is_a_cell_of_its_own():
     rng = np.random.default_rng(3)
     first, second = (one_field(np.append(rng.normal(size=1_000), np.full(k, 0.7))) for k in (60, 6))
-    score = Cells.fit(0, "y", first, second)
+    score = FrequencyRatios.fit(0, "y", first, second)
     assert score(one_field([0.7])) > 1.0 > score(one_field([0.7001]))
 
 
 def test_nan_is_a_cell_below_every_number():
     first, second = one_field([math.nan] * 50 + [0.0] * 50), one_field([math.nan] * 5 + [0.0] * 95)
-    assert np.diff(Cells.fit(0, "y", first, second)(one_field([0.0, math.nan]))) > 1.0
+    assert np.diff(FrequencyRatios.fit(0, "y", first, second)(one_field([0.0, math.nan]))) > 1.0
 
 
 def test_the_compiled_linear_score_is_the_matrix_product():
@@ -85,7 +85,7 @@ def test_a_forest_scores_log_odds_and_finds_an_interaction():
     fields[:, :, 1] = np.where(agree, fields[:, :, 0], -fields[:, :, 0])
     first, second = (Encoded(side, ("y", "z")) for side in fields)
     rows = Encoded(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]), ("y", "z"))
-    assert Forest.fit(first, second)(rows) == pytest.approx([np.log(3), np.log(3), -np.log(3)], abs=0.2)
+    assert BoostedTrees.fit(first, second)(rows) == pytest.approx([np.log(3), np.log(3), -np.log(3)], abs=0.2)
 
 
 def test_a_forest_of_many_rows_is_the_same_every_time_and_leaves_numpys_generator_alone():
@@ -93,6 +93,6 @@ def test_a_forest_of_many_rows_is_the_same_every_time_and_leaves_numpys_generato
     rng = np.random.default_rng(14)
     first, second = (Encoded(rng.laplace(size=(101_000, 2)) + shift, tuple("ab")) for shift in (0.3, 0.0))
     before = np.random.get_state()[2]
-    one, other = (Forest.fit(first, second)(first) for _ in range(2))
+    one, other = (BoostedTrees.fit(first, second)(first) for _ in range(2))
     np.testing.assert_array_equal(one, other)
     assert np.random.get_state()[2] == before

@@ -25,8 +25,16 @@ from numpy.typing import NDArray
 from ledgerwood.verification.auditor.certificate.counts import estimated_bound_of_guesses
 from ledgerwood.verification.auditor.encoding import Encoded
 from ledgerwood.verification.auditor.events import Guess, OutputEvent, Rule
-from ledgerwood.verification.auditor.float_attacks import low_bit
-from ledgerwood.verification.auditor.scores import Cells, Difference, Field, Forest, Linear, LowBit, Score, scores_of
+from ledgerwood.verification.auditor.float_attacks import LowBit, low_bit
+from ledgerwood.verification.auditor.scores import (
+    BoostedTrees,
+    Difference,
+    Field,
+    FrequencyRatios,
+    Linear,
+    Score,
+    scores_of,
+)
 from ledgerwood.verification.auditor.tuning import TUNING
 
 __all__ = ["BoundEstimate", "Candidate", "choose", "learned", "propose"]
@@ -72,14 +80,14 @@ def propose(first: Encoded, second: Encoded, *, classifiers: bool) -> list[Propo
     fields = _separating(first, second, varying)
     names = first.names
     proposals: list[Proposal] = [Field(j, names[j]) for j in fields]
-    proposals += [partial(Cells.fit, j, names[j]) for j in fields]
+    proposals += [partial(FrequencyRatios.fit, j, names[j]) for j in fields]
     if 2 <= len(varying) <= TUNING.few_fields:
         proposals += [Difference(i, j, f"{names[i]} - {names[j]}") for i, j in combinations(varying, 2)]
     if len(varying) >= 2 and first.distinct is not None:
-        proposals.append(partial(Cells.fit, None, "whole output"))
+        proposals.append(partial(FrequencyRatios.fit, None, "whole output"))
     proposals += [LowBit(j, f"lowest bit of {names[j]}") for j in _on_grids(first, second, varying)]
     if classifiers and len(varying) >= 2:
-        proposals += [Linear.fit, Forest.fit]
+        proposals += [Linear.fit, BoostedTrees.fit]
     return proposals
 
 

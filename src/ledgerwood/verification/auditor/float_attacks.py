@@ -12,13 +12,15 @@ cannot produce a float finer than the grid around 1.0.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
+from ledgerwood.verification.auditor.encoding import Encoded
 
-__all__ = ["FORMULAS", "attainable", "low_bit"]
+__all__ = ["FORMULAS", "LowBit", "attainable", "low_bit"]
 
 Floats = NDArray[np.float64]
 
@@ -70,3 +72,14 @@ def low_bit(values: Floats) -> Floats:
     lowest = whole & -whole
     trailing = np.where(whole == 0, 0, np.log2(np.maximum(lowest, 1)))
     return np.where(whole == 0, 2000.0, exponent - 53 + trailing)
+
+
+@dataclass(frozen=True, slots=True)
+class LowBit:
+    """The finest power of two that divides a field: which grid the float lies on."""
+
+    index: int
+    name: str
+
+    def __call__(self, encoded: Encoded) -> Floats:
+        return low_bit(encoded.numbers[:, self.index])

@@ -1,8 +1,8 @@
 """Scores: numbers that are large where an output is likelier on the first input.
 
 Four kinds estimate a likelihood ratio: a single field as it is, the log-ratios of the cells of a field (or of whole
-outputs), a logistic regression and a boosted forest on many fields. ``LowBit`` reads the grid that a float lies on. A
-score is learned on outputs that neither cut it nor certify it: an odd score costs power, never validity.
+outputs), a logistic regression and boosted trees on many fields. A score is learned on outputs that neither cut it nor
+certify it: an odd score costs power, never validity.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.verification.auditor.encoding import Encoded
-from ledgerwood.verification.auditor.float_attacks import low_bit
 from ledgerwood.verification.auditor.tuning import TUNING
 
-__all__ = ["Cells", "Design", "Difference", "Field", "Forest", "Linear", "LowBit", "Score", "scores_of"]
+__all__ = ["BoostedTrees", "Design", "Difference", "Field", "FrequencyRatios", "Linear", "Score", "scores_of"]
 
 Floats = NDArray[np.float64]
 
@@ -69,19 +68,8 @@ class Difference:
             return encoded.numbers[:, self.left] - encoded.numbers[:, self.right]
 
 
-@dataclass(frozen=True, slots=True)
-class LowBit:
-    """The finest power of two that divides a field: which grid the float lies on."""
-
-    index: int
-    name: str
-
-    def __call__(self, encoded: Encoded) -> Floats:
-        return low_bit(encoded.numbers[:, self.index])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class FrequencyRatios:
     r"""The log-ratios of the frequencies of the cells of a field, or of whole outputs (``index`` None).
 
     A value seen several times is a cell of its own; the others are cut at pooled quantiles. With :math:`l =
@@ -100,7 +88,7 @@ class Cells:
         return f"frequency ratio of {self.field}"
 
     @classmethod
-    def fit(cls, index: int | None, field: str, first: Encoded, second: Encoded) -> Cells:
+    def fit(cls, index: int | None, field: str, first: Encoded, second: Encoded) -> FrequencyRatios:
         """Count the cells of a field in rows of either input."""
         both = [_values(index, side) for side in (first, second)]
         pooled = np.sort(np.concatenate(both))
@@ -223,15 +211,15 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forest:
+class BoostedTrees:
     """The log-odds of boosted trees on the fields and on the linear score, with as many trees as held-out rows want."""
 
     linear: Linear
     model: Any = field(repr=False)
-    name: str = "boosted forest"
+    name: str = "boosted trees"
 
     @classmethod
-    def fit(cls, first: Encoded, second: Encoded) -> Forest:
+    def fit(cls, first: Encoded, second: Encoded) -> BoostedTrees:
         """Separate the rows of ``first`` from those of ``second``."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
