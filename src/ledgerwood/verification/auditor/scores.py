@@ -73,9 +73,10 @@ class FrequencyRatios:
     r"""The log-ratios of the frequencies of the cells of a field, or of whole outputs (``index`` None).
 
     A value seen several times is a cell of its own; the others are cut at pooled quantiles. With :math:`l =
-    \ln\frac{c_1 + 1/2}{c_2 + 1/2}` of variance :math:`v = \frac{1}{c_1 + 1/2} + \frac{1}{c_2 + 1/2}` and the mean
-    ``t`` of :math:`l^2 - v` over all rows, a cell's score is :math:`l\,t/(t + v)`, the posterior mean of a log-ratio of
-    variance ``t``: rare cells are drawn to 0.
+    \ln\frac{c_1 + 1/2}{c_2 + 1/2}` of variance :math:`v = \frac{1}{c_1 + 1/2} + \frac{1}{c_2 + 1/2}` a cell's score is
+    :math:`l\,t/(t + v)`, the posterior mean of a log-ratio of variance ``t``: the mean of :math:`l^2 - v` over all rows,
+    or :math:`l^2 - 4 v` of the cell itself if that is larger. So rare cells are drawn to 0, and one that stands out by
+    more than two standard errors is not, whatever the others are like.
     """
 
     index: int | None
@@ -99,7 +100,8 @@ class FrequencyRatios:
         c1, c2 = (np.bincount(_cells(edges, side), minlength=2 * edges.size + 1) + 0.5 for side in both)
         ratios, errors = np.log(c1 / c2), 1.0 / c1 + 1.0 / c2
         spread = max(float(np.average(ratios**2 - errors, weights=c1 + c2 - 1.0)), 1e-12)
-        return cls(index, field, edges, ratios * (spread / (spread + errors)))
+        spreads = np.maximum(spread, ratios**2 - 4.0 * errors)
+        return cls(index, field, edges, ratios * (spreads / (spreads + errors)))
 
     def __call__(self, encoded: Encoded) -> Floats:
         return self.ratios[_cells(self.edges, _values(self.index, encoded))]
