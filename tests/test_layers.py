@@ -35,7 +35,7 @@ ORDER = {
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
         "mechanisms": "randomness keyed_randomness sampling base noise integer_noise running_sums selection noisy_max "
-        "quantile sparse_vector subsampling local",
+        "quantile sparse_vector subsampling thresholds local",
         "mechanisms.sampling": "_kernels arithmetic exact draws choice",
         "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
         "utility",
