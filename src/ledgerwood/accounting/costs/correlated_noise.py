@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,10 @@ from ledgerwood.accounting.costs.base import Atom, Cost, compose, set_fields
 from ledgerwood.accounting.costs.guarantees import RDP, group_curve
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
-from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
-from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
 from ledgerwood.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 
 GRID = 2**16
 """Entries of C are rounded to multiples of 1/GRID; noise and sensitivity are those of the rounded C."""
@@ -196,6 +197,8 @@ class MatrixMechanism(Atom):
         return self._equal.renyi(alpha)
 
     def pairs(self) -> tuple[LossPair, ...] | None:
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
+
         mu = self.mu()
         return (GaussianPair(mu),) if mu else None
 
