@@ -10,8 +10,8 @@ L1 and :math:`\sqrt{tc}` in L2, composed with :math:`(0,\delta')`-DP. Under repl
 2t and :math:`\sqrt{2tc}`.
 
 *Proof.* Let D and D' be neighbours. A key that one of them lacks has, in the other, only counts of the person (of one
-of the two), so the probability p that such a key is kept from D, and p' from D', are at most :math:`\delta'`. Given that
-none is, the output is post-processing of noisy counts of common keys: distributions G and G' with the profile
+of the two), so the probability p that such a key is kept from D, and p' from D', are at most :math:`\delta'`. Given
+that none is, the output is post-processing of noisy counts of common keys: distributions G and G' with the profile
 :math:`\delta_G` of the noise. The counts of one person have squared L2 norm at most tc; those of two people are not
 negative, so that of their difference is at most 2tc. For any set S, :math:`P(S)\le(1-p)G(S)+p` and
 :math:`P'(S)\ge(1-p')G'(S)`; with q = max(p, p'),
