@@ -57,9 +57,9 @@ def _mass(noise: str, s: mpmath.mpf, k: int) -> mpmath.mpf:
 
 def tail(noise: str, scale: float, k: int) -> mpmath.mpf:
     """The probability that the noise is k or more: what is left of the integers nearer to 0, by symmetry."""
-    if k <= 0:
-        return 1 - tail(noise, scale, 1 - k)
     with mpmath.workdps(60):
+        if k <= 0:
+            return 1 - tail(noise, scale, 1 - k)
         return (1 - mass(noise, scale, 0) - 2 * mpmath.fsum(mass(noise, scale, j) for j in range(1, k))) / 2
 
 
@@ -147,11 +147,12 @@ def test_the_worst_lone_counts_are_covered(noise, scale, keys, count, total, thr
         noise, scale, threshold=threshold, max_keys=keys, max_count=count, max_total=total
     )
     worst = mpmath.mpf(0)
-    reached = {c: tail(noise, scale, threshold - c) for c in range(1, count + 1)}
-    for size in range(1, keys + 1):
-        for counts in itertools.combinations_with_replacement(range(1, count + 1), size):
-            if sum(counts) <= total:
-                worst = max(worst, 1 - mpmath.fprod(1 - reached[c] for c in counts))
+    with mpmath.workdps(60):
+        reached = {c: tail(noise, scale, threshold - c) for c in range(1, count + 1)}
+        for size in range(1, keys + 1):
+            for counts in itertools.combinations_with_replacement(range(1, count + 1), size):
+                if sum(counts) <= total:
+                    worst = max(worst, 1 - mpmath.fprod(1 - reached[c] for c in counts))
     stated = mechanism.threshold_delta(threshold)
     assert stated >= worst * (1 - mpmath.mpf("1e-9"))
     if total >= keys * count:
