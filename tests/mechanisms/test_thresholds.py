@@ -140,7 +140,7 @@ def test_broad_discrete_noise_is_bounded_by_the_integral() -> None:
 @settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(NOISES), st.floats(0.5, 4.0), st.integers(1, 4), st.integers(1, 5), st.integers(1, 12),
-    st.integers(2, 25),
+    st.integers(6, 30),
 )  # fmt: skip
 def test_the_worst_lone_counts_are_covered(noise, scale, keys, count, total, threshold) -> None:
     mechanism = ThresholdedCountsMechanism(
@@ -212,7 +212,7 @@ def test_no_key_and_no_count_makes_a_release_fail(noise: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"delta": 0.0}, {"delta": 1e-6, "threshold": 3}, {"threshold": 0}, {"threshold": 2.5}, {"delta": 1.0},
+        {}, {"delta": 0.0}, {"delta": 1e-6, "threshold": 3}, {"threshold": 0}, {"threshold": 2.5}, {"threshold": 1, "max_count": 10**6, "scale": 0.1}, {"delta": 1.0},
         {"delta": 1e-6, "max_keys": 0}, {"delta": 1e-6, "max_count": 1.5}, {"delta": 1e-6, "max_total": 0},
         {"delta": 1e-6, "noise": "cauchy"}, {"delta": 1e-6, "scale": 0.0}, {"delta": 1e-6, "neighbours": "some"},
         {"delta": 1e-6, "max_keys": 2**40, "max_count": 2**40},
