@@ -34,6 +34,9 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 """Points of a transform on the way, at least and at most."""
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
+TO_RESOLUTION, MOST_TO_RESOLVE = 32, 2**14
+"""Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below the
+lowest of its cells is rounded down in every step."""
 NARROW = 2000
 """How often a distribution may be composed that was found in double precision."""
 LOST = 1e-9
@@ -122,7 +125,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     pair, tilt = split.pair if upper else split.pair.below(), split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
-    points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 2)
+    points = min((high - low) / pair.resolution * TO_RESOLUTION, MOST_TO_RESOLVE)
+    points = min(max(math.ceil(max(points, (high - low) / fine_step(split.variance, count))), 16), LONGEST_BULK // 2)
     grid_loss = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
     step = (high - low) / points
     anchor = pair.anchor

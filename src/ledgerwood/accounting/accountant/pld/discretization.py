@@ -156,7 +156,7 @@ def _shares(cells: npt.NDArray[np.intp], p: Array, over: Array, step: float) -> 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         gap = np.diff(cells) * step - over[:-1]  # from the mean up to the left end of the next cell
         log_deficit = p[:-1] + np.log(np.expm1(np.clip(gap, 0.0, 700.0)))
-        quotient = -np.expm1(-over[1:]) * np.exp(np.minimum(p[1:] - log_deficit, 700.0))
+        quotient = -np.expm1(-over[1:]) * np.exp(np.minimum(p[1:] - log_deficit, 700.0)) * (1 - 2.0**-38)
     quotient = np.nan_to_num(quotient, nan=0.0, posinf=1e300)
     shares, takers = [1.0] * len(cells), list(range(1, len(cells) + 1))
     quotients, i, rest = quotient.tolist(), len(cells) - 1, 1.0
@@ -166,7 +166,8 @@ def _shares(cells: npt.NDArray[np.intp], p: Array, over: Array, step: float) -> 
             i -= 1
             shares[i] = rest = 1.0 - taken
             continue
-        k, log_need = i - 1, float(log_deficit[i - 1]) + math.log(taken - 1)
+        # Taking too little is allowed, too much is not: by this much more than the logs may be off, 64 times.
+        k, log_need = i - 1, float(log_deficit[i - 1]) + math.log(taken - 1) - 2.0**-36
         shares[k], rest = 0.0, 1.0
         while log_need > -math.inf and k > 0 and cells[i] - cells[k - 1] <= FURTHEST:
             k -= 1
