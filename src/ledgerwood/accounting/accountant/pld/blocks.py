@@ -38,7 +38,7 @@ TO_RESOLUTION, MOST_TO_RESOLVE = 32, 2**14
 """Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below the
 lowest of its cells is rounded down in every step."""
 NARROW = 2000
-"""How often a distribution may be composed that was found in double precision."""
+"""How often a distribution may be composed that was found in double precision, where that would not be sharp."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 
@@ -93,7 +93,7 @@ def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     lost = split.log_delta + math.log(LOST)
     parts_of_run = [(bulk, most), (tails, 1)]
     run = tilted_sum(
-        parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count, wide=True
+        parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count, wide=split.wide
     )
     if isinstance(run, int):
         raise ArithmeticError("the tails of a step reach too far for its grid")
@@ -125,7 +125,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     pair, tilt = split.pair if upper else split.pair.below(), split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
-    points = min((high - low) / pair.resolution * TO_RESOLUTION, MOST_TO_RESOLVE)
+    points = 0.0 if upper else min((high - low) / pair.resolution * TO_RESOLUTION, MOST_TO_RESOLVE)
     points = min(max(math.ceil(max(points, (high - low) / fine_step(split.variance, count))), 16), LONGEST_BULK // 2)
     grid_loss = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
     step = (high - low) / points
@@ -147,7 +147,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         while True:
             tail = LOST * size * times / count
             lost = split.log_delta + math.log(tail)
-            wide = count > NARROW * size
+            wide = split.wide and count > NARROW * size
             composed = tilted_sum([(grid_loss, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
             if isinstance(composed, TiltedSum):
                 break
@@ -196,7 +196,7 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
     turn = tilt * (origin - offset)
     at = tilt * step * (first + np.arange(len(tilted)))
     outside = 0.0 if upper else composed.outside
-    error = noise + float(np.linalg.norm(left_out)) + outside
+    error = noise + math.sqrt(float(np.sum(left_out * left_out))) + outside
     error_mass = composed.norm_error * math.sqrt(len(composed.mass)) + composed.part_tilted + float(left_out.sum())
     # Each point takes masses of c fine points with weights that add up to c.
     spread = 0.5 * math.log(step / composed.step + 0.5) + tilt * step
