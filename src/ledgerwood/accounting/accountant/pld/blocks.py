@@ -37,8 +37,8 @@ WINDOW, COARSER = 19.0, 3.0
 TO_RESOLUTION, MOST_TO_RESOLVE = 32, 2**14
 """Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below the
 lowest of its cells is rounded down in every step."""
-NARROW = 2000
-"""How often a distribution may be composed that was found in double precision, where that would not be sharp."""
+POLYNOMIAL = 32
+"""How many times as much a run that may meet the tails is rounded as a power is."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 
@@ -48,7 +48,8 @@ class BlockSplit:
     """How to compose ``count`` steps of a pair on a grid of a given step.
 
     The cuts are the indices of grid points; ``variance`` is how much the moves between grids may add to the variance of
-    the whole run, and ``log_delta`` about what is asked for.
+    the whole run, and ``log_delta`` about what is asked for. A distribution that is composed more than ``narrow`` times is
+    found in extended precision.
     """
 
     pair: LossPair
@@ -61,7 +62,7 @@ class BlockSplit:
     top: float
     variance: float
     log_delta: float
-    wide: bool
+    narrow: float
 
 
 # Of the variance that may be added, a quarter is for the finest grid, a sixteenth for each move on the way (there are
@@ -93,7 +94,14 @@ def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     lost = split.log_delta + math.log(LOST)
     parts_of_run = [(bulk, most), (tails, 1)]
     run = tilted_sum(
-        parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count, wide=split.wide
+        parts_of_run,
+        step,
+        tilt,
+        LONGEST_BULK,
+        highest=split.top,
+        log_lost=lost,
+        rare=split.count,
+        wide=POLYNOMIAL * most > split.narrow,
     )
     if isinstance(run, int):
         raise ArithmeticError("the tails of a step reach too far for its grid")
@@ -147,7 +155,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         while True:
             tail = LOST * size * times / count
             lost = split.log_delta + math.log(tail)
-            wide = split.wide and count > NARROW * size
+            wide = count > split.narrow * size
             composed = tilted_sum([(grid_loss, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
             if isinstance(composed, TiltedSum):
                 break

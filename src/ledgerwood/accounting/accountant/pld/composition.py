@@ -104,6 +104,10 @@ class ComposedLoss:
         return self._composed(upper).parts
 
     @property
+    def _blocks(self) -> list[BlockSplit]:
+        return [place for _, _, place in self.plan.places if isinstance(place, BlockSplit)]
+
+    @property
     def tilt(self) -> float:
         """The tilt that suits the target."""
         return self.plan.tilt
@@ -138,7 +142,9 @@ class ComposedLoss:
 
     def _tilts(self, epsilon: float) -> list[float]:
         """Tilts to try at epsilon: that of the best Chernoff bound, and others around it."""
-        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt, 1.2 * self.plan.tilt)
+        # The errors of blocks are known under the plan's tilt; a larger one multiplies them where losses are large.
+        most = self.plan.tilt if self._blocks else 1.2 * self.plan.tilt
+        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt, most)
         return [best, 0.5 * best, 1.5 * best, 0.1 * best] if best else [0.0]
 
     def _is_sharp(self, epsilon: float, bounds: Bracket) -> bool:
@@ -146,9 +152,8 @@ class ComposedLoss:
         return bounds.high - bounds.low <= max(SHARP, self.plan.tolerance * epsilon * min(bounds.slope, 1e6))
 
     def blurred(self, epsilon: float) -> bool:
-        """Whether double precision was used for blocks, and the rounding of it moves epsilon by more than the grid."""
-        narrow = any(isinstance(place, BlockSplit) and not place.wide for _, _, place in self.plan.places)
-        if not narrow or not self._sums:
+        """Whether the rounding of blocks in double precision moves epsilon by more than the grid does."""
+        if not self._sums or all(split.narrow < 1 for split in self._blocks):
             return False
         tilt = next(reversed(self._sums))[1]
         return not self._is_sharp(epsilon, self._bounds(epsilon, True, tilt))
@@ -379,9 +384,9 @@ def compose(
     # Coarse answers tell where the true one lies: far below Chernoff's bound where one large loss decides.
     if rough is not None:
         target = rough.target
-    wide = False
+    digits = 0.0
     for goal in (ROUGH, ROUGH, tolerance, tolerance) if rough is None else (tolerance, tolerance):
-        grids = plan(kept, outline, target, most_points, largest_tilt, goal, whole=whole, wide=wide)
+        grids = plan(kept, outline, target, most_points, largest_tilt, goal, whole=whole, digits=digits)
         composed = ComposedLoss(grids, outline, target)
         last = target
         with suppress(MethodUnavailable, ArithmeticError):
@@ -389,8 +394,9 @@ def compose(
                 target = target.at(outline, composed.epsilon_upper(math.exp(max(target.log_delta, -735.0))))
             else:
                 target = target.with_delta(composed.log_delta_upper(target.epsilon))
-        wide = goal == tolerance and not wide and composed.blurred(target.epsilon)
-        if goal == tolerance and target.near(last) and not wide:
+        if goal == tolerance and not digits and composed.blurred(target.epsilon):
+            digits = 4.0
+        elif goal == tolerance and target.near(last):
             break
     object.__setattr__(composed, "target", target)  # keeps what was computed for it
     return composed
