@@ -35,8 +35,8 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
 TO_RESOLUTION, MOST_TO_RESOLVE = 32, 2**14
-"""Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below the
-lowest of its cells is rounded down in every step."""
+"""Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below
+the lowest of its cells is rounded down in every step."""
 POLYNOMIAL = 32
 """How many times as much a run that may meet the tails is rounded as a power is."""
 LOST = 1e-9
@@ -48,8 +48,8 @@ class BlockSplit:
     """How to compose ``count`` steps of a pair on a grid of a given step.
 
     The cuts are the indices of grid points; ``variance`` is how much the moves between grids may add to the variance of
-    the whole run, and ``log_delta`` about what is asked for. A distribution that is composed more than ``narrow`` times is
-    found in extended precision.
+    the whole run, and ``log_delta`` about what is asked for. A distribution that is composed more than ``narrow`` times
+    is found in extended precision.
     """
 
     pair: LossPair
@@ -92,16 +92,16 @@ def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     if most == 0:
         return parts
     lost = split.log_delta + math.log(LOST)
-    parts_of_run = [(bulk, most), (tails, 1)]
+    wide = POLYNOMIAL * most > split.narrow
     run = tilted_sum(
-        parts_of_run,
+        [(bulk, most), (tails, 1)],
         step,
         tilt,
         LONGEST_BULK,
         highest=split.top,
         log_lost=lost,
         rare=split.count,
-        wide=POLYNOMIAL * most > split.narrow,
+        wide=wide,
     )
     if isinstance(run, int):
         raise ArithmeticError("the tails of a step reach too far for its grid")
