@@ -287,7 +287,8 @@ class ComposedLoss:
             value, slope = excess(x)
             low, high = (x, high) if value > 0 else (low, x)
             proposal = x + value / slope if 0 < slope < math.inf else low
-            if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
+            # Next to the largest loss the steps are small far from the root.
+            if (abs(proposal - x) <= 1e-12 * high and abs(value) <= 1e-6) or high - low <= 1e-12 * high:
                 break
             if not low < proposal < high or turn % 8 == 7:
                 if low == 0 and excess(0.0)[0] <= 0:
