@@ -159,7 +159,7 @@ print(json.dumps({"epsilon": upper, "seconds": time.process_time() - start}))
 
 
 def goals() -> None:
-    """Print what was to be reached, as Markdown: both ends (or the calibrated sigma), CPU seconds, and whether it is."""
+    """Print what was to be reached, as Markdown: both ends (or the sigma), CPU seconds, and whether it is."""
     print("| what | lower | found | to reach | first call | next call | to reach | |")
     print("|---|---|---|---|---|---|---|---|")
     for what, *numbers in (*GOALS, *CALIBRATED):
