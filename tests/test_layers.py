@@ -28,7 +28,7 @@ ORDER = {
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches dp_sgd parallel serialization",
+        "allocation fixed_batches dp_sgd parallel best_run serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",

@@ -16,6 +16,7 @@ from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
+from ledgerwood.accounting.costs.best_run import Selected
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.dp_sgd import dp_sgd
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
@@ -62,6 +63,7 @@ __all__ = [
     "RandomAllocation",
     "RandomizedResponse",
     "Release",
+    "Selected",
     "Skellam",
     "SparseVector",
     "TruncatedPoisson",
