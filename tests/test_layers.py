@@ -25,11 +25,11 @@ ORDER = {
         "": "_version errors _checks _rounding _files accounting mechanisms learners datasets verification "
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
-        "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
+        "accounting.curves": "numerics gaussian renyi conversion tradeoff dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
         "allocation fixed_batches dp_sgd parallel best_run serialization",
-        "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
+        "accounting.accountant": "closed_form pld bounded_range certified methods risk calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
@@ -273,6 +273,7 @@ NUMERICS = [
     "accounting.accountant.pld",
     "accounting.accountant.bounded_range",
     "accounting.accountant.methods",
+    "accounting.accountant.risk",
     "mechanisms.sampling",
     "mechanisms.local.guarantees",
     "mechanisms.noise",

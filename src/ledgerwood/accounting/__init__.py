@@ -11,7 +11,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
+import ledgerwood.accounting.accountant.risk  # noqa: F401  (installs the accountant that prices every cost)
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.allocation import RandomAllocation

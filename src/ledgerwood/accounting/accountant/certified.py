@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ledgerwood._checks import Array
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
 from ledgerwood.accounting.costs.base import Composition, Cost, compose
 from ledgerwood.accounting.costs.guarantees import PureDP
 from ledgerwood.accounting.costs.parallel import Worst
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves.conversion import epsilon_from_rdp, log_delta_from_rdp
+from ledgerwood.accounting.curves.gaussian import log_delta as log_gaussian
 from ledgerwood.accounting.curves.numerics import boundary, least
 from ledgerwood.errors import MethodUnavailable
 
@@ -525,3 +529,68 @@ CERTIFIED = (
     Method("pld", "privacy-loss distributions, connect-the-dots", _pld_epsilon, _pld_log_delta),
     Method("optimal", "the tightest certified: exact or optimal adaptive", _optimal_epsilon, _optimal_log_delta),
 )
+
+
+# -- one profile for each direction -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEnds:
+    """The profile of one direction: an upper end at ε ≥ 0 or a composed loss from above, and a lower end at real ε."""
+
+    upper: Callable[[float], float] | None
+    pmf: Callable[[], LossPmf] | None
+    lower: Callable[[Array], Array] | None
+    slow: bool = False
+
+
+def profile_ends(cost: Cost, delta: float) -> tuple[ProfileEnds, ...]:
+    """The profiles of a cost that is no choice of several, sharp for δ down to ``delta``.
+
+    One if both directions are the same, else that of (with the record, without it) and that of the reverse.
+    """
+    tight = all(part.is_tight() for part, _ in cost.priced_terms())
+    route = _route(cost)
+    mu = cost.mu()
+    if mu is not None:
+        return (_closed_ends(lambda e: log_gaussian(mu, e), lambda e: log_gaussian(mu, e) if tight else None),)
+    if route == "profile":
+        return tuple(_pair_ends(pair, tight) for pair in _own_pairs(cost))
+    if route == "recursion":
+        floor = _floor(math.log(delta))
+        mixed = _mixed(cost, floor)
+        ends = _closed_ends(mixed.log_upper, lambda e: _mixed(cost, floor, lower=True).log_lower(e) if tight else None)
+        return (replace(ends, slow=True),)
+    losses = [_composed_once(tuple(pairs), delta) for pairs in _directions(cost.priced_terms(), "pld")]
+    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()) or not tight:
+        return tuple(ProfileEnds(None, loss.pmf, None) for loss in losses)
+    return tuple(ProfileEnds(None, loss.pmf, loss.deltas_lower) for loss in losses)
+
+
+def _closed_ends(upper: Callable[[float], float], lower: Callable[[float], float | None]) -> ProfileEnds:
+    """The ends of a profile that is known by its logarithm; no lower one where that is None."""
+
+    def above(epsilon: float) -> float:
+        return min(1.0, math.exp(min(upper(epsilon), 0.0)) * (1 + 2 * _PROFILE_ROUNDING))
+
+    def below(epsilons: Array) -> Array:
+        values = [lower(e) for e in epsilons.tolist()]
+        return np.array([0.0 if v is None else math.exp(min(v, 0.0)) * (1 - 2 * _PROFILE_ROUNDING) for v in values])
+
+    return ProfileEnds(above, None, below)
+
+
+def _pair_ends(pair: LossPair, tight: bool) -> ProfileEnds:
+    below = pair.below()
+    return _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
+
+
+@lru_cache(maxsize=8)
+def _composed_once(pairs: tuple[tuple[LossPair, int], ...], delta: float) -> ComposedLoss:
+    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+
+    try:
+        return compose_losses(_with_cells([list(pairs)], math.log(delta))[0], delta=delta, whole=True)
+    except (ArithmeticError, MemoryError, ValueError):
+        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
+        raise MethodUnavailable("pld", reason) from None
