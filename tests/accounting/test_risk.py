@@ -115,8 +115,9 @@ def test_the_values_of_a_long_training() -> None:
         assert cost.tradeoff(alpha) == pytest.approx(beta, abs=1e-6)
     low, high = cost.advantage(bounds=True)
     assert 0.47995 < low <= high
-    # the point (ε, δ) = (6.18771, 1e-5) alone asks for 1.344
-    assert cost.dominating_mu((1e-3, 0.999)).mu > 1.344
+    # The point (ε, δ) = (6.18771, 1e-5) alone asks for 1.344, at a rate of 7e-8; a μ of 1.3044 holds in no wide range.
+    assert cost.dominating_mu().mu > 1.344
+    assert cost.dominating_mu((1e-3, 0.999)).mu > 1.3044
     assert cost.dominating_mu((1e-3, 0.999)).mu < cost.dominating_mu((1e-6, 0.999)).mu
 
 

@@ -219,17 +219,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 raise ParameterError("schema", rule, "undeclared")
             return Selected(run, mean=self.runs)
 
-        good, bad, found = 0.0, epsilon, None
+        good, bad, each = 0.0, epsilon, epsilon / 3
         for _ in range(12):
-            middle = (good + bad) / 2 if good else bad / 3
-            tried = cost(middle)
-            if tried.epsilon(delta) <= epsilon:
-                good, found = middle, tried
+            price = cost(each).epsilon(delta)
+            if price <= epsilon:
+                good = each
             else:
-                bad = middle
-            if good and bad / good < 1.02:
+                bad = each
+            if good and (bad / good < 1.02 or epsilon / 1.02 < price <= epsilon):
                 break
-        if found is None:
+            each *= 0.995 * epsilon / price  # prices rise about in proportion
+            if not good < each < bad:
+                each = (good + bad) / 2 if good else bad / 3
+        if not good:
             raise ParameterError("epsilon", f"be larger for a search of {self.runs} runs on average", epsilon)
         return good, cost(good)
 
@@ -263,7 +265,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={format_up(inner.epsilon)}, and the "
-            f"statement is about the whole search, its choice and its score (docs/theory/private-search.md)."
+            f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022; Koskela, "
+            f"Redberg and Wang 2024)."
         )
         line = Line("search", serialization.to_dict(cost), private)
         return replace(

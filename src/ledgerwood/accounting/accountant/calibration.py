@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 from ledgerwood import _checks
+from ledgerwood.accounting.accountant import risk as risks
 from ledgerwood.accounting.accountant.certified import coarse_log_delta, grid_of
 from ledgerwood.accounting.costs.base import Cost
 from ledgerwood.accounting.curves.numerics import boundary
@@ -122,21 +123,37 @@ def _for_risk(
     if not callable(cost):
         raise ParameterError("cost", "be a function from a scale to a cost", cost)
     if advantage is not None:
-        price = _RiskPrices(cost, f"advantage={advantage:g}", lambda c: c.advantage(), _share("advantage", advantage))
+        words, most = f"advantage={advantage:g}", _share("advantage", advantage)
+
+        def risk(c: Cost, rough: bool) -> float:
+            return risks.advantage(c, rough=True)[1] if rough else c.advantage()
     elif tpr is not None:
-        rate, most = _checks.probability("tpr[0]", tpr[0]), _share("tpr[1]", tpr[1])
-        if not 0 < rate < most:
+        rate, most = _share("tpr[0]", tpr[0]), _share("tpr[1]", tpr[1])
+        words = f"tpr={tpr}"
+        if not rate < most:
             raise ParameterError("tpr", "be a false-positive rate and a larger true-positive rate", tpr)
-        price = _RiskPrices(cost, f"tpr={tpr}", lambda c: c.tpr(rate), most)
+
+        def risk(c: Cost, rough: bool) -> float:
+            return risks.risk(c, rate, rough=True).tpr(rate) if rough else c.tpr(rate)
     else:
-        price = _RiskPrices(cost, f"mu={mu}", lambda c: c.dominating_mu().mu, _checks.positive("mu", mu))
+        words, most = f"mu={mu}", _checks.positive("mu", mu)
+
+        def risk(c: Cost, rough: bool) -> float:
+            fit = risks.risk(c, 1e-6, rough=True).gaussian(1e-6, 1 - 1e-6, ends=False) if rough else c.dominating_mu()
+            return fit.mu
+
+    rough = _RiskPrices(cost, words, lambda c: risk(c, True), most)
+    exact = _RiskPrices(cost, words, lambda c: risk(c, False), most)
     start = math.log(guess)
     try:  # Theorem 1 finds the direction quicker
         sign = _direction(_Prices(cost, 0.0, 0.5, "rdp"), start, _FAR)
     except MethodUnavailable:
-        sign = _direction(price, start, _NEAR)
-    # The boundary is one of tested values: its good end is the answer.
-    return _search(price, start, sign, _NEAR, step=0.3, tolerance=_RISK_TOLERANCE)
+        sign = _direction(rough, start, _NEAR)
+    # The rough boundary is on the safe side of the exact one and close to it; then a few exact questions do.
+    there = math.log(_search(rough, start, sign, _NEAR, step=0.3, tolerance=2 * _RISK_TOLERANCE))
+    slope = (rough(there + 0.01) - rough(there)) / 0.01
+    found = _next_to(exact, there, slope, sign, _ALLOWED) if slope * sign < 0 else None
+    return math.exp(found) if found is not None else _search(exact, there, sign, _NEAR, tolerance=_RISK_TOLERANCE)
 
 
 def _share(name: str, value: float) -> float:

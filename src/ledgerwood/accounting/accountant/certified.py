@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _CLOSED = {method.name: method for method in CLOSED_FORMS}
 #: Grid points of the rest's loss: its discretisation adds about 1e-5 of its own spread.
 _MIXED_POINTS = 2**13
+_TOO_DIFFERENT = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
 #: Relative rounding of a pair's closed-form profile, added to log δ.
 _PROFILE_ROUNDING = 1e-10
 
@@ -90,8 +91,7 @@ class _Losses:
             tolerance = ROUGH if rough is None else TOLERANCE
             return compose(self._pairs[index], delta=self._delta, tolerance=tolerance, rough=rough)
         except (ArithmeticError, MemoryError, ValueError):
-            reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-            raise MethodUnavailable("pld", reason) from None
+            raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 
     def _at(self, index: int) -> ComposedLoss:
         if index not in self._fine:
@@ -196,8 +196,7 @@ def _rough_log_delta(cost: Cost, epsilon: float) -> float:
         directions = _with_cells(_directions(cost.priced_terms(), "pld"), -30.0)
         return max(compose(pairs, epsilon=epsilon, tolerance=ROUGH).log_delta_upper(epsilon) for pairs in directions)
     except (ArithmeticError, MemoryError, ValueError):
-        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-        raise MethodUnavailable("pld", reason) from None
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 
 
 # -- the recursion, convolved with the rest ---------------------------------------------------------------------------
@@ -536,7 +535,7 @@ CERTIFIED = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileEnds:
-    """The profile of one direction: an upper end at ε ≥ 0 or a composed loss from above, and a lower end at real ε."""
+    """The profile of one direction at ε ≥ 0: an upper end or a composed loss from above, and a lower end."""
 
     upper: Callable[[float], float] | None
     pmf: Callable[[], LossPmf] | None
@@ -544,13 +543,16 @@ class ProfileEnds:
     slow: bool = False
 
 
-def profile_ends(cost: Cost, delta: float) -> tuple[ProfileEnds, ...]:
-    """The profiles of a cost that is no choice of several, sharp for δ down to ``delta``.
+def profile_ends(cost: Cost, delta: float, *, rough: bool = False) -> tuple[ProfileEnds, ...]:
+    """The profiles of a cost that is no choice of several, sharp for δ down to ``delta`` unless a rough one will do.
 
     One if both directions are the same, else that of (with the record, without it) and that of the reverse.
     """
     tight = all(part.is_tight() for part, _ in cost.priced_terms())
     route = _route(cost)
+    if route == "kov":
+        kov = _CLOSED["kov"].log_delta
+        return (_closed_ends(lambda e: kov(cost, e).value, lambda e: kov(cost, e).value if tight else None),)
     mu = cost.mu()
     if mu is not None:
         return (_closed_ends(lambda e: log_gaussian(mu, e), lambda e: log_gaussian(mu, e) if tight else None),)
@@ -561,7 +563,7 @@ def profile_ends(cost: Cost, delta: float) -> tuple[ProfileEnds, ...]:
         mixed = _mixed(cost, floor)
         ends = _closed_ends(mixed.log_upper, lambda e: _mixed(cost, floor, lower=True).log_lower(e) if tight else None)
         return (replace(ends, slow=True),)
-    losses = [_composed_once(tuple(pairs), delta) for pairs in _directions(cost.priced_terms(), "pld")]
+    losses = [_composed_once(tuple(pairs), delta, rough) for pairs in _directions(cost.priced_terms(), "pld")]
     if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()) or not tight:
         return tuple(ProfileEnds(None, loss.pmf, None) for loss in losses)
     return tuple(ProfileEnds(None, loss.pmf, loss.deltas_lower) for loss in losses)
@@ -585,12 +587,38 @@ def _pair_ends(pair: LossPair, tight: bool) -> ProfileEnds:
     return _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
 
 
+def composed(cost: Cost) -> bool:
+    """Whether the price of a cost is read off a composed loss: no formula and no recursion is as tight."""
+    return _route(cost) == "pld"
+
+
+def advantage_ends(cost: Cost, *, lower: bool, rough: bool = False) -> tuple[float, float]:
+    """Both ends of δ at ε = 0, the same in both directions, by loss distributions; 0 for an unknown lower end."""
+    from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
+    from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
+
+    terms = cost.priced_terms()
+    tight = all(part.is_tight() and type(part).lower_pairs is Cost.lower_pairs for part, _ in terms)
+    pairs = _with_cells(_directions(terms, "pld"), math.log(1e-2))[0]
+    try:
+        found = [
+            compose(pairs, epsilon=0.0, tolerance=tolerance)
+            for tolerance in ((ROUGH,) if rough else (ROUGH, TOLERANCE))
+        ]
+        upper = min(loss.delta_upper(0.0) for loss in found)
+        return (found[-1].delta_lower(0.0) if lower and tight else 0.0), upper
+    except (ArithmeticError, MemoryError, ValueError):
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
+
+
 @lru_cache(maxsize=8)
-def _composed_once(pairs: tuple[tuple[LossPair, int], ...], delta: float) -> ComposedLoss:
+def _composed_once(pairs: tuple[tuple[LossPair, int], ...], delta: float, rough: bool) -> ComposedLoss:
+    from ledgerwood.accounting.accountant.pld.composition import ROUGH
     from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+    from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
 
     try:
-        return compose_losses(_with_cells([list(pairs)], math.log(delta))[0], delta=delta, whole=True)
+        within = _with_cells([list(pairs)], math.log(delta))[0]
+        return compose_losses(within, delta=delta, whole=True, tolerance=ROUGH if rough else TOLERANCE)
     except (ArithmeticError, MemoryError, ValueError):
-        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-        raise MethodUnavailable("pld", reason) from None
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Pricing:
     delta: Callable[[Cost, float, str | None], float]
     account: Callable[[Cost, float, bool], Account]
     risk: Callable[[Cost, float, bool], RiskCurve]
+    advantage: Callable[[Cost, bool], tuple[float, float]]
 
 
 _installed: list[Pricing] = []
@@ -159,6 +160,10 @@ class Cost(ABC):
             raise ParameterError("epsilon", "be finite", epsilon)
         return _installed[-1].delta(self, value + 0.0, method)
 
+    def profile(self, epsilon: Array, *, tail: float) -> Array:
+        """Upper bounds of δ at many ε, all from one composition that is sharp for δ down to ``tail``."""
+        return _installed[-1].risk(self, tail, False).deltas(epsilon)
+
     def account(self, delta: float, *, lower_end: bool = True) -> Account:
         """The price by every method, with the certified lower end unless that is not wanted."""
         return _installed[-1].account(self, _checks.delta_value(delta), lower_end)
@@ -166,9 +171,9 @@ class Cost(ABC):
     # -- risk: what an attacker can do --------------------------------------------------------------------------------
 
     @overload
-    def tradeoff(self, alpha: float) -> float: ...
+    def tradeoff(self, alpha: float, *, bounds: Literal[False] = False) -> float: ...
     @overload
-    def tradeoff(self, alpha: float, *, bounds: bool) -> float | tuple[float, float]: ...
+    def tradeoff(self, alpha: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
     def tradeoff(self, alpha: float, *, bounds: bool = False) -> float | tuple[float, float]:
         """The least false-negative rate (type II error) of any test with false-positive rate ``alpha``.
 
@@ -185,9 +190,9 @@ class Cost(ABC):
         return (value, max(value, 1.0 - curve.tpr_lower(rate))) if bounds else value
 
     @overload
-    def tpr(self, fpr: float) -> float: ...
+    def tpr(self, fpr: float, *, bounds: Literal[False] = False) -> float: ...
     @overload
-    def tpr(self, fpr: float, *, bounds: bool) -> float | tuple[float, float]: ...
+    def tpr(self, fpr: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
     def tpr(self, fpr: float, *, bounds: bool = False) -> float | tuple[float, float]:
         """The greatest true-positive rate of any test with false-positive rate ``fpr``: an upper bound.
 
@@ -201,9 +206,9 @@ class Cost(ABC):
         return (curve.tpr_lower(rate), value) if bounds else value
 
     @overload
-    def advantage(self) -> float: ...
+    def advantage(self, *, bounds: Literal[False] = False) -> float: ...
     @overload
-    def advantage(self, *, bounds: bool) -> float | tuple[float, float]: ...
+    def advantage(self, *, bounds: Literal[True]) -> tuple[float, float]: ...
     def advantage(self, *, bounds: bool = False) -> float | tuple[float, float]:
         """The greatest true-positive rate minus false-positive rate of any test: δ at ε = 0. An upper bound.
 
@@ -211,13 +216,13 @@ class Cost(ABC):
         >>> f"{Gaussian(sigma=1.0).advantage():.4f}"
         '0.3829'
         """
-        curve = _installed[-1].risk(self, 1.0, bounds)
-        return (min(curve.delta_lower(0.0), curve.advantage()), curve.advantage()) if bounds else curve.advantage()
+        ends = _installed[-1].advantage(self, bounds)
+        return ends if bounds else ends[1]
 
     @overload
-    def bayes_risk(self, prior: float = 0.5) -> float: ...
+    def bayes_risk(self, prior: float = 0.5, *, bounds: Literal[False] = False) -> float: ...
     @overload
-    def bayes_risk(self, prior: float = 0.5, *, bounds: bool) -> float | tuple[float, float]: ...
+    def bayes_risk(self, prior: float = 0.5, *, bounds: Literal[True]) -> tuple[float, float]: ...
     def bayes_risk(self, prior: float = 0.5, *, bounds: bool = False) -> float | tuple[float, float]:
         """The least probability of a wrong guess, if one of the two datasets has probability ``prior`` beforehand.
 
@@ -236,9 +241,9 @@ class Cost(ABC):
         return (value, max(value, share * (1.0 - curve.delta_lower(odds)))) if bounds else value
 
     @overload
-    def reconstruction(self, baseline: float) -> float: ...
+    def reconstruction(self, baseline: float, *, bounds: Literal[False] = False) -> float: ...
     @overload
-    def reconstruction(self, baseline: float, *, bounds: bool) -> float | tuple[float, float]: ...
+    def reconstruction(self, baseline: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
     def reconstruction(self, baseline: float, *, bounds: bool = False) -> float | tuple[float, float]:
         """The greatest probability of reconstructing a record that a guess without the release hits with ``baseline``.
 
@@ -248,9 +253,10 @@ class Cost(ABC):
 
         >>> from ledgerwood.accounting import PureDP
         >>> f"{PureDP(1.0).reconstruction(0.001):.6f}"
-        '0.002719'
+        '0.002718'
         """
-        return self.tpr(_checks.probability("baseline", baseline), bounds=bounds)
+        rate = _checks.probability("baseline", baseline)
+        return self.tpr(rate, bounds=True) if bounds else self.tpr(rate)
 
     def dominating_mu(self, alpha: tuple[float, float] = (1e-6, 1 - 1e-6), *, bounds: bool = False) -> GaussianFit:
         """The least μ so that no test with a false-positive rate in the range ``alpha`` beats μ-Gaussian DP.

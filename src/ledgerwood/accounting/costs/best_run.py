@@ -25,6 +25,7 @@ from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.parallel import Worst
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
@@ -47,8 +48,6 @@ class BestRunTuning:
     """Values of ε on which each of the three searches for the worst ratio is based."""
     knots: int = 192
     """Values of ε at which the profile is kept when the cost is composed with others."""
-    table: int = 97
-    """Values of ε at which the profile of a run of many releases is kept: it is read off chords between them."""
     shifts: int = 48
     """How many shifted copies of a run's profile the bound is made of."""
     tail: float = 1e-13
@@ -72,7 +71,7 @@ class Selected(Atom):
     >>> search = Selected(Gaussian(sigma=10.0), mean=10)
     >>> account = search.account(delta=1e-6)
     >>> f"[{account.lower:.3f}, {account.epsilon:.3f}]"
-    '[0.447, 0.600]'
+    '[0.447, 0.598]'
     """
 
     cost: Cost
@@ -240,8 +239,7 @@ def _shifts(cost: Cost, mean: float, law: str, eta: float) -> tuple[tuple[float,
     """
     gamma = 1.0 if law == "poisson" else success_rate(mean, eta) * (1 - ROUNDING)
     mass, pure = cost.infinite_mass(), cost.pure_epsilon()
-    reach = min(cost.epsilon(min(max(1e-3 / mean, 1.01 * mass), 0.5)), pure)
-    spread = np.linspace(0.0, min(reach, _FARTHEST), TUNING.lines) if math.isfinite(reach) else np.zeros(1)
+    spread = np.linspace(0.0, _reach(cost, min(max(1e-3 / mean, 1.01 * mass), 0.5)), TUNING.lines)
     known = dict(zip(spread.tolist(), _run_deltas(cost, spread).tolist(), strict=True))
     if pure <= _FARTHEST:
         known[pure] = mass
@@ -328,10 +326,12 @@ class BestRunPair(AtomPair):
         return BestRunPair(self.selected, not self.turned)
 
     def _infinite_mass(self) -> float:
-        return _knots(self.selected)[2 if self.turned else 1]
+        _, infinite, lost = _knots(self.selected)
+        return lost if self.turned else infinite
 
     def _lost_mass(self) -> float:
-        return _knots(self.selected)[1 if self.turned else 2]
+        _, infinite, lost = _knots(self.selected)
+        return infinite if self.turned else lost
 
     def _support(self) -> tuple[float, float]:
         loss = self._atoms().loss
@@ -359,18 +359,14 @@ def _log_profile(selected: Selected, epsilon: Array) -> Array:
 
 
 def _run_deltas(run: Cost, epsilon: Array) -> Array:
-    """Upper bounds of a run's δ: by a formula where there is one, else off a table."""
+    """Upper bounds of a run's δ: by a formula where there is one, else off one composition."""
+    if isinstance(run, Worst):
+        return np.asarray(np.max([_run_deltas(option, epsilon) for option in run.options], axis=0))
     pairs = _closed_pairs(run)
     if pairs:
         deltas = np.max([np.exp(np.minimum(pair.log_delta(epsilon) + ROUNDING, 0.0)) for pair in pairs], axis=0)
     else:
-        reach, values = _table(run)
-        if reach == 0:
-            return np.full_like(epsilon, values[-1])
-        step = reach / (len(values) - 1)
-        i = np.clip(np.floor(epsilon / step).astype(np.intp), 0, len(values) - 2)
-        share = np.clip(np.expm1(np.minimum(epsilon - i * step, step)) / math.expm1(step), 0.0, 1.0)
-        deltas = ((1 - share) * values[i] + share * values[i + 1]) * (1 + ROUNDING)  # a profile is convex in e^ε
+        deltas = run.profile(epsilon, tail=TUNING.tail)
     return np.asarray(np.where(epsilon >= run.pure_epsilon(), run.infinite_mass(), np.minimum(deltas, 1.0)))
 
 
@@ -386,18 +382,14 @@ def _closed_pairs(run: Cost) -> tuple[LossPair, ...]:
 
 
 @lru_cache(maxsize=32)
-def _table(run: Cost) -> tuple[float, Array]:
-    """The greatest ε of the table, and δ at even steps up to it; the last value holds beyond it."""
-    reach = min(_reach(run), _FARTHEST)
-    return reach, np.array([run.delta(float(e)) for e in np.linspace(0.0, reach, TUNING.table)])
-
-
-@lru_cache(maxsize=32)
-def _reach(run: Cost) -> float:
-    """The ε beyond which the profile of a run counts as constant."""
-    tail = run.epsilon(min(max(TUNING.tail, 1.01 * run.infinite_mass()), 0.5))
-    found = min(tail, run.pure_epsilon())
-    return found if math.isfinite(found) else _FARTHEST
+def _reach(run: Cost, delta: float) -> float:
+    """About the ε at which the profile of a run falls to δ; the pure ε if that is not much farther."""
+    end = min(run.pure_epsilon(), _FARTHEST)
+    low, high = 0.0, end
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _run_deltas(run, np.array([middle]))[0] > delta else (low, middle)
+    return end if end <= 1.1 * high else high
 
 
 @lru_cache(maxsize=32)
@@ -408,7 +400,8 @@ def _knots(selected: Selected) -> tuple[LossAtoms, float, float]:
     differences of ε, so that nothing cancels where the knots are close.
     """
     shift, nothing = selected.log_ratio, LossAtoms(np.zeros(0), np.zeros(0))
-    last = min(_reach(selected.cost), _FARTHEST - shift)
+    tail = max(TUNING.tail, 1.01 * selected.cost.infinite_mass())
+    last = min(_reach(selected.cost, tail), _FARTHEST - shift)
     if last < 0:
         return nothing, 1.0, 1.0
     places = np.unique(np.linspace(0.0, last, TUNING.knots) + shift)
@@ -495,7 +488,7 @@ def _winner_atoms(pair: WinnerPair) -> LossAtoms:
         clear &= (masses[-1] > 1e-7 * tops[-1]) & (masses[-1] > 1e-290)
     # The other cells join one that is clear, which makes the output coarser.
     groups = np.maximum(np.cumsum(clear) - 1, 0)
-    p, q = (np.bincount(groups, weights=mass) for mass in masses)
+    p, q = (np.bincount(groups, weights=mass).astype(np.float64) for mass in masses)
     # 2048 terms are summed and mapped to within 2^-40 of each chance; what a difference of two loses is counted.
     lost_p, lost_q = (2.0**-39 * np.maximum.reduceat(top, np.flatnonzero(np.diff(groups, prepend=-1))) for top in tops)
     if pair.law == "poisson":  # no run: the same on both sides, so it may join any cell

@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from ledgerwood._checks import Array
 
 _ROUNDING = 2.0**-44
+#: So many values of a profile are each asked for.
+_FEW = 32
 #: Points of a curve at which a Gaussian one is compared with it, lines tried first, and steps of a golden section.
 _COMPARED, _THINNED, _SECTIONS = 400, 2000, 70
 #: Distances from the best ε, in powers of e, at which a lower end is asked for.
@@ -29,7 +32,7 @@ _AROUND, _APART = (0.001, 0.01, 0.02, 0.04, 0.08, 0.2, 0.5, 1.5), 1e-6
 class ProfileTable:
     """δ at rising ε, from 0 on: upper bounds in a table, and where they exist functions for both ends.
 
-    ``upper`` is a bound at every ε ≥ 0 that refines the table; ``lower`` is one from below at every real ε.
+    ``upper`` is a bound at every ε ≥ 0 that refines the table; ``lower`` is one from below.
     """
 
     epsilons: Array
@@ -40,6 +43,18 @@ class ProfileTable:
     def at_zero(self) -> float:
         """δ at ε = 0."""
         return float(self.deltas[0])
+
+    def at(self, epsilons: Array) -> Array:
+        """Upper bounds of δ at any ε ≥ 0; where many are asked for, all are read off the table."""
+        if self.upper is not None and len(epsilons) <= _FEW:
+            return np.array([self.upper(e) for e in epsilons.tolist()])
+        # Convex in e^ε: the chord of two upper bounds is one. Beyond the table its last bound holds.
+        i = np.clip(np.searchsorted(self.epsilons, epsilons, side="right") - 1, 0, max(len(self.epsilons) - 2, 0))
+        if len(self.epsilons) == 1:
+            return np.full_like(epsilons, self.deltas[0])
+        left, right = self.epsilons[i], self.epsilons[i + 1]
+        share = np.expm1(np.minimum(epsilons, right) - left) / np.expm1(right - left)
+        return np.asarray(((1 - share) * self.deltas[i] + share * self.deltas[i + 1]) * (1 + _ROUNDING))
 
     def best(self, value: Callable[[Array, Array], Array]) -> tuple[float, float]:
         """The least value of a function of (ε, δ), with its ε; the function is to have one valley."""
@@ -110,27 +125,18 @@ class TradeOff:
         wanted = np.sort([centre + s * d for d in (0.0, *_AROUND) for s in (-1, 1)])
         places = wanted[np.append(True, np.diff(wanted) > _APART)]
         x = np.exp(np.minimum(places, 700.0))
-        below = np.maximum(lower(places), 0.0)
-        above = np.array([self.profile(e) for e in places.tolist()])
-        low, high = below + x * alpha * (1 - _ROUNDING), above + x * alpha * (1 + _ROUNDING)
+        low = (self.profile_lower(places) + x * alpha) * (1 - 16 * _ROUNDING)
+        high = (self.profile(places) + x * alpha) * (1 + 16 * _ROUNDING)
         return max(alpha, _least_of_convex(x, low, high, alpha))
 
-    def profile(self, epsilon: float) -> float:
-        """An upper bound of δ at any real ε."""
-        table = self.forward if epsilon >= 0 else self.backward
-        size = abs(epsilon)
-        if table.upper is not None:
-            delta = table.upper(size)
-        else:  # convex in e^ε: the chord of two upper bounds is one; beyond the table the last bound holds
-            i = int(np.searchsorted(table.epsilons, size, side="right")) - 1
-            delta = float(table.deltas[i])
-            if i + 1 < len(table.epsilons):
-                left, right = float(table.epsilons[i]), float(table.epsilons[i + 1])
-                share = math.expm1(size - left) / math.expm1(right - left)
-                delta = (1 - share) * delta + share * float(table.deltas[i + 1])
-        if epsilon < 0:
-            delta = -math.expm1(-size) + math.exp(-size) * delta
-        return min(1.0, delta * (1 + _ROUNDING))
+    def profile(self, epsilons: Array) -> Array:
+        """Upper bounds of δ at any real ε."""
+        return np.asarray(np.minimum(_turned(epsilons, self.forward.at, self.backward.at) * (1 + _ROUNDING), 1.0))
+
+    def profile_lower(self, epsilons: Array) -> Array:
+        """Lower bounds of δ at any real ε; that of guessing where none is known."""
+        ahead, back = self.forward.lower or np.zeros_like, self.backward.lower or np.zeros_like
+        return np.asarray(np.maximum(_turned(epsilons, ahead, back) * (1 - _ROUNDING), 0.0))
 
     def advantage(self) -> float:
         """An upper bound of the total variation distance, which is the same in both directions."""
@@ -147,28 +153,32 @@ class TradeOff:
             self._lines.append((np.concatenate((c[::-1], turned)), np.concatenate((x[::-1], y * (1 + _ROUNDING)))))
         return self._lines[0]
 
+    def missed_by_lines(self, alpha: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+        """Lower bounds of the false-negative rate at rising rates, and which line gives each."""
+        c, x = self.lines()
+        stride = max(1, len(c) // _THINNED)
+        coarse = np.argmax(c[::stride] - np.outer(alpha, x[::stride]), axis=1) * stride
+        near = np.clip(coarse[:, None] + np.arange(-stride, stride + 1), 0, len(c) - 1)
+        best = near[np.arange(len(alpha)), np.argmax(c[near] - x[near] * alpha[:, None], axis=1)]
+        return c[best] - x[best] * alpha - 2.0**-50, best
+
     def gaussian(self, low: float, high: float) -> tuple[float, float]:
         """A μ so that the Gaussian trade-off is below this one at every α from low to high; and the α that asks for it.
 
         A Gaussian trade-off is convex: it is below a polygon if it is below its corners. Any choice of lines is valid.
         """
         c, x = self.lines()
-        grid = np.unique(np.concatenate((np.geomspace(low, high, _COMPARED), np.linspace(low, high, _COMPARED))))
-        grid[0], grid[-1] = low, high
-        stride = max(1, len(c) // _THINNED)
-        coarse = np.argmax(c[::stride] - np.outer(grid, x[::stride]), axis=1) * stride
-        near = np.clip(coarse[:, None] + np.arange(-stride, stride + 1), 0, len(c) - 1)
-        best = near[np.arange(len(grid)), np.argmax(c[near] - x[near] * grid[:, None], axis=1)]
+        grid = _rates(low, high)
+        at_grid, best = self.missed_by_lines(grid)
         a, b = best[:-1], best[1:]
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = (c[a] - c[b]) / (x[a] - x[b])
         corner = np.clip(np.where(np.isfinite(corner), corner, grid[:-1]), grid[:-1], grid[1:])
-        at_corner = np.minimum(c[a] - x[a] * corner, c[b] - x[b] * corner)
-        alpha = np.concatenate((grid, corner))
-        beta = np.concatenate((c[best] - x[best] * grid, at_corner))
+        at_corner = np.minimum(c[a] - x[a] * corner, c[b] - x[b] * corner) - 2.0**-50
+        alpha, beta = np.concatenate((grid, corner)), np.concatenate((at_grid, at_corner))
         if np.any(beta <= 0):
             return math.inf, float(alpha[int(np.argmin(beta))])
-        needed = _quantiles(1 - alpha) - _quantiles(np.minimum(beta, 1 - alpha))
+        needed = -_quantiles(alpha) - _quantiles(np.minimum(beta, 1 - alpha))
         worst = int(np.argmax(needed))
         return float(needed[worst]) + 2.0**-40, float(alpha[worst])
 
@@ -184,7 +194,7 @@ class GaussianFit:
     lower
         No smaller μ than this one has that property (0 if it was not asked for, or is not known).
     excess
-        The most by which the Gaussian curve's power exceeds the certified bound of the cost's own, in the range.
+        At most this much the Gaussian curve's power exceeds the certified bound of the cost's own, in the range.
     alpha
         The range. Outside it nothing is promised.
     """
@@ -215,14 +225,16 @@ class RiskCurve:
 
     def delta(self, epsilon: float) -> float:
         """An upper bound of δ at any real ε."""
-        return max(side.profile(epsilon) for side in self.sides)
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Upper bounds of δ at several real ε."""
+        return np.asarray(np.max([side.profile(epsilons) for side in self.sides], axis=0))
 
     def delta_lower(self, epsilon: float) -> float:
         """A lower bound of δ at any real ε."""
-        known = [
-            float(side.forward.lower(np.array([epsilon]))[0]) for side in self.sides if side.forward.lower is not None
-        ]
-        return min(max([0.0, -math.expm1(min(epsilon, 0.0)), *known]), self.delta(epsilon))
+        found = max(float(side.profile_lower(np.array([epsilon]))[0]) for side in self.sides)
+        return min(found, self.delta(epsilon))
 
     def advantage(self) -> float:
         """An upper bound of the total variation distance."""
@@ -234,11 +246,38 @@ class RiskCurve:
         mu = mu if known is None else min(mu, known * (1 + _ROUNDING))
         if not math.isfinite(mu):
             return GaussianFit(mu, 0.0, 1.0, (low, high))
-        quantile, share = NormalDist().inv_cdf, NormalDist().cdf
-        rates = np.concatenate((np.geomspace(low, high, _COMPARED // 8), np.linspace(low, high, _COMPARED // 8)))
-        excess = max(share(mu - quantile(1 - rate)) - self.tpr(rate) for rate in rates.tolist())
-        lower = quantile(1 - alpha) + quantile(min(self.tpr_lower(alpha), 1 - 2.0**-53)) if ends else 0.0
-        return GaussianFit(max(mu, 0.0), max(min(lower - 2.0**-40, mu), 0.0), max(excess, 0.0), (low, high))
+        rates = _rates(low, high)
+        least = np.min([side.missed_by_lines(rates)[0] for side in self.sides], axis=0)
+        power = np.array([NormalDist().cdf(z) for z in (mu + _quantiles(rates)).tolist()])
+        excess = float(np.max(power[1:] - np.maximum(1.0 - least, rates)[:-1])) + 2.0**-40  # both rise with the rate
+        lower = 0.0
+        if ends:
+            reached = np.array([alpha, min(self.tpr_lower(alpha), 1 - 2.0**-53)])
+            lower = float(np.diff(_quantiles(reached))[0])
+        return GaussianFit(max(mu, 0.0), max(min(lower - 2.0**-40, mu), 0.0), min(max(excess, 0.0), 1.0), (low, high))
+
+
+def _turned(epsilons: Array, ahead: Callable[[Array], Array], back: Callable[[Array], Array]) -> Array:
+    r"""δ at any real ε: below 0 it is :math:`1 - e^\varepsilon(1 - \delta')` of the other direction's δ' at -ε."""
+    size, found = np.abs(epsilons), np.empty_like(epsilons)
+    before = epsilons < 0
+    if not before.all():
+        found[~before] = ahead(size[~before])
+    if before.any():
+        found[before] = -np.expm1(-size[before]) + np.exp(-size[before]) * back(size[before])
+    return found
+
+
+def _rates(low: float, high: float) -> Array:
+    """False-positive rates from low to high, close to each other near 0 and near 1 too."""
+    every = (
+        np.geomspace(low, high, _COMPARED),
+        np.linspace(low, high, _COMPARED),
+        1 - np.geomspace(1 - low, 1 - high, _COMPARED),
+    )
+    grid = np.unique(np.clip(np.concatenate(every), low, high))
+    grid[0], grid[-1] = low, high
+    return grid
 
 
 def _quantiles(shares: Array) -> Array:
