@@ -9,6 +9,7 @@ from ledgerwood import _checks
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Atom, Composition, Cost, compose, sequence
 from ledgerwood.accounting.costs.best_run import Selected
+from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
@@ -43,6 +44,7 @@ KINDS: dict[str, Callable[..., Atom]] = {
         WithoutReplacement,
         TruncatedPoisson,
         Selected,
+        MatrixMechanism,
     )
 }
 
