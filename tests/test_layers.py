@@ -268,6 +268,7 @@ NUMERICS = [
     "_rounding",
     "accounting.curves",
     "accounting.costs.base",
+    "accounting.costs.best_run",
     "accounting.costs.guarantees",
     "accounting.costs.subsampled",
     "accounting.accountant.pld",

@@ -15,7 +15,6 @@ from ledgerwood._imports import at_first_use
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
-from ledgerwood.accounting.costs.best_run import Selected
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
@@ -25,6 +24,7 @@ from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.costs.allocation import RandomAllocation
+    from ledgerwood.accounting.costs.best_run import Selected
     from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
     from ledgerwood.accounting.costs.dp_sgd import dp_sgd
     from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
@@ -40,6 +40,7 @@ _HOME = {
     "Plan": "plan.plan",
     "RandomAllocation": "costs.allocation",
     "Release": "plan.releases",
+    "Selected": "costs.best_run",
     "TruncatedPoisson": "costs.fixed_batches",
     "WithoutReplacement": "costs.fixed_batches",
     "dp_sgd": "costs.dp_sgd",
