@@ -491,7 +491,6 @@ def test_a_short_module_has_a_reason() -> None:
 #: Names that nothing in the package or its documentation uses, each with the reason why it ships all the same.
 FOR_USERS = {
     "_pytest_plugin": "pytest_addoption pytest_pycollect_makeitem runtest reportinfo",  # called by pytest
-    "accounting.accountant.pld.composition": "delta_upper delta_lower",  # the inverse of what is used, of one class
     "accounting.ledger.individual": "for_target active",  # of a public class
     "learners.federated.party": "_mask _confirm _unmask",  # found by the name of the message
     "learners.vertical.transformer": "n_releases_ n_charged_ fit_transform",  # of scikit-learn's interface
