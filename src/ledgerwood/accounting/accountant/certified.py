@@ -199,6 +199,13 @@ def _rough_log_delta(cost: Cost, epsilon: float) -> float:
         raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 
 
+def rough_log_delta(cost: Cost, epsilon: float) -> float | None:
+    """Log δ at ε on coarse grids, quickly: an upper bound; None where no privacy-loss distributions are composed."""
+    if _options(cost) or epsilon >= cost.pure_epsilon() or _route(cost) != "pld":
+        return None
+    return _rough_log_delta(cost, epsilon)
+
+
 # -- the recursion, convolved with the rest ---------------------------------------------------------------------------
 
 
