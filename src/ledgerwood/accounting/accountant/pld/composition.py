@@ -216,7 +216,7 @@ class ComposedLoss:
     def deltas_lower(self, epsilons: Array) -> Array:
         """Lower bounds of delta at several epsilons, all under one tilt."""
         tilt = self._sharp_tilt(float(np.sort(epsilons)[len(epsilons) // 4]), False)
-        logs = np.array([self._log_bounds(e, False, tilt)[0] for e in epsilons.tolist()])
+        logs = np.array([self._bounds(e, False, tilt)[0] for e in epsilons.tolist()])
         return np.asarray(
             np.maximum(np.exp(logs) * (1 - 2.0**-50), -np.expm1(np.minimum(epsilons, 0.0)) * (1 - 2.0**-40))
         )
