@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,20 +22,20 @@ ROOT = Path(ledgerwood.__file__).parent
 ORDER = {
     package: names.split()
     for package, names in {
-        "": "_version errors _checks _rounding _files accounting mechanisms learners datasets verification "
+        "": "_version _imports errors _checks _rounding _files accounting mechanisms learners datasets verification "
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
-        "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
+        "accounting.curves": "numerics gaussian renyi conversion tradeoff dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches dp_sgd parallel serialization",
-        "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
+        "allocation fixed_batches dp_sgd parallel best_run correlated_noise serialization",
+        "accounting.accountant": "closed_form pld bounded_range certified methods risk calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
-        "mechanisms": "randomness keyed_randomness sampling base noise integer_noise selection noisy_max quantile "
-        "sparse_vector subsampling local",
+        "mechanisms": "randomness keyed_randomness sampling base noise integer_noise running_sums selection noisy_max "
+        "quantile sparse_vector subsampling thresholds local",
         "mechanisms.sampling": "_kernels arithmetic exact draws choice",
         "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
         "utility",
@@ -58,8 +58,8 @@ ORDER = {
         "feature_party model training",
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
-        "verification.auditor": "_kernels tuning certificate report encoding sampling determinism pilot scores "
-        "smoothing events choice float_attacks pairs selection audit",
+        "verification.auditor": "_kernels tuning certificate report encoding float_attacks sampling determinism pilot "
+        "scores events choice pairs audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
@@ -268,11 +268,13 @@ NUMERICS = [
     "_rounding",
     "accounting.curves",
     "accounting.costs.base",
+    "accounting.costs.best_run",
     "accounting.costs.guarantees",
     "accounting.costs.subsampled",
     "accounting.accountant.pld",
     "accounting.accountant.bounded_range",
     "accounting.accountant.methods",
+    "accounting.accountant.risk",
     "mechanisms.sampling",
     "mechanisms.local.guarantees",
     "mechanisms.noise",
@@ -400,7 +402,8 @@ def test_importing_pulls_in_nothing_heavy(package: str) -> None:
     ("package", "absent"),
     [
         ("ledgerwood", ["ledgerwood.errors", "ledgerwood.accounting"]),
-        ("ledgerwood.mechanisms", ["ledgerwood.accounting.ledger"]),
+        ("ledgerwood.accounting", ["ledgerwood.accounting.curves.dominating_pairs", "ledgerwood.accounting.plan"]),
+        ("ledgerwood.mechanisms", ["ledgerwood.accounting.ledger", "ledgerwood.accounting.curves.dominating_pairs"]),
     ],
 )
 def test_importing_leaves_out_what_it_can_do_without(package: str, absent: list[str]) -> None:
@@ -422,11 +425,11 @@ def test_a_cost_in_a_fresh_process_has_an_accountant() -> None:
 
 #: Nouns of module names that any programmer knows. All others are terms of docs/glossary.md.
 PLAIN = """
-agreement answers app arithmetic attacks base bound cells check checks choice cli client codec columns commands
+imports agreement answers app arithmetic attacks base bound cells check checks choice cli client codec columns commands
 continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
 flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
 options output passes peers plots plugin precision price protocol recommendation records recursion report reports
-request rounding rows rule scoreboard search sections serialization series server settings smoothing specs start
+request rounding rows rule scoreboard search sections serialization series server settings specs start
 state storage store sums table task text textbook threads tls train training transformer trees tuning utility
 vectorized verification version web worker
 """
@@ -461,6 +464,7 @@ def test_a_word_that_is_not_in_the_glossary_would_be_seen() -> None:
 
 #: Modules under 80 lines, each with the reason why it does not join another.
 SHORT = {
+    "_imports": "what the packages share that load their names at first use, so it imports nothing",
     "_pytest_plugin": "an entry point that every pytest run loads, so it must import nothing",
     "_version": "read by the build without importing the package",
     "accounting.adjacency": "the lowest module of accounting, which all layers import",
@@ -482,3 +486,41 @@ def test_a_short_module_has_a_reason() -> None:
     }
     assert short == set(SHORT)
     assert len(SHORT) <= 10
+
+
+#: Names that nothing in the package or its documentation uses, each with the reason why it ships all the same.
+FOR_USERS = {
+    "_pytest_plugin": "pytest_addoption pytest_pycollect_makeitem runtest reportinfo",  # called by pytest
+    "accounting.ledger.individual": "for_target active",  # of a public class
+    "learners.federated.party": "_mask _confirm _unmask",  # found by the name of the message
+    "learners.vertical.transformer": "n_releases_ n_charged_ fit_transform",  # of scikit-learn's interface
+    "mechanisms.local.base": "enumerated_profile",  # the slow definition beside the quick one
+    "mechanisms.noisy_max": "log_probability",  # the exact definition beside the sampler
+}
+
+
+def unused(sources: dict[str, str], elsewhere: str) -> dict[str, list[str]]:
+    """Functions and classes by module whose name stands nowhere but in their own definition."""
+    words = Counter(re.findall(r"\w+", "\n".join([*sources.values(), elsewhere])))
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
+                found[name] += [node.name] if words[node.name] == 1 else []
+    return {name: names for name, names in found.items() if names}
+
+
+def test_what_only_tests_use_does_not_ship() -> None:
+    top = Path(__file__).parents[1]
+    texts = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in ROOT.rglob("*.py")
+    }
+    pages = [top / "README.md", *top.glob("docs/**/*.md")]
+    found = unused(texts, "\n".join(page.read_text(encoding="utf-8") for page in pages))
+    assert {name: set(names) for name, names in found.items()} == {k: set(v.split()) for k, v in FOR_USERS.items()}
+
+
+def test_a_name_that_only_tests_use_would_be_seen() -> None:
+    sources = {"a": "def used(): ...\ndef lost(): ...\nclass Shown: ...", "b": "from a import used\nused()"}
+    assert unused(sources, "Use `Shown`.") == {"a": ["lost"]}

@@ -33,10 +33,12 @@ from ledgerwood.mechanisms import (
     QuantileMechanism,
     RankMechanism,
     ReplaySource,
+    RunningSumMechanism,
     SeededSource,
     Sensitivity,
     SkellamMechanism,
     SparseVectorMechanism,
+    ThresholdedCountsMechanism,
     TopKMechanism,
 )
 
@@ -48,6 +50,8 @@ EVERY = [
     (DiscreteGaussianMechanism(sigma=2.0), 3),
     (SkellamMechanism(variance=9.0), 3),
     (BoundedDiscreteLaplaceMechanism(scale=2.0, lower=0, upper=9), 3),
+    (RunningSumMechanism(sigma=2.0, steps=3, bounds=(0, 9)), [3, 0, 2]),
+    (ThresholdedCountsMechanism("laplace", 2.0, delta=1e-3), {"a": 30}),
     (EM, [1.0, 2.0]),
     (ParallelExponentialMechanism(epsilon=1.0, range_sensitivity=1.0), [[1.0, 2.0], [3.0, 2.0]]),
     (PermuteAndFlipMechanism(epsilon=1.0, range_sensitivity=1.0), [1.0, 2.0]),
