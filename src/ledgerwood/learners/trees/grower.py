@@ -184,7 +184,8 @@ def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
 
     def summed(inside: NDArray[np.float64]) -> SideSums:
         """Sums of sets of bin codes ``[..., n_codes]``."""
-        return SideSums(*(np.tensordot(x, inside, (1, -1)) for x in (g, h)), np.maximum(inside.sum(axis=-1), 1.0))
+        gradients, hessians = (np.tensordot(x, inside, (1, -1)) for x in (g, h))
+        return SideSums(gradients, hessians, np.maximum(inside.sum(axis=-1), 1.0))
 
     inside = np.ones((1, n_codes))
     tree = open_tree(settings.max_depth)
