@@ -46,8 +46,8 @@ ORDER = {
         "sklearn_guard estimator",
         "learners.engines": "interface out_of_core dask partitioned",
         "learners.trees": "_kernels aggregator loss settings recipes plan binning candidates passes "
-        "local_aggregator partitioned planned_noise leaves forest training_state grower boosting explain xgboost_json "
-        "estimators",
+        "local_aggregator partitioned planned_noise leaves split_sums forest training_state grower boosting explain "
+        "xgboost_json estimators",
         "learners.trees._kernels": "passes candidates",
         "learners.linear": "_kernels loss integer_rows encoding sensitivity ridge plan aggregator boosting model "
         "estimators",

@@ -575,7 +575,7 @@ def profile_ends(cost: Cost, delta: float, *, rough: bool = False) -> tuple[Prof
         ends = _closed_ends(mixed.log_upper, lambda e: _mixed(cost, floor, lower=True).log_lower(e) if tight else None)
         return (replace(ends, slow=True),)
     losses = [_composed_once(tuple(pairs), delta, rough) for pairs in _directions(cost.priced_terms(), "pld")]
-    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()) or not tight:
+    if not all(_exact_pairs(part) for part, _ in cost.priced_terms()):
         return tuple(ProfileEnds(None, loss.pmf, None) for loss in losses)
     return tuple(ProfileEnds(None, loss.pmf, loss.deltas_lower) for loss in losses)
 
@@ -598,6 +598,11 @@ def _pair_ends(pair: LossPair, tight: bool) -> ProfileEnds:
     return _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
 
 
+def _exact_pairs(part: Cost) -> bool:
+    """Whether the pairs of a part are attained, so that a lower end of their composition is one of the cost."""
+    return part.is_tight() and part.lower_pairs() == part.pairs()
+
+
 def composed(cost: Cost) -> bool:
     """Whether the price of a cost is read off a composed loss: no formula and no recursion is as tight."""
     return _route(cost) == "pld"
@@ -609,7 +614,7 @@ def advantage_ends(cost: Cost, *, lower: bool, rough: bool = False) -> tuple[flo
     from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
 
     terms = cost.priced_terms()
-    tight = all(part.is_tight() and type(part).lower_pairs is Cost.lower_pairs for part, _ in terms)
+    tight = all(_exact_pairs(part) for part, _ in terms)
     pairs = _with_cells(_directions(terms, "pld"), math.log(1e-2))[0]
     try:
         found = [
@@ -617,7 +622,7 @@ def advantage_ends(cost: Cost, *, lower: bool, rough: bool = False) -> tuple[flo
             for tolerance in ((ROUGH,) if rough else (ROUGH, TOLERANCE))
         ]
         upper = min(loss.delta_upper(0.0) for loss in found)
-        return (found[-1].delta_lower(0.0) if lower and tight else 0.0), upper
+        return (max(loss.delta_lower(0.0) for loss in found) if lower and tight else 0.0), upper
     except (ArithmeticError, MemoryError, ValueError):
         raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 

@@ -25,7 +25,7 @@ from ledgerwood.accounting.curves.tradeoff import ProfileTable, RiskCurve, Trade
 from ledgerwood.errors import MethodUnavailable
 
 #: False-positive rates from here on are answered by one composition; smaller ones by one of their own.
-_USUAL_DECADE = -6
+_USUAL_DECADE = -3
 #: Places at which a profile is asked before the search between them: of a closed form, and of a slower one.
 _PLACES, _FEW_PLACES = 2000, 80
 #: The longest stretch of losses whose exponentials are floats.

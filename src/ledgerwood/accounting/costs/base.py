@@ -237,7 +237,10 @@ class Cost(ABC):
             return (0.0, 0.0) if bounds else 0.0
         curve = _installed[-1].risk(self, min(share, 1 - share), bounds)
         odds = math.log1p(-share) - math.log(share)
-        value = max(share * (1.0 - curve.delta(odds)) - 2.0**-50, 0.0)
+        delta = curve.delta(odds)
+        if odds == 0.0:  # which has a composition of its own
+            delta = min(delta, self.advantage())
+        value = max(share * (1.0 - delta) - 2.0**-50, 0.0)
         return (value, max(value, share * (1.0 - curve.delta_lower(odds)))) if bounds else value
 
     @overload

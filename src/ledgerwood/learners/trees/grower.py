@@ -30,6 +30,16 @@ from ledgerwood.learners.trees.candidates import (
 )
 from ledgerwood.learners.trees.leaves import SumsLayout, weights_of
 from ledgerwood.learners.trees.planned_noise import GaussianSums, Selections
+from ledgerwood.learners.trees.settings import TreeSettings
+from ledgerwood.learners.trees.split_sums import (
+    NodeTotals,
+    SideSums,
+    SumsNoise,
+    clipped_gain,
+    posterior_of,
+    reconciled,
+    weight_variance,
+)
 from ledgerwood.learners.trees.training_state import BoostingState
 
 __all__ = ["Grown", "grid_tree", "grow"]
@@ -109,6 +119,7 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
     layout = training.layout()
     bin_edges = training.bin_edges[-1]
     tree, weights, hessian = open_tree(settings.max_depth), np.empty((outputs, 0)), None
+    parent: SideSums | None = None
     for level in range(settings.max_depth):
         nodes = 1 << level
         if settings.split == "partial":
@@ -122,33 +133,38 @@ def _noisy(training: BoostingState, features: NDArray[np.int32]) -> Grown:
             sums = training.aggregator.histogram(tree, features, layout.channel)
             return layout.pack(_two_sides(sums, sides) if settings.split == "partial" else sums)
 
-        noisy, sigma = _release_sums(training, layout, query, len(features))
+        noisy, noise = _release_sums(training, layout, query, len(features))
         g, h = layout.unpack(noisy, outputs)  # [outputs, nodes, features, bins or sides]
         if settings.split == "partial":
-            left_g, left_h = g[..., 0], h[..., 0]
-            right_g, right_h = g[..., 1], h[..., 1]
-            bins = np.ones((1, len(place)))
+            left = SideSums(g[..., 0], h[..., 0], np.ones(len(place)))
+            right = SideSums(g[..., 1], h[..., 1], np.ones(len(place)))
+            n_parts = np.full(len(features), 2.0)
         else:
             if level == 0:
                 hessian = _by_feature(bin_edges.n_features, features, h.sum(axis=0)[0])
-            real = np.arange(g.shape[-1]) < np.array([bin_edges.n_codes(f) for f in features.tolist()])[:, None]
+            n_parts = np.array([bin_edges.n_codes(f) for f in features.tolist()], dtype=np.float64)
+            real = np.arange(g.shape[-1]) < n_parts[:, None]
             g, h = g * real, h * real  # places beyond the last code hold noise only
             table = sides[0, :, : g.shape[-1]].astype(np.float64)
             left_g, left_h = (np.einsum("oncb,cb->onc", x[:, :, place], table) for x in (g, h))
             right_g, right_h = (x[:, :, place].sum(axis=-1) - y for x, y in ((g, left_g), (h, left_h)))
-            bins = np.maximum(table.sum(axis=-1), 1.0)[None]
-        scores = _noisy_scores(settings.l2, left_g, left_h) + _noisy_scores(settings.l2, right_g, right_h)
+            n_left = table.sum(axis=-1)
+            left = SideSums(left_g, left_h, np.maximum(n_left, 1.0))
+            right = SideSums(right_g, right_h, np.maximum(n_parts[place] - n_left, 1.0))
+        if settings.tight:
+            totals = NodeTotals(SideSums(g.sum(axis=-1), h.sum(axis=-1), n_parts), parent)
+            left, right = reconciled(left, right, totals.without(place))
+        read = _reader(settings, (left, right), noise)
+        scores = read.gain(left) + read.gain(right)
         if settings.structure == "symmetric":
             scores = scores.sum(axis=0, keepdims=True)
         best = _spread(training, level, np.argmax(scores, axis=1))
-        node = np.arange(nodes)
         table_of = np.broadcast_to(sides, (nodes, *sides.shape[1:]))
-        tree = with_level(tree, features[place[best]], table_of[node, best])
+        tree = with_level(tree, features[place[best]], table_of[np.arange(nodes), best])
+        children = _interleaved(left.chosen(best), right.chosen(best))
+        parent = children if settings.rows == 1 else None  # another sample has other sums
         if level == settings.max_depth - 1:
-            pair = [x[:, node, best] for x in (left_g, right_g, left_h, right_h)]
-            noise = sigma * np.sqrt(np.broadcast_to(bins, (nodes, bins.shape[1]))[node, best])
-            leaf_g, leaf_h = np.stack(pair[:2], axis=-1), np.stack(pair[2:], axis=-1)
-            weights = weights_of(settings, leaf_g, leaf_h, noise[None, :, None]).reshape(outputs, -1)
+            weights = read.weights(children)
     return Grown(tree, weights, hessian)
 
 
@@ -161,10 +177,16 @@ def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
     def query() -> NDArray[np.int64]:
         return layout.pack(training.aggregator.histogram(open_tree(0), features, layout.channel))
 
-    noisy, sigma = _release_sums(training, layout, query, 1)
+    noisy, noise = _release_sums(training, layout, query, 1)
     n_codes = bin_edges.n_codes(int(features[0]))
     g, h = (x[:, 0, 0, :n_codes] for x in layout.unpack(noisy, outputs))
     hessian = _by_feature(bin_edges.n_features, features, h.sum(axis=0)[None])
+
+    def summed(inside: NDArray[np.float64]) -> SideSums:
+        """Sums of sets of bin codes ``[..., n_codes]``."""
+        gradients, hessians = (np.tensordot(x, inside, (1, -1)) for x in (g, h))
+        return SideSums(gradients, hessians, np.maximum(inside.sum(axis=-1), 1.0))
+
     inside = np.ones((1, n_codes))
     tree = open_tree(settings.max_depth)
     for level in range(settings.max_depth):
@@ -174,34 +196,66 @@ def _from_root(training: BoostingState, features: NDArray[np.int32]) -> Grown:
             options = candidates_of(bin_edges, features, settings.missing, training.rng)
             every = options.left_tables(np.arange(len(options)))
             sides = every[:, :n_codes].astype(np.float64)
-            scores = np.zeros((1 << level, len(options)))
-            for part in (sides, 1 - sides):
-                sums = [np.einsum("ob,nb,cb->onc", x, inside, part) for x in (g, h)]
-                scores += _noisy_scores(settings.l2, *sums)
+            left, right = (summed(inside[:, None] * part) for part in (sides, 1 - sides))
+            read = _reader(settings, (left, right), noise)
+            scores = read.gain(left) + read.gain(right)
             if settings.structure == "symmetric":
                 scores = scores.sum(axis=0, keepdims=True)
             tables = every[_spread(training, level, np.argmax(scores, axis=1))]
         tree = with_level(tree, np.repeat(features, 1 << level), tables)
-        left = tables[:, :n_codes]
-        inside = np.stack((inside * left, inside * (1 - left)), axis=1).reshape(-1, n_codes)
-    leaf_g, leaf_h = g @ inside.T, h @ inside.T
-    noise = sigma * np.sqrt(np.maximum(inside.sum(axis=1), 1.0))
-    return Grown(tree, weights_of(settings, leaf_g, leaf_h, noise[None]), hessian)
+        taken = tables[:, :n_codes]
+        inside = np.stack((inside * taken, inside * (1 - taken)), axis=1).reshape(-1, n_codes)
+    leaves = summed(inside)
+    return Grown(tree, _reader(settings, (leaves,), noise).weights(leaves), hessian)
 
 
 def _release_sums(
     training: BoostingState, layout: SumsLayout, query: Any, width: int
-) -> tuple[NDArray[np.int64], float]:
-    """Release sums of ``width`` features; return them and the noise of one gradient sum."""
+) -> tuple[NDArray[np.int64], SumsNoise]:
+    """Release sums of ``width`` features; return them and their noise."""
     size = raised(layout.sensitivity * float(np.sqrt(width)))
-    sigma: list[float] = []
+    noise: list[SumsNoise] = []
 
     def mechanism(cost: Any) -> GaussianSums:
         made = GaussianSums(cost, size)
-        sigma.append(layout.noise(made.sigma))
+        noise.append(SumsNoise(layout.noise(made.sigma), made.sigma / layout.channel_scale))
         return made
 
-    return training.release("split", mechanism, query), sigma[0]
+    return training.release("split", mechanism, query), noise[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _SumsReader:
+    """How gains and leaf weights are read from noisy sums: by posterior means, or as Maddock et al. 2022 do."""
+
+    settings: TreeSettings
+    noise: SumsNoise
+    variance: float
+
+    def gain(self, side: SideSums) -> NDArray[np.float64]:
+        """Return ``[nodes, sides]``: summed over outputs."""
+        l2 = self.settings.l2
+        if not self.settings.tight:
+            return np.asarray(clipped_gain(side.gradient, side.hessian, l2, self.settings.leaf_clip).sum(axis=0))
+        gradient, hessian = posterior_of(side, self.noise, self.variance)
+        return np.asarray((gradient * gradient / (hessian + l2)).sum(axis=0))
+
+    def weights(self, side: SideSums) -> NDArray[np.float64]:
+        """Return the weights of leaves."""
+        gradient, hessian = side.gradient, side.hessian
+        if self.settings.tight:
+            gradient, hessian = posterior_of(side, self.noise, self.variance)
+        return weights_of(self.settings, gradient, hessian, self.noise.gradient * np.sqrt(side.parts))
+
+
+def _reader(settings: TreeSettings, sides: tuple[SideSums, ...], noise: SumsNoise) -> _SumsReader:
+    return _SumsReader(settings, noise, weight_variance(sides, noise) if settings.tight else 0.0)
+
+
+def _interleaved(left: SideSums, right: SideSums) -> SideSums:
+    """Return the children of each node side by side, ``[outputs, 2 * nodes]``."""
+    both = ((left.gradient, right.gradient), (left.hessian, right.hessian), (left.parts, right.parts))
+    return SideSums(*(np.stack(pair, axis=-1).reshape(len(left.gradient), -1) for pair in both))
 
 
 def _partial_sides(training: BoostingState, features: NDArray[np.int32], level: int) -> NDArray[np.uint8]:
@@ -217,10 +271,6 @@ def _two_sides(sums: NDArray[np.int64], sides: NDArray[np.uint8]) -> NDArray[np.
     width = sums.shape[3]
     left = np.einsum("onfbc,nfb->onfc", sums, sides[:, :, :width].astype(np.int64))
     return np.stack((left, sums.sum(axis=3) - left), axis=3)
-
-
-def _noisy_scores(l2: float, g: NDArray[np.float64], h: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((g * g / np.maximum(np.maximum(h, 0.0) + l2, 1e-9)).sum(axis=0))
 
 
 def _by_feature(n_features: int, features: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:

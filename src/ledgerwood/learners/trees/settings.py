@@ -188,8 +188,8 @@ class TreeSettings:
             raise ParameterError("batch", "be 1.0 with averaging leaves: a forest has one update", self.batch)
         if self.leaf == "laplace" and self.loss == "softmax":
             raise ParameterError("leaf", "not be laplace for the softmax loss: noisy_average is", self.leaf)
-        if self.from_histograms and self.leaf not in ("newton", "gradient"):
-            rule = "be newton or gradient: the leaves of this split method come from its released sums"
+        if self.from_histograms and self.leaf not in ("newton", "gradient", "average"):
+            rule = "be newton, gradient or average: the leaves of this split method come from its released sums"
             raise ParameterError("leaf", rule, self.leaf)
         _ = self.make_loss()
 
