@@ -25,11 +25,11 @@ ORDER = {
         "": "_version _imports errors _checks _rounding _files accounting mechanisms learners datasets verification "
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
-        "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
+        "accounting.curves": "numerics gaussian renyi conversion tradeoff dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches dp_sgd parallel correlated_noise serialization",
-        "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
+        "allocation fixed_batches dp_sgd parallel best_run correlated_noise serialization",
+        "accounting.accountant": "closed_form pld bounded_range certified methods risk calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
@@ -58,8 +58,8 @@ ORDER = {
         "feature_party model training",
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
-        "verification.auditor": "_kernels tuning certificate report encoding sampling determinism pilot scores "
-        "smoothing events choice float_attacks pairs selection audit",
+        "verification.auditor": "_kernels tuning certificate report encoding float_attacks sampling determinism pilot "
+        "scores events choice pairs audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
@@ -268,11 +268,13 @@ NUMERICS = [
     "_rounding",
     "accounting.curves",
     "accounting.costs.base",
+    "accounting.costs.best_run",
     "accounting.costs.guarantees",
     "accounting.costs.subsampled",
     "accounting.accountant.pld",
     "accounting.accountant.bounded_range",
     "accounting.accountant.methods",
+    "accounting.accountant.risk",
     "mechanisms.sampling",
     "mechanisms.local.guarantees",
     "mechanisms.noise",
@@ -427,7 +429,7 @@ imports agreement answers app arithmetic attacks base bound cells check checks c
 continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
 flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
 options output passes peers plots plugin precision price protocol recommendation records recursion report reports
-request rounding rows rule scoreboard search sections serialization series server settings smoothing specs start
+request rounding rows rule scoreboard search sections serialization series server settings specs start
 state storage store sums table task text textbook threads tls train training transformer trees tuning utility
 vectorized verification version web worker
 """
@@ -489,7 +491,6 @@ def test_a_short_module_has_a_reason() -> None:
 #: Names that nothing in the package or its documentation uses, each with the reason why it ships all the same.
 FOR_USERS = {
     "_pytest_plugin": "pytest_addoption pytest_pycollect_makeitem runtest reportinfo",  # called by pytest
-    "accounting.accountant.pld.composition": "delta_upper delta_lower",  # the inverse of what is used, of one class
     "accounting.ledger.individual": "for_target active",  # of a public class
     "learners.federated.party": "_mask _confirm _unmask",  # found by the name of the message
     "learners.vertical.transformer": "n_releases_ n_charged_ fit_transform",  # of scikit-learn's interface

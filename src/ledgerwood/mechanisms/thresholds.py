@@ -178,7 +178,9 @@ class ThresholdedCountsMechanism:
         noise = self._mechanism(alone).cost
         delta = self.threshold_delta(self.threshold_at) if self.delta is None else self.delta
         if delta >= 1:
-            raise ParameterError("threshold", "be so high that a key of one person may miss it", self.threshold)
+            raise ParameterError(
+                "threshold", "be so high that a key of one person may fail to reach it", self.threshold
+            )
         found: Cost = noise + ApproxDP(0.0, delta, neighbours=self.neighbours)
         return found
 

@@ -231,6 +231,8 @@ def _cuts(outlined: tuple[Array, Array], reach: tuple[float, float], count: int)
 
 def _grid(pair: LossPair, step: float, low: float, high: float) -> UniformGrid:
     """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
+    if not max(abs(low), abs(high)) < 2.0**60 * step:
+        raise ArithmeticError("the losses lie too far out for the step of the grid")
     offset = pair.anchor - step * round(pair.anchor / step)
     first = math.floor((low - offset) / step + 1e-6)
     return UniformGrid(offset, step, first, max(math.ceil((high - offset) / step - 1e-6), first + 1))

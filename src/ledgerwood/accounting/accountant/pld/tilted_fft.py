@@ -275,6 +275,11 @@ class _Tilted:
         ends = (self._rough(sign * self._orders) - log_tail) / self._orders
         order = float(self._orders[int(np.argmin(ends))])
         end = sign * (self._log_moment(sign * order) - log_tail) / order
+        if (
+            sign * end > 1.1 * float(np.min(ends)) + self.step
+        ):  # the picture has no tail on this side: look at all of it
+            exact = [(self._log_moment(sign * o) - log_tail) / o for o in self._orders[::2].tolist()]
+            end = sign * min(sign * end, *exact)
         if sign * end >= sign * extreme:
             return extreme, 0.0
         return end, math.exp(log_tail)
