@@ -25,12 +25,15 @@ def _method(name: str) -> Method:
 def _candidates(cost: Cost) -> tuple[str, ...]:
     """The methods that can be the tightest for this cost: zcdp, advanced and kov never beat these.
 
-    A single selection has a dominating pair, so ``pld`` is as sharp as the recursion there, on another grid; two or
-    more it prices as if each could be attacked for itself, and is looser.
+    A single selection has a dominating pair, so ``pld`` is as sharp as the recursion there, on another grid. Two or
+    more it prices as if each could be attacked for itself, which is looser where nothing but Gaussian noise stands
+    beside them; beside other releases it depends on the grids, and on what the selections weigh.
     """
     if cost.mu() is not None:
         return ("gdp",)
-    if sum(n for part, n in cost.priced_terms() if isinstance(part, BoundedRange)) == 1:
+    selections = sum(n for part, n in cost.priced_terms() if isinstance(part, BoundedRange))
+    others = [part for part, _ in cost.priced_terms() if not isinstance(part, BoundedRange)]
+    if selections == 1 or (selections and any(part.mu() is None for part in others)):
         return ("optimal", "pld", "pure", "rdp")
     return ("optimal", "pure", "rdp")
 

@@ -11,18 +11,22 @@ The best :math:`\delta` at :math:`\gamma` that any adaptive choice of bounded-ra
 
 (Dong, Durfee and Rogers, arXiv:1909.13830, for the mathematics.) The last executed step is applied to
 :math:`V_0` first. If the order is unknown, :math:`W_m = \max_i B_{\varepsilon_i} W_{m - e_i}` on the lattice
-of the multiset of sizes dominates every order, adaptive ones included. Proofs, and why floating point cannot
-make the upper end too small or the lower end too large: ``docs/theory/optimal-composition.md``.
+of the multiset of sizes dominates every order, adaptive ones included; where that lattice is too large, every size is
+replaced by a random one of two near it and the sizes left are counted by one number, a clock. Proofs, and why
+floating point cannot make the upper end too small or the lower end too large:
+``docs/theory/optimal-composition.md``.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,11 +42,13 @@ Array = NDArray[np.float64]
 _ULP = 2.0**-52
 # Cell evaluations (about 1e9 per second) that the automatic grid may take, by the cells it buys with them.
 _AFFORDABLE = {1024: 1e8, 512: 1e8, 256: 1e8, 128: 1e8, 64: 6e8, 32: 6e8, 16: 2e9, 8: 2e9, 4: 8e9}
-_MERGING_CELLS = 16  # sizes are merged until a grid this fine is affordable
+_LATTICE = 9e8  # cell evaluations of the lattice of an unknown order; beyond it a clock takes its place
 _WORK_LIMIT = 8e9  # beyond this the error says to use another method
 _MEMORY_LIMIT = 4e7  # numbers held by the lattice of an unknown order
 _COPIES, _CALL = 4, 1e4  # besides its cells, a step costs this many cells more, and this many evaluations
-_MOST_GROUPS = 6  # sizes kept apart in a lattice
+_TICKS = (256, 512, 1024, 2048, 4096)  # how long a clock may run
+_OVERCHARGE = 0.01  # the first clock is taken that overcharges the sum of squares by no more than this
+_LEAST = 1e-300  # added to probabilities of the ticks, which could underflow
 _HEADROOM = 0.12  # the grid goes beyond gamma_max, so that its constant tail does not disturb gamma_max
 
 
@@ -59,16 +65,27 @@ class TooLarge(LedgerwoodError):
 class _Plan:
     """What will be computed, on the nodes 0, h, ..., last h, and what it takes.
 
-    ``groups`` are (size, count) pairs, in executed order for a schedule; for a lattice they may be merged,
-    and ``ascending`` keeps the true sizes.
+    ``groups`` are (size, count) pairs, in executed order for a schedule, ascending for a lattice or a clock.
     """
 
     groups: tuple[tuple[float, int], ...]
-    ascending: tuple[tuple[float, int], ...]
     h: float
     last: int
     work: float
     memory: float
+    clock: _Clock | None = None
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Sizes for which a step takes ``weights`` ticks, and the probability of every number of ticks in all.
+
+    Every step of a true size stands for a step of one of two of these sizes, drawn at random.
+    """
+
+    sizes: tuple[float, ...]
+    weights: tuple[int, ...]
+    ticks: Array
 
 
 def bounded_range_profile(
@@ -88,8 +105,8 @@ def bounded_range_profile(
         Pairs (epsilon, count), in executed order if ``ordered``.
     ordered
         Whether the schedule is fixed in advance. If not, the multiset is priced for its worst order, orders
-        chosen adaptively included; sizes that are nearly equal are merged upwards when the lattice of orders
-        would be too large. The lower end is then that of the ascending order, which is rarely not the worst.
+        chosen adaptively included: exactly where the lattice of orders is small, by a clock otherwise, a bound. The
+        lower end is then that of the ascending order, which is rarely not the worst.
     gamma_max
         Beyond it the profile is only bounded by its value there.
     cells
@@ -122,13 +139,16 @@ def bounded_range_profile(
             f"use method='rdp', a smaller gamma_max, or fewer cells"
         )
     if upper is not None:
-        return upper.with_lower(_Machine(plan, plan.groups if ordered else plan.ascending, lower=True).schedule())
+        return upper.with_lower(_Machine(plan, plan.groups, lower=True).schedule())
     if ordered:
         state = _Machine(plan, plan.groups, upper=True, lower=lower).schedule()
     else:
-        state = _Machine(plan, plan.groups, upper=True).lattice()
+        if plan.clock is None:
+            state = _Machine(plan, plan.groups, upper=True).lattice()
+        else:
+            state = _Machine(plan, tuple((size, 0) for size in plan.clock.sizes), upper=True).clock(plan.clock)
         if lower:
-            state[1:] = _Machine(plan, plan.ascending, lower=True).schedule()[1:]
+            state[1:] = _Machine(plan, plan.groups, lower=True).schedule()[1:]
     reach = _sum_up(plan.groups, [count for _, count in plan.groups])
     return RangeProfile.from_state(h=plan.h, reach=reach, state=state)
 
@@ -157,44 +177,122 @@ def _plan(steps: Sequence[tuple[float, int]], ordered: bool, gamma_max: float, c
         raise ParameterError("cells", "be a positive integer", cells)
     groups = [(float(e), int(n)) for e, n in steps if e > 0 and n > 0]
     if not groups:
-        return _Plan((), (), float(gamma_max), 1, 0.0, 0.0)
+        return _Plan((), float(gamma_max), 1, 0.0, 0.0)
     if not ordered:
-        trial = _MERGING_CELLS if cells is None else cells
-        limit = _AFFORDABLE[trial] if cells is None else _WORK_LIMIT
-        sizes = _same_sizes(groups)
-        for number in range(min(len(sizes), _MOST_GROUPS), 0, -1):
-            groups = sizes if number == len(sizes) else _merge(sizes, number)
-            plan = _layout(groups, sizes, gamma_max, trial)
-            if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
-                break
-    else:
-        sizes = []
+        groups = _same_sizes(groups)
     if cells is not None:
-        return _layout(groups, sizes, gamma_max, 1 << (cells - 1).bit_length())
+        return _layout(groups, ordered, gamma_max, 1 << (cells - 1).bit_length())
     for number, limit in _AFFORDABLE.items():
-        plan = _layout(groups, sizes, gamma_max, number)
+        plan = _layout(groups, ordered, gamma_max, number)
         if plan.work <= limit and plan.memory <= _MEMORY_LIMIT:
             break
     return plan
 
 
-def _layout(groups: list[tuple[float, int]], ascending: list[tuple[float, int]], gamma_max: float, cells: int) -> _Plan:
+def _layout(groups: list[tuple[float, int]], ordered: bool, gamma_max: float, cells: int) -> _Plan:
     """Lay the grid: ``cells`` (a power of two, so that h is exact) per step of the weightiest size.
 
-    A schedule has no ``ascending`` sizes: every group is applied as often as it counts, not once per state.
+    In a schedule a group is applied as often as it counts; in a lattice once per state, in a clock once per tick.
     """
     heaviest = max(groups, key=lambda group: group[1] * group[0] * group[0])[0]
     h = heaviest / cells
     reach = sum(size * count for size, count in groups)
     last = math.ceil(min(gamma_max * (1 + _HEADROOM), reach) / h) + 1
-    states = math.prod(count + 1 for _, count in groups) if ascending else 1
-    work, held = 0.0, 2.0
-    for size, count in groups:
-        applied = count * (states // (count + 1) if ascending else 1)
-        work += applied * ((size // h + 1 + _COPIES) * last + _CALL)
-    if ascending:
-        held = 2.0 * states / (max(count for _, count in groups) + 1)
-    return _Plan(tuple(groups), tuple(ascending), h, last, work, 4.0 * held * last)
+
+    def work(size: float) -> float:
+        return (size // h + 1 + _COPIES) * last + _CALL
+
+    once = sum(count * work(size) for size, count in groups)
+    if ordered:
+        return _Plan(tuple(groups), h, last, once, 8.0 * last)
+    states = math.prod(count + 1 for _, count in groups)
+    whole = sum(count * (states // (count + 1)) * work(size) for size, count in groups)
+    held = 2.0 * states / (max(count for _, count in groups) + 1)
+    if len(groups) > 1 and (whole > _LATTICE or 4.0 * held * last > _MEMORY_LIMIT):
+        clock = _clock(tuple(groups), h)
+        whole = once + len(clock.ticks) * sum(map(work, clock.sizes))
+        return _Plan(tuple(groups), h, last, whole, 4.0 * max(clock.weights) * last, clock)
+    return _Plan(tuple(groups), h, last, whole, 4.0 * held * last)
+
+
+@lru_cache(maxsize=16)
+def _clock(groups: tuple[tuple[float, int], ...], h: float) -> _Clock:
+    """The shortest clock that overcharges little.
+
+    Weights are in proportion to what a step on the grid does (:func:`_square_on_grid`): otherwise whoever chooses the
+    order would choose small steps, which the chords of a coarse grid favor.
+    """
+    squares = math.fsum(count * _square_on_grid(size, h) for size, count in groups)
+    for most in _TICKS:
+        unit = squares / most
+        ladder = [0, *_ladder(_square_on_grid(0.0, h) / unit, _square_on_grid(max(groups)[0], h) / unit)]
+        sizes = [0.0, *(_size_on_grid(weight * unit, h) for weight in ladder[1:])]
+        between = [(min(max(bisect.bisect_left(sizes, size), 1), len(sizes) - 1), size, n) for size, n in groups]
+        mean = math.fsum(n * _mean_weight(ladder[i - 1 : i + 1], sizes[i - 1 : i + 1], size) for i, size, n in between)
+        over = mean / most - 1
+        if over <= _OVERCHARGE or most == _TICKS[-1]:
+            break
+    if over > 25 * _OVERCHARGE or sum(n * ladder[i] for i, _, n in between) > 4 * most:
+        raise TooLarge("the sizes of the selections lie too far apart for one recursion over all of them")
+    ticks = np.ones(1)
+    slack = 1.0
+    used = set()
+    for i, size, n in between:
+        low, high = sizes[i - 1], sizes[i]
+        share = _share_of_the_larger(low, high, size)
+        many = _binomial(n, share)
+        spread = np.zeros(n * (ladder[i] - ladder[i - 1]) + 1)
+        spread[:: ladder[i] - ladder[i - 1]] = many
+        ticks = np.convolve(np.concatenate((np.zeros(n * ladder[i - 1]), spread)), ticks)
+        slack *= 1 + _ULP * 64 * (n + len(ticks))
+        used |= {i - 1, i}
+    kept = sorted(used - {0})
+    return _Clock(tuple(sizes[i] for i in kept), tuple(ladder[i] for i in kept), ticks * slack + _LEAST)
+
+
+def _square_on_grid(size: float, h: float) -> float:
+    """The square of a size with what chords add: h²/2 for the cells of t, 2 r (h - r) for a size of m h + r."""
+    r = size - size // h * h
+    return size * size + h * h / 2 + 2 * r * (h - r)
+
+
+def _size_on_grid(square: float, h: float) -> float:
+    """The size with this square on the grid; any size is valid, so rounding does not matter."""
+    whole = math.floor(math.sqrt(square / (h * h) - 0.5)) * h
+    middle = whole + h
+    return whole + middle - math.sqrt(max(middle * middle - (square - whole * whole - h * h / 2), 0.0))
+
+
+def _ladder(low: float, high: float) -> Iterator[int]:
+    """Weights above ``low`` to the first that is more than ``high``: all to 16, then eight in every octave."""
+    weight = 1
+    while weight <= high:
+        if weight > low:
+            yield weight
+        weight += 1 << max(0, weight.bit_length() - 4)
+    yield weight
+
+
+def _share_of_the_larger(low: float, high: float, size: float) -> float:
+    """How often the larger of two sizes stands for one between them, rounded up."""
+    return min(math.expm1(low - size) / math.expm1(low - high) * (1 + 32 * _ULP), 1.0)
+
+
+def _mean_weight(weights: Sequence[int], sizes: Sequence[float], size: float) -> float:
+    share = _share_of_the_larger(sizes[0], sizes[1], size)
+    return weights[0] + share * (weights[1] - weights[0])
+
+
+def _binomial(n: int, share: float) -> Array:
+    """The probabilities of 0, ..., n, by repeated squaring: sums of positive products, which lose no accuracy."""
+    found, power = np.ones(1), np.array([1.0 - share, share])
+    while n:
+        if n & 1:
+            found = np.convolve(found, power)
+        n >>= 1
+        if n:
+            power = np.convolve(power, power)
+    return found
 
 
 def _same_sizes(groups: list[tuple[float, int]]) -> list[tuple[float, int]]:
@@ -203,33 +301,6 @@ def _same_sizes(groups: list[tuple[float, int]]) -> list[tuple[float, int]]:
     for size, count in groups:
         counts[size] = counts.get(size, 0) + count
     return sorted(counts.items())
-
-
-def _merge(sizes: list[tuple[float, int]], number: int) -> list[tuple[float, int]]:
-    """Partition ascending sizes into ``number`` runs, each raised to its largest size (B grows with epsilon).
-
-    Dynamic programming over the ends of the runs; the sum of squares, which the cost follows, is minimal.
-    """
-    size = np.array([e for e, _ in sizes])
-    total = np.concatenate([[0], np.cumsum([n for _, n in sizes])])
-    best = np.concatenate([[0.0], np.full(len(sizes), np.inf)])
-    starts = []
-    for _ in range(number):
-        choice = np.zeros(len(sizes) + 1, dtype=np.int64)
-        improved = np.full(len(sizes) + 1, np.inf)
-        for end in range(1, len(sizes) + 1):
-            costs = best[:end] + (total[end] - total[:end]) * size[end - 1] ** 2
-            choice[end] = np.argmin(costs)
-            improved[end] = costs[choice[end]]
-        best = improved
-        starts.append(choice)
-    runs: list[tuple[float, int]] = []
-    end = len(sizes)
-    for choice in reversed(starts):
-        start = int(choice[end])
-        runs.append((float(size[end - 1]), int(total[end] - total[start])))
-        end = start
-    return runs[::-1]
 
 
 def _sum_up(groups: Sequence[tuple[float, int]], counts: Sequence[int]) -> float:
@@ -403,3 +474,30 @@ class _Machine:
                 plane[m] = goal
             previous = plane
         return previous[tuple(counts)]
+
+    def clock(self, clock: _Clock) -> Array:
+        """The mean over the ticks of U_j = max_i B_i U_(j - w_i), which bounds every order of execution."""
+        plan, most = self._plan, max(clock.weights)
+        rows = np.zeros((most + 1, plan.last + 1))  # the last states, in a ring
+        reaches = np.zeros(len(clock.ticks))
+        total = np.zeros(plan.last + 1)
+        for j, probability in enumerate(clock.ticks.tolist()):
+            goal = rows[j % (most + 1)]
+            goal[:] = 0.0
+            for which, weight in enumerate(clock.weights):
+                if weight > j:
+                    break
+                before = float(reaches[j - weight])
+                reach = (before + clock.sizes[which]) * (1 + 4 * _ULP)
+                reaches[j] = max(reaches[j], reach)
+                self._raise_upper(
+                    rows[(j - weight) % (most + 1)],
+                    math.ceil(before / plan.h),
+                    min(math.ceil(reach / plan.h), plan.last),
+                    which,
+                    goal,
+                )
+            total += probability * goal
+        state = self._zero()
+        state[0] = total * (1 + _ULP * (8 + len(clock.ticks)))
+        return state
