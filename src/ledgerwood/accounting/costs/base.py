@@ -271,7 +271,7 @@ class Cost(ABC):
         >>> from ledgerwood.accounting import PureDP
         >>> fit = PureDP(1.0).dominating_mu((0.01, 0.5))
         >>> f"{fit.mu:.3f}", fit.alpha
-        ('1.236', (0.01, 0.5))
+        ('1.232', (0.01, 0.5))
         """
         low, high = (_checks.probability("alpha", end) for end in alpha)
         if not 0 < low < high < 1:
