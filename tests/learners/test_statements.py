@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(600, 2))
 Y = (X[:, 0] > X[:, 1]).astype(int)
-SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows=600)
 
 
 def one_record() -> str:
@@ -47,7 +47,7 @@ def learned_bounds_and_categories() -> str:
 
 def units_of_three_rows() -> str:
     frame = pd.DataFrame({"who": np.arange(600) // 3, "x": X[:, 0]})
-    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1), unit="who", max_rows_per_unit=3)
+    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1), unit="who", max_rows_per_unit=3, rows=600)
     return str(ToyRegressor(schema=schema).fit(frame, X[:, 1]).privacy_statement())
 
 
@@ -75,7 +75,7 @@ def private_search() -> str:
 
 def federation(noise: str) -> str:
     relation = "replace_one" if noise == "local" else "add_remove"
-    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], neighbours=relation)
+    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], neighbours=relation, rows="public")
     identities = {1: "aa" * 32, 2: "bb" * 32, 3: "cc" * 32}
     task = FederatedTask(
         schema, (0,), identities, threshold=2, rows=100, recipe="tr_cyc", options={"n_trees": 2}, noise=noise

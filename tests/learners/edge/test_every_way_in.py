@@ -499,7 +499,12 @@ def test_integers_of_a_dask_array_are_no_ids() -> None:
 def test_ids_that_a_missing_value_would_round_are_refused_by_their_type() -> None:
     frame = pd.DataFrame(clean(), columns=list(COLUMNS))
     table = dask_frame([frame.iloc[:30], frame.iloc[30:].astype({"who": "float64"})], frame.iloc[:0])
-    large = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2**53], "t": ["red"], "who": [1]}, classes=["no", "yes"])
+    large = Schema(
+        bounds={"x": (0, 10)},
+        categories={"c": [1, 2**53], "t": ["red"], "who": [1]},
+        classes=["no", "yes"],
+        rows="public",
+    )
     for model in (boosting(DECLARED), boosting(large)):
         found = observe(partial(model.fit, table, "y"))
         assert not found.values
@@ -514,7 +519,9 @@ def test_a_federated_party_reads_its_file_cell_by_cell(tmp_path: Path, times: in
     from ledgerwood.learners.federated.flower import identities, node_from, write_parties
 
     keys, roster = identities(2)
-    schema = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, classes=["no", "yes"])
+    schema = Schema(
+        bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, classes=["no", "yes"], rows="public"
+    )
     options = {"n_trees": 3, "max_depth": 1, "batch": 3}
     task = FederatedTask(schema, ("x", "c", "t"), roster, threshold=2, rows=200, recipe="tr_cyc", options=options)
     party = write_parties(tmp_path, task, keys, dict.fromkeys(keys, "rows.csv"), "y")[1]

@@ -54,7 +54,7 @@ def same(a: Forest, b: Forest) -> bool:
 
 
 def model(recipe: str, classes: int = 2, **options: Any) -> PrivateBoostingClassifier:
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)))
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)), rows="public")
     sizes = {
         "schema": schema,
         "n_trees": 3,
@@ -97,7 +97,7 @@ FEATURES = ["a", "b", "c"]
 @pytest.mark.parametrize("classes", [2, 3])
 def test_linear_classifiers_give_the_same_bits(classes: int) -> None:
     data = frame(classes=classes)
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)))
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=list(range(classes)), rows="public")
     options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "schema": schema, "random_state": 3}
     local = BoostedAdaSSPClassifier(**options).fit(data[FEATURES], data["y"])
     for cuts in ([150], [1, 2, 399]):
@@ -110,7 +110,7 @@ def test_linear_classifiers_give_the_same_bits(classes: int) -> None:
 @pytest.mark.parametrize("accounting", ["tight", "paper"])
 def test_linear_regressors_give_the_same_bits(learner: Any, accounting: str) -> None:
     data = frame(classes=3)
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, target_bounds=(0, 3))
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, target_bounds=(0, 3), rows="public")
     options: dict[str, Any] = {"delta": 1e-5, "schema": schema, "random_state": 3, "accounting": accounting}
     local = learner(**options).fit(data[FEATURES], data["y"].astype(float))
     found = learner(**options).fit(Partitions.of_frames(pieces(data, [7, 250]), target="y"))
@@ -121,7 +121,9 @@ def test_linear_regressors_give_the_same_bits(learner: Any, accounting: str) -> 
 @pytest.mark.parametrize("learner", [PrivateBoostingClassifier, BoostedAdaSSPClassifier])
 def test_a_persons_rows_may_lie_in_several_parts(learner: Any) -> None:
     data = frame().assign(who=[f"person {i % 90}" for i in range(400)])
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2)
+    schema = Schema(
+        bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2, rows="public"
+    )
     options: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "schema": schema, "random_state": 3}
     local = learner(**options).fit(data[[*FEATURES, "who"]], data["y"])
     found = learner(**options).fit(Partitions.of_frames(pieces(data, [100, 101, 350]), target="y"))
@@ -152,7 +154,7 @@ def test_dask_frames_and_arrays_train_and_predict() -> None:
     assert hasattr(lazy, "dask") and np.array_equal(lazy.compute(), local.predict_proba(data[FEATURES]))
     assert np.array_equal(found.predict(parted).compute(), local.predict(data[FEATURES]))
     X, y = data[["a", "b"]].fillna(0.5).to_numpy(), data["y"].to_numpy()
-    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows="public")
     numbers = model("xgb", schema=schema).fit(X, y)
     blocks = array.from_array(X, chunks=(130, 1))
     by_blocks = model("xgb", schema=schema).fit(blocks, array.from_array(y, chunks=77))
@@ -180,7 +182,7 @@ def test_softmax_and_regression_too() -> None:
     local = model("xgb", 3).fit(data[["a", "b", "c"]], data["y"])
     parts = Partitions.of_frames([data.iloc[:100], data.iloc[100:]], target="y")
     assert same(model("xgb", 3).fit(parts).forest_, local.forest_)
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, target_bounds=(0, 3))
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, target_bounds=(0, 3), rows="public")
     options: dict[str, Any] = {"recipe": "tr", "n_trees": 3, "schema": schema, "delta": 1e-5, "random_state": 1}
     numbers = PrivateBoostingRegressor(**options).fit(data[["a", "b", "c"]], data["y"].astype(float))
     assert same(PrivateBoostingRegressor(**options).fit(parts).forest_, numbers.forest_)
@@ -219,7 +221,7 @@ def test_bad_parts_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
         model("tr", engine="out_of_core").fit(data[["a", "b", "c"]], data["y"])
     with pytest.raises(ParameterError, match="out_of_core"):
         model("tr", engine="cloud").fit(Partitions.of_frames([data], target="y"))
-    bare = PrivateBoostingClassifier(schema=Schema(bounds=BOUNDS, classes=[0, 1]), delta=1e-5)
+    bare = PrivateBoostingClassifier(schema=Schema(bounds=BOUNDS, classes=[0, 1], rows="public"), delta=1e-5)
     with pytest.raises(ParameterError, match="every column of a table in parts"):
         bare.fit(Partitions.of_frames([data], target="y"))
     path = tmp_path / "one.parquet"

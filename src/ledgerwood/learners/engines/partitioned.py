@@ -55,6 +55,13 @@ class PartitionedColumns(Columns):
     about: tuple[GroupedRows, ...] = ()
     drops_unlabelled: ClassVar[bool] = True
 
+    @property
+    def counted(self) -> int:
+        """How many rows count: exact, and private."""
+        assert self.source is not None
+        about = self.about or (GroupedRows(),) * len(self.source.parts)
+        return sum(rows.count(part.rows) for part, rows in zip(self.source.parts, about, strict=True))
+
     def digest(self, engine: Any, key: bytes) -> str:
         """Return a keyed digest of all parts, taken where the engine has them."""
         assert self.source is not None
