@@ -31,7 +31,7 @@ TARGET = (DATA["a"] > 0.4).astype(int)
 
 
 def fit(folder: Path, recipe: str, table: str) -> None:
-    schema = Schema(bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1], rows="public")
+    schema = Schema(bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
     options: dict[str, Any] = {"n_trees": 4, "max_depth": 2, "n_bins": 8, "epsilon": 2.0, "delta": 1e-5, "n_threads": 1}
     model = PrivateBoostingClassifier(recipe=recipe, schema=schema, **options)
     with Ledger.open(folder / "budget.jsonl") as ledger:

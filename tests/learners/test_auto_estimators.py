@@ -75,8 +75,8 @@ def test_several_classes_are_left_to_a_linear_model_where_the_budget_is_too_smal
 @pytest.mark.parametrize(("n", "epsilon"), [(60, 0.1), (60, 4.0), (3000, 0.1), (3000, 4.0)])
 @pytest.mark.parametrize("task", ["two classes", "four classes", "number"])
 def test_two_tables_with_the_same_public_metadata_get_the_same_plan(task: str, n: int, epsilon: float) -> None:
-    schema = Schema(rows="public",
-        bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
+    schema = Schema(
+        rows="public", bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
         **{"target_bounds": (0.0, 9.0)} if task == "number" else {"classes": list(range(2 if "two" in task else 4))},
     )  # fmt: skip
     rng = np.random.default_rng(0)
@@ -115,9 +115,7 @@ def test_one_ledger_pays_and_a_unit_of_several_rows_is_priced() -> None:
     PrivateClassifier(epsilon=1.0, delta=1e-5, schema=SCHEMA).fit(X, y, ledger=ledger)
     assert 0 < ledger.remaining().epsilon < 1.5
     frame = pd.DataFrame(X, columns=list("abcde")).assign(person=np.arange(len(X)) // 2)
-    schema = Schema(rows="public",
-        bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2, rows="public"
-    )  # fmt: skip
+    schema = Schema(bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2)
     model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=schema, random_state=0).fit(frame, y)
     assert model.privacy_statement().details["rows_per_unit"] == 2 and model.score(frame, y) > 0.7
 

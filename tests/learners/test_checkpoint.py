@@ -147,12 +147,12 @@ def test_sampled_rows_undeclared_metadata_units_and_other_learners_resume_too(tm
     data = frame()
     given = data[COLUMNS], data["y"]
     resumed_equals_undisturbed(lambda: model("tr", rows=0.5), given, tmp_path / "sampled", 4)
-    loose = Schema(classes=[0, 1], rows="public")
+    loose = Schema(classes=[0, 1])
     resumed_equals_undisturbed(lambda: model("tr", schema=loose, epsilon=8.0), given, tmp_path / "undeclared", 6)
     owned = data[COLUMNS].assign(who=np.arange(len(data)) // 3)
     units = Schema(
         bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, classes=[0, 1], unit="who",
-        max_rows_per_unit=2, rows="public",
+        max_rows_per_unit=2,
     )  # fmt: skip
     resumed_equals_undisturbed(lambda: model("tr", schema=units), (owned, data["y"]), tmp_path / "units", 4)
     common: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "schema": SCHEMA}
@@ -162,15 +162,11 @@ def test_sampled_rows_undeclared_metadata_units_and_other_learners_resume_too(tm
     resumed_equals_undisturbed(lambda: PrivateClassifier(**common), given, tmp_path / "front", 4)
     # Rounds that need no pass use X'X and X'y of the first ones, which a resumed run must not take for zero.
     wide: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "n_rounds": 6, "gradient_clip": 4.0}
-    whole = Schema(
-        bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1), rows="public"
-    )
+    whole = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1))
     resumed_equals_undisturbed(
         lambda: BoostedAdaSSPRegressor(**wide, schema=whole), given, tmp_path / "unclipped", 7
     )  # fmt: skip
-    numbers = Schema(
-        bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1), rows="public"
-    )
+    numbers = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, target_bounds=(0, 1))
     options: dict[str, Any] = {"recipe": "tr", "n_trees": 4, "schema": numbers, "delta": 1e-5}
     resumed_equals_undisturbed(lambda: PrivateBoostingRegressor(**options), given, tmp_path / "numbers", 4)
     auto: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "schema": numbers}

@@ -214,7 +214,7 @@ def test_rules_and_importances(model: Any) -> None:
 @pytest.mark.parametrize("recipe", ["tr_cyc", "tr"])
 def test_importances_find_the_feature_that_matters(recipe: str) -> None:
     X = RNG.uniform(0, 1, size=(20_000, 4))
-    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1], rows="public")
+    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1])
     strong = PrivateBoostingClassifier(recipe=recipe, n_trees=40, epsilon=4.0, schema=schema).fit(X, X[:, 2] > 0.4)
     assert strong.feature_importances_.argmax() == 2 and strong.feature_importances_[2] > 0.7
 
@@ -291,7 +291,7 @@ def test_noise_bands_are_as_wide_as_the_noise() -> None:
 
     X = np.linspace(0, 1, 400)[:, None]
     y = (np.arange(400) % 2).astype(int)  # no signal: weights are noise
-    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], rows="public")
+    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
     weights, stated = [], []
     for _ in range(200):
         fitted = PrivateBoostingClassifier(recipe="tr", n_trees=1, max_depth=1, schema=schema, delta=1e-5).fit(X, y)
@@ -436,6 +436,6 @@ def test_what_cannot_be_saved_says_why(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="be fitted before it is saved"):
         PrivateBoostingClassifier().save(tmp_path / "x.json")
     X = RNG.uniform(size=(50, 1))
-    toy = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=[0, 1], rows="public")).fit(X, np.arange(50) % 2)
+    toy = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=[0, 1])).fit(X, np.arange(50) % 2)
     with pytest.raises(ParameterError, match=r"entry points 'ledgerwood\.learners'"):
         toy.save(tmp_path / "x.json")

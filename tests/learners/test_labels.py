@@ -193,7 +193,7 @@ def test_columns_of_numbers_are_read_as_their_cells_are(many: bool) -> None:
 def test_one_float_in_a_list_rounds_no_label_of_the_others() -> None:
     classes = [2**53, 2**53 + 1, 0.5]
     X = np.arange(3)[:, None] / 3
-    model = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=classes, rows="public"), delta=1e-5)
+    model = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=classes), delta=1e-5)
     with pytest.raises(ParameterError, match="declared classes only") as caught:
         model.fit(X, [2**53, 2**53 + 1, "SECRET"])
     assert "SECRET" not in str(caught.value)
@@ -205,9 +205,9 @@ def test_one_float_in_a_list_rounds_no_label_of_the_others() -> None:
 N = 12
 X = (np.arange(N) / N)[:, None]
 SCHEMAS = {
-    "accuracy": Schema(bounds={0: (0, 1)}, classes=[0, 1], rows="public"),
-    "auc": Schema(bounds={0: (0, 1)}, classes=[False, True], rows="public"),
-    "mae": Schema(bounds={0: (0, 1)}, target_bounds=(0, 1), rows="public"),
+    "accuracy": Schema(bounds={0: (0, 1)}, classes=[0, 1]),
+    "auc": Schema(bounds={0: (0, 1)}, classes=[False, True]),
+    "mae": Schema(bounds={0: (0, 1)}, target_bounds=(0, 1)),
 }
 
 
@@ -254,7 +254,7 @@ def test_no_label_moves_a_score_by_more_than_its_sensitivity(
 @pytest.mark.parametrize("name", [name for name in COLUMNS if len(COLUMNS[name][2]) == 3])
 def test_a_score_takes_every_kind_of_column(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     y, classes, codes = COLUMNS[name]
-    model = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=classes, rows="public"), delta=1e-5, random_state=1)
+    model = ToyClassifier(schema=Schema(bounds={0: (0, 1)}, classes=classes), delta=1e-5, random_state=1)
     model.fit(X, np.array(classes)[np.arange(N) % 2])
     ((counts, _),) = reaching(monkeypatch, model, X[:3], y, "accuracy")
     predicted = label_codes(model.predict(X[:3]), model.classes_.tolist())

@@ -131,7 +131,7 @@ def test_scores_of_splits_of_the_most_rows_are_exact(outputs: int) -> None:
 # ---- beyond it nothing begins
 
 
-BOUNDS = Schema(bounds={"a": (0, 1)}, classes=[0, 1], rows="public")
+BOUNDS = Schema(bounds={"a": (0, 1)}, classes=[0, 1])
 FRAME = pd.DataFrame({"a": np.linspace(0, 1, 30), "y": np.arange(30) % 2})
 LIMITS = [
     (BoostedAdaSSPClassifier, MAX_ROWS),

@@ -36,7 +36,7 @@ def test_a_null_in_a_boolean_column_does_not_change_the_plan(kind: str) -> None:
         flags = [first, *[True, False] * (N // 2)][:N]
         column = pd.Series(flags, dtype="boolean") if kind == "pandas" else pl.Series(flags, dtype=pl.Boolean)
         X = (pd.DataFrame if kind == "pandas" else pl.DataFrame)({"flag": column, "x": SPREAD})
-        model = ToyClassifier(schema=Schema(bounds={"x": (0, 1)}, classes=[0, 1], rows="public"), delta=1e-5)
+        model = ToyClassifier(schema=Schema(bounds={"x": (0, 1)}, classes=[0, 1], rows=N), delta=1e-5)
         return [release.label for release in model.plan(X, Y).releases()]
 
     assert labels(None) == labels(True)
@@ -46,7 +46,7 @@ def test_a_null_in_a_boolean_column_does_not_change_the_plan(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_a_null_unit_does_not_merge_other_units(kind: str) -> None:
     large = [2**60 + i for i in range(N - 1)]  # as floats these would be one or two numbers
-    schema = Schema(unit="who", bounds={"x": (0, 1)}, rows="public")
+    schema = Schema(unit="who", bounds={"x": (0, 1)})
 
     def kept(last: Any) -> int:
         ids = [*large, last]
@@ -71,7 +71,7 @@ def test_large_ids_are_not_rounded_whatever_holds_them(kind: str) -> None:
     else:
         X = pl.DataFrame({"who": pl.Series([Decimal(i) for i in large], dtype=pl.Decimal(38, 0)), "x": SPREAD})
     unit, x = (0, 1) if kind == "masked" else ("who", "x")
-    units = read_columns(X, Schema(unit=unit, bounds={x: (0, 1)}, rows="public")).units
+    units = read_columns(X, Schema(unit=unit, bounds={x: (0, 1)})).units
     assert units is not None
     assert unit_names(units) == [str(i) for i in large]
 
@@ -93,16 +93,12 @@ def test_the_form_of_a_category_is_not_that_of_the_first_record() -> None:
 
 def test_pandas_na_among_objects_is_missing() -> None:
     X = pd.DataFrame({"x": pd.Series([0.5, pd.NA, None], dtype=object)})
-    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)}, rows="public")).values[0]).tolist() == [
-        False,
-        True,
-        True,
-    ]
+    assert np.isnan(read_table(X, Schema(bounds={"x": (0, 1)})).values[0]).tolist() == [False, True, True]
 
 
 def test_an_error_about_the_target_does_not_show_it() -> None:
     target = np.array([*["1"] * (N - 1), "SECRET"], dtype=object)
-    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1), rows="public")
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
     with pytest.raises(ParameterError) as caught:
         ToyRegressor(schema=schema).fit(SPREAD[:, None], target)
     assert "SECRET" not in "".join(traceback.format_exception(caught.value, chain=True))
@@ -121,7 +117,7 @@ def test_targets_in_memory_are_finite_or_raise_and_in_parts_count_as_absent_as_t
     with pytest.raises(ParameterError, match="finite"):
         read_target(np.array([0.5, np.nan]), (0.0, 1.0))
     frame = pd.DataFrame({"x": SPREAD, "y": [np.nan, *SPREAD[1:]]})
-    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1), rows="public")
+    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1))
     model = PrivateBoostingRegressor(recipe="tr", n_trees=2, max_depth=2, delta=1e-5, schema=schema)
     model.fit(Partitions.of_frames([frame], target="y"))
     assert targets(model) == "finite numbers or not"
@@ -131,7 +127,7 @@ def test_targets_in_memory_are_finite_or_raise_and_in_parts_count_as_absent_as_t
 
 def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture[str]) -> None:
     told: list[Any] = []
-    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], rows="public")
+    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1])
     loud = ToyClassifier(schema=schema, verbose=2, callbacks=[told.append])
     search = PrivateSearch(loud, [{}], epsilon=2.0, delta=1e-5, runs=3).fit(np.tile(SPREAD, 5)[:, None], np.tile(Y, 5))
     assert told == []
@@ -140,18 +136,21 @@ def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-def test_the_row_count_is_a_convention_wherever_a_neighbour_may_change_it(neighbours: str) -> None:
+def test_the_row_count_is_released_wherever_a_neighbour_may_change_it(neighbours: str) -> None:
     X = pd.DataFrame({"who": np.arange(N) // 2, "x": SPREAD})
-    schema = Schema(unit="who", neighbours=neighbours, bounds={"x": (0, 1)}, classes=[0, 1], rows="public")
-    conventions = ToyClassifier(schema=schema).fit(X, Y).privacy_statement().conventions
-    declared = ToyClassifier(schema=replace(schema, rows=N)).fit(X, Y).privacy_statement().conventions
-    assert [line for line in conventions if f"number of rows ({N})" in line] == list(set(conventions) - set(declared))
-    assert set(conventions) > set(declared)
+    schema = Schema(unit="who", neighbours=neighbours, bounds={"x": (0, 1)}, classes=[0, 1])
+    counts = [
+        ToyClassifier(schema=replace(schema, rows=rows), delta=1e-5).fit(X, Y).receipt_.counts().get("row count", 0)
+        for rows in (None, N, "public")
+    ]
+    assert counts == [1, 0, 0]
+    alone = Schema(neighbours="replace_one", bounds={"x": (0, 1)}, classes=[0, 1])
+    assert "row count" not in ToyClassifier(schema=alone, delta=1e-5).fit(X[["x"]], Y).receipt_.counts()
 
 
 @pytest.mark.parametrize("distinct", [15, 16])  # of 30 rows: scikit-learn warns above half
 def test_no_warning_counts_the_labels(distinct: int) -> None:
-    schema = Schema(bounds={0: (0, 1)}, classes=list(range(20)), rows="public")
+    schema = Schema(bounds={0: (0, 1)}, classes=list(range(20)))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         ToyClassifier(schema=schema, delta=1e-5).fit(SPREAD[:30, None], np.arange(30) % distinct)
@@ -160,7 +159,7 @@ def test_no_warning_counts_the_labels(distinct: int) -> None:
 
 @pytest.mark.parametrize("value", [None, np.nan, np.inf])
 def test_a_missing_target_does_not_stop_a_private_score(value: Any) -> None:
-    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1), rows="public")
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1))
     model = ToyRegressor(schema=schema).fit(SPREAD[:, None], SPREAD)
     target = SPREAD.astype(object)
     target[3] = value

@@ -78,12 +78,12 @@ class Scaler(OrdinalEncoder):
 
 def private(columns: int = 3) -> BoostedAdaSSPClassifier:
     """A learner of a table with this many columns; or with any number of them, whose bounds it learns."""
-    schema = Schema(bounds=dict.fromkeys(range(columns), (0, 1)), classes=[0, 1], rows="public")
+    schema = Schema(bounds=dict.fromkeys(range(columns), (0, 1)), classes=[0, 1])
     return BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, n_rounds=1, schema=schema)
 
 
 def regressor(columns: int = 3) -> AdaSSPRegressor:
-    schema = Schema(bounds=dict.fromkeys(range(columns), (0, 1)), target_bounds=(0, 1), rows="public")
+    schema = Schema(bounds=dict.fromkeys(range(columns), (0, 1)), target_bounds=(0, 1))
     return AdaSSPRegressor(delta=1e-6, schema=schema)
 
 

@@ -53,17 +53,18 @@ def test_without_a_schema_bounds_are_learned_and_paid_for() -> None:
     low, high = model.columns_[0].bounds
     assert (low, high) == (32.0, 128.0)
     statement = model.privacy_statement()
-    [learned], public = statement.learned, {item.name: item for item in statement.public}
+    [count, learned], public = statement.learned, {item.name: item for item in statement.public}
+    assert count.name == "number of rows" and "rows" not in public
     assert learned.name == "bounds" and "10 % of the concentrated budget" in learned.source
     assert public["label values"].value == "0, 1" and "ASSUMED PUBLIC" in public["label values"].source
-    assert model.receipt_.counts() == {"bounds": 1, "means": 2}
+    assert model.receipt_.counts() == {"row count": 1, "bounds": 1, "means": 2}
 
 
 def test_without_a_schema_categories_are_learned_with_delta() -> None:
     words = np.array(["red", "green", "rare"])[np.r_[np.zeros(2000, int), np.ones(2000, int), [2]]]
     model = ToyClassifier().fit(pd.DataFrame({"colour": words}), np.r_[np.zeros(2000, int), np.ones(2001, int)])
     assert set(model.columns_[0].categories) == {"red", "green"}
-    [learned] = model.privacy_statement().learned
+    [_, learned] = model.privacy_statement().learned
     assert learned.name == "categories" and learned.source.endswith("delta 1e-07")
     assert model.plan_.cost.epsilon(model.plan_.delta) <= 1.0
 
@@ -136,7 +137,7 @@ def test_searches_charge_their_ledger_or_warn_of_the_total() -> None:
 def test_a_plan_leaves_a_fitted_model_alone() -> None:
     model = ToyClassifier(schema=SCHEMA).fit(X, Y)
     before = dict(vars(model))
-    model.set_params(schema=None).plan(np.column_stack([X, X]), np.array(["a", "b", "c"])[Y + 1])
+    model.set_params(schema=Schema(rows=9)).plan(np.column_stack([X, X]), np.array(["a", "b", "c"])[Y + 1])
     assert {k: v for k, v in vars(model).items() if k != "schema"} == {k: v for k, v in before.items() if k != "schema"}
 
 

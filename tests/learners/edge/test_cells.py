@@ -112,7 +112,7 @@ def test_a_masked_cell_changes_no_other(dtype: type) -> None:
     cells = np.ma.masked_array(np.arange(10).astype(dtype)[:, None], mask=False)
     more = np.ma.masked_array([*cells.data, [1]], mask=[[False]] * 10 + [[True]])
     for bounds in ((0, 0.1), (0.1, 5.3), (-1e6, 1e6)):
-        alone, among = (read_table(X, Schema(bounds={0: bounds}, rows="public")).values[0] for X in (cells, more))
+        alone, among = (read_table(X, Schema(bounds={0: bounds})).values[0] for X in (cells, more))
         assert among[:-1].tolist() == alone.tolist() and np.isnan(among[-1])
 
 
@@ -227,13 +227,13 @@ def test_a_folder_is_one_table_of_one_format(tmp_path: Path) -> None:
         (tmp_path / f"{i}.csv").write_text("x,y\n" + "".join(f"{j},no\n" for j in range(i, i + 2)))
     (tmp_path / "_temporary").mkdir()
     (tmp_path / "_temporary" / "9.csv").write_text("x,y\n9,no\n")
-    schema = Schema(bounds={"x": (0, 5)}, classes=["no"], rows="public")
+    schema = Schema(bounds={"x": (0, 5)}, classes=["no"])
     told: list[tuple[int, int]] = []
     X, y = read_training(open_files(tmp_path), "y", schema, progress=lambda done, total: told.append((done, total)))
     assert X["x"].to_pylist() == [0, 1, 1, 2, 2, 3] and y.to_pylist() == ["no"] * 6
     assert told[-1][0] == told[-1][1] == sum(path.stat().st_size for path in tmp_path.glob("*.csv"))
     with pytest.raises(ParameterError, match="say what every column of a CSV file holds"):
-        read_training(open_files(tmp_path), "y", Schema(classes=["no"], rows="public"))
+        read_training(open_files(tmp_path), "y", Schema(classes=["no"]))
     (tmp_path / "3.csv").write_text("x,z\n1,2\n")
     with pytest.raises(FormatError, match="other columns or types"):
         open_files(tmp_path)

@@ -60,7 +60,7 @@ def threads() -> Iterator[Any]:
 
 
 def linear(**options: Any) -> BoostedAdaSSPClassifier:
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], rows="public")
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1])
     return BoostedAdaSSPClassifier(epsilon=2.0, delta=1e-5, schema=schema, random_state=3, **options)
 
 
@@ -89,9 +89,7 @@ def test_linear_models_units_frames_and_predictions_on_workers(threads: Any) -> 
     assert np.array_equal(found.weights_, alone.weights_)
     assert np.array_equal(found.predict_proba(parts), alone.predict_proba(data[FEATURES]))
     owned = data.assign(who=np.arange(400) % 90)
-    schema = Schema(
-        bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2, rows="public"
-    )
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="who", max_rows_per_unit=2)
     here = model("tr", schema=schema).fit(owned[[*FEATURES, "who"]], owned["y"])
     there = model("tr", schema=schema, engine=engine).fit(Partitions.of_frames(pieces(owned, [70]), target="y"))
     assert same(here.forest_, there.forest_)

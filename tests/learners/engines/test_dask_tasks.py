@@ -183,7 +183,7 @@ def test_two_tasks_at_the_same_time_tell_a_part_once() -> None:
 def test_a_late_second_run_adds_no_tree_twice() -> None:
     """The driver gave a worker up, the worker did not: its old task runs after newer ones."""
     data = frame(60)
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], rows="public")
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1])
     model = PrivateBoostingClassifier(
         recipe="xgb", schema=schema, epsilon=4.0, delta=1e-5, n_trees=3, max_depth=2, n_bins=8, random_state=1
     ).fit(data[FEATURES], data["y"])

@@ -25,7 +25,7 @@ NAMES = st.sampled_from(["a", "b", "c", "\0", "\ud800", None, 1, 1.0, -0.0, 2**8
 
 
 def by_id(**options: Any) -> Any:
-    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="id", rows="public")
+    schema = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="id")
     return model("xgb", rows=0.5, schema=schema, **options)
 
 
@@ -57,9 +57,7 @@ def test_repeated_and_missing_ids_are_one_record_and_stop_nothing() -> None:
     parts = Partitions.of_frames(pieces(data, [7, 100]), target="y")
     assert same(by_id(engine="out_of_core").fit(parts).forest_, whole.forest_)
     assert whole.privacy_statement().details["rows_per_unit"] == 1
-    several = Schema(
-        bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="id", max_rows_per_unit=2, rows="public"
-    )
+    several = Schema(bounds=BOUNDS, categories=CATEGORIES, classes=[0, 1], unit="id", max_rows_per_unit=2)
     with pytest.raises(ParameterError, match="be 1 if a privacy unit may have several rows"):
         model("xgb", rows=0.5, schema=several).fit(data[columns], data["y"])
 

@@ -67,7 +67,7 @@ def test_more_classes_are_learned_one_against_the_rest() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (6000, 2))
     y = np.digitize(X[:, 0], [-0.5, 0.5]) + 10
-    schema = Schema(bounds={0: (-1, 1), 1: (-1, 1)}, classes=[10, 11, 12], rows="public")
+    schema = Schema(bounds={0: (-1, 1), 1: (-1, 1)}, classes=[10, 11, 12])
     model = BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-6, schema=schema, random_state=0, bins=8).fit(X, y)
     assert model.decision_function(X).shape == (6000, 3)
     assert model.score(X, y) > 0.85
@@ -79,7 +79,7 @@ def test_a_regression_learns(kind: Any, accounting: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 10, (3000, 2))
     y = 3 * X[:, 0] - X[:, 1] + rng.normal(size=3000)
-    schema = Schema(bounds={0: (0, 10), 1: (0, 10)}, target_bounds=(-15, 35), rows="public")
+    schema = Schema(bounds={0: (0, 10), 1: (0, 10)}, target_bounds=(-15, 35))
     model = kind(epsilon=10.0, delta=1e-6, schema=schema, random_state=1, accounting=accounting).fit(X, y)
     assert model.score(X, y) > 0.8
     assert model.predict(X * 100).max() <= 35
@@ -109,12 +109,7 @@ def test_a_unit_of_several_rows_gets_more_noise() -> None:
     X, y = people(300)
     X = X.assign(person=np.arange(300) // 3)
     schema = Schema(
-        bounds=SCHEMA.bounds,
-        categories=SCHEMA.categories,
-        classes=SCHEMA.classes,
-        unit="person",
-        max_rows_per_unit=3,
-        rows="public",
+        bounds=SCHEMA.bounds, categories=SCHEMA.categories, classes=SCHEMA.classes, unit="person", max_rows_per_unit=3
     )
     alone = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=SCHEMA, n_rounds=2, random_state=0)
     units = BoostedAdaSSPClassifier(epsilon=1.0, delta=1e-6, schema=schema, n_rounds=2, random_state=0)
@@ -125,9 +120,7 @@ def test_a_unit_of_several_rows_gets_more_noise() -> None:
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 def test_an_interrupted_fit_leaves_the_rounds_so_far(neighbours: str) -> None:
     X, y = people(200)
-    schema = Schema(
-        bounds=SCHEMA.bounds, categories=SCHEMA.categories, classes=SCHEMA.classes, neighbours=neighbours, rows="public"
-    )
+    schema = Schema(bounds=SCHEMA.bounds, categories=SCHEMA.categories, classes=SCHEMA.classes, neighbours=neighbours)
     model = BoostedAdaSSPClassifier(
         delta=1e-6, schema=schema, n_rounds=9, random_state=0, callbacks=[lambda event: event.done == 5]
     ).fit(X, y)
@@ -150,7 +143,7 @@ wild = st.floats(allow_nan=True, allow_infinity=True, width=32)
 @given(st.lists(st.tuples(wild, st.sampled_from(["a", "b", "zebra", ""])), max_size=8), st.sampled_from([None, 2, 5]))
 @settings(deadline=None, max_examples=60)
 def test_every_value_has_an_encoding_within_the_bound(rows: list[tuple[float, str]], bins: int | None) -> None:
-    schema = Schema(bounds={"x": (-3, 7)}, categories={"c": ["a", "b"]}, rows="public")
+    schema = Schema(bounds={"x": (-3, 7)}, categories={"c": ["a", "b"]})
     frame = pd.DataFrame({"x": [0.0, *[x for x, _ in rows]], "c": ["a", *[c for _, c in rows]]})
     table = read_table(frame, schema)
     for norm in (None, 0.5):
@@ -164,7 +157,7 @@ def test_every_value_has_an_encoding_within_the_bound(rows: list[tuple[float, st
 def test_missing_and_unknown_contribute_nothing() -> None:
     columns = (Column("x", "number", bounds=(0.0, 1.0)), Column("c", "category", categories=("a", "b")))
     frame = pd.DataFrame({"x": [np.nan, 1.0], "c": ["?", "b"]})
-    table = read_table(frame, Schema(bounds={"x": (0, 1)}, categories={"c": ["a", "b"]}, rows="public"))
+    table = read_table(frame, Schema(bounds={"x": (0, 1)}, categories={"c": ["a", "b"]}))
     for bins in (None, 4):
         encoder = RowEncoder(columns, bins)
         assert np.count_nonzero(encoder.encode(table).dense()[0, 1:]) == 0
@@ -197,7 +190,7 @@ def test_scikit_learn_models_are_rebuilt(bins: int | None) -> None:
     assert model.coef_.shape == (1, len(json.loads(model.to_json())["columns"]))
 
     target = np.where(y == "yes", 2.0, -1.0)
-    schema = Schema(bounds=SCHEMA.bounds, categories=SCHEMA.categories, target_bounds=(-2, 4), rows="public")
+    schema = Schema(bounds=SCHEMA.bounds, categories=SCHEMA.categories, target_bounds=(-2, 4))
     regression = AdaSSPRegressor(epsilon=5.0, delta=1e-6, schema=schema, random_state=0, bins=bins).fit(X, target)
     rebuilt = to_sklearn(regression.to_json())
     assert np.allclose(np.clip(rebuilt.predict(regression.design(X)), -2, 4), regression.predict(X))
@@ -282,4 +275,4 @@ def test_parts_read_by_workers_give_the_bits_of_the_whole_table() -> None:
 
 def test_a_regression_takes_no_other_loss() -> None:
     with pytest.raises(ParameterError, match="squared"):
-        BoostedAdaSSPRegressor(loss="hinge", delta=1e-6).plan(np.zeros((3, 1)), np.zeros(3))
+        BoostedAdaSSPRegressor(loss="hinge", delta=1e-6, schema=Schema(rows=3)).plan(np.zeros((3, 1)), np.zeros(3))

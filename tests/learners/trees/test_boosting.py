@@ -24,7 +24,7 @@ def table(seed: int = 0, n: int = N):
     return X, y
 
 
-SCHEMA = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1], rows="public")
+SCHEMA = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1])
 
 
 @pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "sarus"])
@@ -51,9 +51,7 @@ def test_sarus_samples_rows() -> None:
 def test_multiclass_and_regression() -> None:
     X, _ = table(n=1500)
     y = np.where(X[:, 1] < 0.3, "low", np.where(X[:, 1] < 0.7, "mid", "top"))
-    schema = Schema(
-        bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=["low", "mid", "top"], rows="public"
-    )
+    schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=["low", "mid", "top"])
     for recipe in ("tr_cyc", "xgb", "feverless", "pr", "dp_rf", "dp_ebm", "tr_ada", "sarus"):
         options = {**FAST, "n_trees": 12, **({"rows": 1.0} if recipe == "sarus" else {})}
         model = PrivateBoostingClassifier(recipe=recipe, epsilon=50.0, schema=schema, **options)
@@ -61,7 +59,7 @@ def test_multiclass_and_regression() -> None:
         assert model.predict_proba(X).shape == (1500, 3)
         assert model.score(X, y) > 0.45, recipe
     target = 10 + 5 * X[:, 1]
-    schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, target_bounds=(10, 15), rows="public")
+    schema = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, target_bounds=(10, 15))
     for recipe in ("tr_cyc", "xgb", "dp_rf", "feverless"):
         model = PrivateBoostingRegressor(recipe=recipe, epsilon=50.0, schema=schema, **{**FAST, "n_trees": 24})
         model.fit(X, target)
@@ -126,10 +124,10 @@ def test_fit_is_total_on_values() -> None:
     for labels in (y, np.zeros_like(y)):
         model = PrivateBoostingClassifier(recipe="xgb", epsilon=1.0, schema=SCHEMA, **FAST).fit(X, labels)
         assert np.isfinite(model.predict_proba(X)).all()
-    one = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[1], rows="public")
+    one = Schema(bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[1])
     model = PrivateBoostingClassifier(recipe="tr", epsilon=1.0, schema=one, **FAST).fit(X[:9], np.ones(9))
     assert (model.predict(X) == 1).all()
-    constant = Schema(bounds={0: (1, 1 + 2e-7), 1: (0, 1e-40)}, categories={2: [5]}, classes=[0, 1], rows="public")
+    constant = Schema(bounds={0: (1, 1 + 2e-7), 1: (0, 1e-40)}, categories={2: [5]}, classes=[0, 1])
     for recipe in ("xgb", "tr_ada", "feverless", "pr"):
         PrivateBoostingClassifier(recipe=recipe, epsilon=1.0, schema=constant, **FAST).fit(X, y).predict(X)
 
@@ -158,12 +156,7 @@ def test_undeclared_metadata_is_paid_for_and_units_are_grouped() -> None:
     assert model.plan_["leaf"].scale > 0 and len(model.plan_.runs()) > 1
     X = np.column_stack([X, np.arange(N) // 2])
     schema = Schema(
-        bounds={0: (-3, 3), 1: (0, 1)},
-        categories={2: [0, 1, 2]},
-        classes=[0, 1],
-        unit=3,
-        max_rows_per_unit=2,
-        rows="public",
+        bounds={0: (-3, 3), 1: (0, 1)}, categories={2: [0, 1, 2]}, classes=[0, 1], unit=3, max_rows_per_unit=2
     )
     model = PrivateBoostingClassifier(recipe="xgb", epsilon=8.0, schema=schema, **FAST).fit(X, y)
     assert model.privacy_statement().details["rows_per_unit"] == 2

@@ -166,6 +166,8 @@ class PartitionedEstimator(PrivateEstimator):
     def _within_units(
         self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
-        if isinstance(given, PartitionedColumns) and schema.unit is not None:
+        if isinstance(given, PartitionedColumns) and schema.unit is None:
+            self._engine.check()  # the number of rows is released without it
+        elif isinstance(given, PartitionedColumns):
             return given.within_units(self._engine, schema, session.generator().bytes(32)), target
         return super()._within_units(given, target, schema, session)

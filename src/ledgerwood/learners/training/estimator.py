@@ -174,9 +174,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ):
             plan = plan.frozen()  # as the ledger follows it, and as a file keeps it
             journal, charge = self._ledgers(plan, ledger, saved, alone=opening is not None)
-            if (
-                charge is not None and opening is not None
-            ):  # refuse what would surely be too much before the count is out
+            if charge is not None and opening is not None:  # a ledger that is too small is refused before the count
                 supposed = replace(metadata, count=metadata.count.released(TUNING.supposed))
                 self._ledgers(self._planned(supposed).frozen(), ledger, saved)
             session = ReleaseSession(

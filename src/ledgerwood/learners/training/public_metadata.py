@@ -28,8 +28,8 @@ ROW_COUNT = "row count"
 """The label of the release that comes before all others where the number of rows is private."""
 
 HOW_TO_DECLARE = (
-    "Declare it: Schema(rows=20_000); a round public number near the true one is enough. Or say that the exact number "
-    'is public: Schema(rows="public")'
+    "Declare it: Schema(rows=20_000), or --rows 20000 on the command line; a round public number near the true one is "
+    'enough. Or say that the exact number is public: Schema(rows="public")'
 )
 
 
@@ -88,7 +88,7 @@ class RowCount:
             return cls(exact, "paper")
         scale = ratio_up(schema.max_rows_per_unit, TUNING.share * epsilon)
         cost = DiscreteLaplace(scale=scale, sensitivity=schema.max_rows_per_unit, neighbours=schema.neighbours)
-        return cls(None, "released", cost.epsilon(0.0), scale)
+        return cls(None, "released", cost.pure_epsilon(), scale)
 
     def known(self) -> int:
         """Return the number; raise if it is not released."""
