@@ -28,14 +28,14 @@ ORDER = {
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches dp_sgd parallel serialization",
+        "allocation fixed_batches dp_sgd parallel correlated_noise serialization",
         "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
-        "mechanisms": "randomness keyed_randomness sampling base noise integer_noise selection noisy_max quantile "
-        "sparse_vector subsampling local",
+        "mechanisms": "randomness keyed_randomness sampling base noise integer_noise running_sums selection noisy_max "
+        "quantile sparse_vector subsampling local",
         "mechanisms.sampling": "_kernels arithmetic exact draws choice",
         "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
         "utility",
@@ -400,7 +400,8 @@ def test_importing_pulls_in_nothing_heavy(package: str) -> None:
     ("package", "absent"),
     [
         ("ledgerwood", ["ledgerwood.errors", "ledgerwood.accounting"]),
-        ("ledgerwood.mechanisms", ["ledgerwood.accounting.ledger"]),
+        ("ledgerwood.accounting", ["ledgerwood.accounting.curves.dominating_pairs", "ledgerwood.accounting.plan"]),
+        ("ledgerwood.mechanisms", ["ledgerwood.accounting.ledger", "ledgerwood.accounting.curves.dominating_pairs"]),
     ],
 )
 def test_importing_leaves_out_what_it_can_do_without(package: str, absent: list[str]) -> None:

@@ -192,6 +192,38 @@ class Atom(Cost):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class EpsilonCost(Atom):
+    """A release with one ε of its own, in ``size``: ``cost.epsilon(delta=…)`` is the price."""
+
+    noise_parameter: ClassVar[str | None] = "epsilon"
+    #: its ρ over ε²/2, the ρ of pure ε-DP
+    rho_ratio: ClassVar[float] = 1.0
+
+    size: float
+    neighbours: Neighbours
+
+    def __init__(self, epsilon: float, *, neighbours: str = "add_remove") -> None:
+        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"epsilon": self.size}
+
+    @classmethod
+    def from_rho(cls, rho: float, **fixed: Any) -> Self:
+        return cls(math.sqrt(2 * rho / cls.rho_ratio), **fixed)
+
+    def pure_epsilon(self) -> float:
+        return self.size
+
+    def rho(self) -> float | None:
+        return _checks.half_square(self.size) * self.rho_ratio
+
+    def _group(self, k: int) -> Cost:
+        # What successive changes of one record may reveal adds up: losses, and ranges of losses.
+        return type(self)(k * self.size, neighbours=self.neighbours)
+
+
 def set_fields(cost: Atom, neighbours: str, /, **values: Any) -> None:
     """Set the fields of a frozen cost once, on construction."""
     object.__setattr__(cost, "neighbours", as_neighbours(neighbours))

@@ -10,10 +10,10 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood._rounding import ratio_up
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, EpsilonCost, set_fields
 from ledgerwood.accounting.costs.guarantees import PureDP
+from ledgerwood.accounting.costs.noise import LaplaceNoise
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.errors import ParameterError
 
@@ -28,18 +28,14 @@ _MOST_LOSSES = 10**6
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class RandomizedResponse(Atom):
+class RandomizedResponse(EpsilonCost):
     """k-ary randomised response: the true value with e^ε times the probability of each other one.
 
     >>> RandomizedResponse(1.0, k=4).delta(epsilon=0.0) < PureDP(1.0).delta(epsilon=0.0)
     True
     """
 
-    noise_parameter: ClassVar[str | None] = "epsilon"
-
-    size: float
     k: int
-    neighbours: Neighbours
 
     def __init__(self, epsilon: float, k: int = 2, *, neighbours: str = "add_remove") -> None:
         set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon), k=_checks.integer("k", k, 2))
@@ -47,20 +43,10 @@ class RandomizedResponse(Atom):
     def parameters(self) -> dict[str, Any]:
         return {"epsilon": self.size, "k": self.k}
 
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(math.sqrt(2 * rho), **fixed)
-
     def at_most(self, other: Cost) -> bool:
         if isinstance(other, PureDP):
             return self.size <= other.size
         return isinstance(other, RandomizedResponse) and self.k == other.k and self.size <= other.size
-
-    def pure_epsilon(self) -> float:
-        return self.size
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.from_losses(*self.loss_atoms(0.0), alpha)
@@ -82,7 +68,7 @@ class RandomizedResponse(Atom):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class DiscreteLaplace(Atom):
+class DiscreteLaplace(LaplaceNoise):
     """Discrete Laplace noise, Pr[k] ∝ exp(−|k|/scale), on one integer that moves by at most ``sensitivity``.
 
     For vectors: exact when the L1 sensitivity is 1 (one coordinate moves by one); otherwise price a vector as
@@ -92,33 +78,12 @@ class DiscreteLaplace(Atom):
     0.1
     """
 
-    noise_parameter: ClassVar[str | None] = "scale"
-    noise_direction: ClassVar[int] = 1
-
-    scale: float
     sensitivity: int
-    neighbours: Neighbours
 
     def __init__(self, *, scale: float, sensitivity: int = 1, neighbours: str = "add_remove") -> None:
-        set_fields(
-            self,
-            neighbours,
-            scale=_checks.positive("scale", scale),
-            sensitivity=_checks.integer("sensitivity", sensitivity),
-        )
-        _checks.non_negative("sensitivity/scale", self.size)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"scale": self.scale, "sensitivity": self.sensitivity}
-
-    @property
-    def size(self) -> float:
-        """The ε of pure DP, rounded up."""
-        return ratio_up(self.sensitivity, self.scale)
-
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(scale=fixed.get("sensitivity", 1) / math.sqrt(2 * rho), **fixed)
+        steps = _checks.integer("sensitivity", sensitivity)
+        LaplaceNoise.__init__(self, scale=scale, sensitivity=steps, neighbours=neighbours)
+        set_fields(self, neighbours, sensitivity=steps)  # an integer, not the float of the ratio
 
     def at_most(self, other: Cost) -> bool:
         if isinstance(other, PureDP):
@@ -126,12 +91,6 @@ class DiscreteLaplace(Atom):
         return (
             isinstance(other, DiscreteLaplace) and self.scale == other.scale and self.sensitivity <= other.sensitivity
         )
-
-    def pure_epsilon(self) -> float:
-        return self.size
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         if self.sensitivity == 0:
@@ -161,9 +120,6 @@ class DiscreteLaplace(Atom):
         log_step = math.log(-math.expm1(-1 / b))
         logs = np.concatenate([[0.0], log_step - k / b, [-s / b]]) - log_total
         return losses, logs
-
-    def _group(self, k: int) -> Cost:
-        return DiscreteLaplace(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -16,7 +16,7 @@ import numpy as np
 from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, EpsilonCost, set_fields
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.errors import ParameterError
 
@@ -25,36 +25,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PureDP(Atom):
+class PureDP(EpsilonCost):
     """Pure ε-DP; its dominating pair is binary randomised response.
 
     >>> (3 * PureDP(0.25)).epsilon(delta=0)
     0.75
     """
 
-    noise_parameter: ClassVar[str | None] = "epsilon"
-
-    size: float
-    neighbours: Neighbours
-
-    def __init__(self, epsilon: float, *, neighbours: str = "add_remove") -> None:
-        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"epsilon": self.size}
-
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(math.sqrt(2 * rho), **fixed)
-
     def at_most(self, other: Cost) -> bool:
         return isinstance(other, PureDP) and self.size <= other.size
-
-    def pure_epsilon(self) -> float:
-        return self.size
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)
@@ -68,12 +47,9 @@ class PureDP(Atom):
         losses = np.array([self.size, -self.size])
         return losses, -np.log1p(np.exp(-losses))
 
-    def _group(self, k: int) -> Cost:
-        return PureDP(k * self.size, neighbours=self.neighbours)
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ApproxDP(Atom):
+class ApproxDP(EpsilonCost):
     """(ε, δ)-DP; its dominating pair is randomised response that fails openly with probability δ.
 
     >>> (2 * ApproxDP(0.5, 1e-6)).epsilon(delta=1e-6)
@@ -82,11 +58,7 @@ class ApproxDP(Atom):
     True
     """
 
-    noise_parameter: ClassVar[str | None] = "epsilon"
-
-    size: float
     mass: float
-    neighbours: Neighbours
 
     def __init__(self, epsilon: float, delta: float, *, neighbours: str = "add_remove") -> None:
         set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon), mass=_checks.delta_value(delta))
@@ -94,23 +66,13 @@ class ApproxDP(Atom):
     def parameters(self) -> dict[str, Any]:
         return {"epsilon": self.size, "delta": self.mass}
 
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(math.sqrt(2 * rho), **fixed)
-
     def at_most(self, other: Cost) -> bool:
         if isinstance(other, PureDP):
             return self.mass == 0 and self.size <= other.size
         return isinstance(other, ApproxDP) and self.size <= other.size and self.mass <= other.mass
 
-    def pure_epsilon(self) -> float:
-        return self.size
-
     def infinite_mass(self) -> float:
         return self.mass
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.randomized_response(self.size, alpha)

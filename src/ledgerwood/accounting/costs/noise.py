@@ -118,12 +118,8 @@ class Gaussian(Atom):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Laplace(Atom):
-    """Laplace noise of scale b on a statistic of L1 sensitivity Δ (one dimension dominates: docs/theory).
-
-    >>> round(float(Laplace(scale=10.0).rdp(2.0)), 6)
-    0.009644
-    """
+class LaplaceNoise(Atom):
+    """What continuous and discrete Laplace noise of one scale have in common: ε = sensitivity/scale."""
 
     noise_parameter: ClassVar[str | None] = "scale"
     noise_direction: ClassVar[int] = 1
@@ -133,12 +129,8 @@ class Laplace(Atom):
     neighbours: Neighbours
 
     def __init__(self, *, scale: float, sensitivity: float = 1.0, neighbours: str = "add_remove") -> None:
-        set_fields(
-            self,
-            neighbours,
-            scale=_checks.positive("scale", scale),
-            sensitivity=_checks.non_negative("sensitivity", sensitivity),
-        )
+        size = _checks.non_negative("sensitivity", sensitivity)
+        set_fields(self, neighbours, scale=_checks.positive("scale", scale), sensitivity=size)
         _checks.non_negative("sensitivity/scale", self.size)
 
     def parameters(self) -> dict[str, Any]:
@@ -151,16 +143,28 @@ class Laplace(Atom):
 
     @classmethod
     def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(scale=fixed.get("sensitivity", 1.0) / math.sqrt(2 * rho), **fixed)
-
-    def at_most(self, other: Cost) -> bool:
-        return isinstance(other, (Laplace, PureDP)) and self.size <= other.size
+        return cls(scale=fixed.get("sensitivity", 1) / math.sqrt(2 * rho), **fixed)
 
     def pure_epsilon(self) -> float:
         return self.size
 
     def rho(self) -> float | None:
         return _checks.half_square(self.size)
+
+    def _group(self, k: int) -> Cost:
+        return type(self)(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Laplace(LaplaceNoise):
+    """Laplace noise of scale b on a statistic of L1 sensitivity Δ (one dimension dominates: docs/theory).
+
+    >>> round(float(Laplace(scale=10.0).rdp(2.0)), 6)
+    0.009644
+    """
+
+    def at_most(self, other: Cost) -> bool:
+        return isinstance(other, (Laplace, PureDP)) and self.size <= other.size
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.laplace(self.size, alpha)
@@ -172,6 +176,3 @@ class Laplace(Atom):
 
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
         return laplace_atoms(self.size, largest_order)
-
-    def _group(self, k: int) -> Cost:
-        return Laplace(scale=self.scale, sensitivity=k * self.sensitivity, neighbours=self.neighbours)

@@ -11,7 +11,7 @@ import numpy as np
 from ledgerwood import _checks
 from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
+from ledgerwood.accounting.costs.base import Atom, Cost, EpsilonCost, set_fields
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
 from ledgerwood.accounting.costs.noise import composite_legendre, laplace_atoms
 from ledgerwood.accounting.curves import renyi
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class NoisyMax(Atom):
+class NoisyMax(EpsilonCost):
     """Report-noisy-max with Laplace noise: no easier to attack than one Laplace release of the same ε.
 
     The Laplace pair dominates it for any number of candidates, which is more than pure ε-DP says
@@ -33,32 +33,11 @@ class NoisyMax(Atom):
     '4.2203'
     """
 
-    noise_parameter: ClassVar[str | None] = "epsilon"
-
-    size: float
-    neighbours: Neighbours
-
-    def __init__(self, epsilon: float, *, neighbours: str = "add_remove") -> None:
-        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"epsilon": self.size}
-
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(math.sqrt(2 * rho), **fixed)
-
     def at_most(self, other: Cost) -> bool:
         return isinstance(other, (NoisyMax, PureDP)) and self.size <= other.size
 
     def is_tight(self) -> bool:
         return False  # a selection among few candidates says less than the noise itself
-
-    def pure_epsilon(self) -> float:
-        return self.size
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size)
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.laplace(self.size, alpha)
@@ -70,10 +49,6 @@ class NoisyMax(Atom):
 
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
         return laplace_atoms(self.size, largest_order)
-
-    def _group(self, k: int) -> Cost:
-        # Range sensitivities of successive changes add.
-        return type(self)(k * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -100,7 +75,7 @@ class PermuteAndFlip(NoisyMax):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class BoundedRange(Atom):
+class BoundedRange(EpsilonCost):
     """ε-bounded range: the exponential mechanism, whose loss lies in an interval of length ε.
 
     Rényi curve: Theorem 1 in closed form. One release: the exact profile. Many: the optimal adaptive recursion.
@@ -109,29 +84,10 @@ class BoundedRange(Atom):
     array([0.00124983, 0.00249896])
     """
 
-    noise_parameter: ClassVar[str | None] = "epsilon"
-
-    size: float
-    neighbours: Neighbours
-
-    def __init__(self, epsilon: float, *, neighbours: str = "add_remove") -> None:
-        set_fields(self, neighbours, size=_checks.non_negative("epsilon", epsilon))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"epsilon": self.size}
-
-    @classmethod
-    def from_rho(cls, rho: float, **fixed: Any) -> Self:
-        return cls(math.sqrt(8 * rho), **fixed)
+    rho_ratio: ClassVar[float] = 0.25
 
     def at_most(self, other: Cost) -> bool:
         return isinstance(other, (BoundedRange, NoisyMax, PureDP)) and self.size <= other.size
-
-    def pure_epsilon(self) -> float:
-        return self.size
-
-    def rho(self) -> float | None:
-        return _checks.half_square(self.size) / 4
 
     def renyi(self, alpha: Array) -> Array:
         return renyi.bounded_range(self.size, alpha)
@@ -146,10 +102,6 @@ class BoundedRange(Atom):
         u, w = composite_legendre(1 + math.ceil(largest_order * self.size / 8))
         losses = self.size * (2 * u - 1)
         return losses, (losses - self.size) / 2 + np.log(w * self.size / -math.expm1(-self.size))
-
-    def _group(self, k: int) -> Cost:
-        # The same output's loss is a sum of k losses, each in an interval of length ε.
-        return BoundedRange(k * self.size, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
