@@ -37,7 +37,7 @@ TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", 
 
 def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: Path) -> None:
     table = adult(tmp_path)
-    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--journal", "j.jsonl"]
+    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--rows", "1e3", "--journal", "j.jsonl"]
     found = ask(*words, cwd=tmp_path)
     model = load(tmp_path / "m.json")
     assert found["statement"]["epsilon"] == 4.0 == model.plan_.epsilon
@@ -53,6 +53,22 @@ def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: 
     assert written.tolist() == model.predict(table.drop(columns="income")).tolist()
     shares = ask("predict", "m.json", "adult.csv", "--probabilities", cwd=tmp_path)
     assert np.allclose(np.sum(list(shares.values()), axis=0), 1)
+
+
+def test_train_takes_a_public_number_of_rows_or_releases_a_noisy_one(tmp_path: Path) -> None:
+    rows = len(adult(tmp_path))
+    schema = json.loads((tmp_path / "schema.json").read_text())
+    (tmp_path / "schema.json").write_text(json.dumps({**schema, "rows": None}))
+    words = [*TRAIN, "--epsilon", "4"]
+    told = {more: ask(*words, *more, cwd=tmp_path) for more in ((), ("--rows", "1e3"), ("--rows", "public"))}
+    found = [(answer["statement"]["details"]["row_count"], answer["releases"][0]["label"]) for answer in told.values()]
+    assert [source for source, _ in found] == ["released", "declared", "public"]
+    assert [label == "row count" for _, label in found] == [True, False, False]
+    assert told["--rows", "1e3"]["statement"]["details"]["rows"] == 1000
+    assert told["--rows", "public"]["statement"]["details"]["rows"] == rows
+    refused = run(*words, "--journal", "j.jsonl", cwd=tmp_path, code=2)
+    assert "--rows 20000 on the command line" in " ".join(refused.split())
+    assert "whole number" in run(*words, "--rows", "many", cwd=tmp_path, code=2)
 
 
 def test_a_budget_on_disk_pays_for_a_training_or_refuses_it(tmp_path: Path) -> None:

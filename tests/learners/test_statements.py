@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema
+from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateSearch, Schema
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.federated import FederatedTask, Federation
 from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -42,7 +42,14 @@ def charged_to_a_ledger() -> str:
 
 def learned_bounds_and_categories() -> str:
     frame = pd.DataFrame({"x": X[:, 0], "colour": np.where(X[:, 1] > 0.5, "red", "blue")})
-    return str(ToyClassifier(epsilon=5.0).fit(frame, Y).privacy_statement())
+    statement = ToyClassifier(epsilon=5.0).fit(frame, Y).privacy_statement()
+    return str(statement).replace(f"about {statement.details['rows']},", "about 600,")
+
+
+def exact_row_count(accounting: str) -> str:
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1), rows="public" if accounting == "tight" else None)
+    model = AdaSSPRegressor(epsilon=1.0, delta=1e-6, accounting=accounting, schema=schema)
+    return str(model.fit(X[:, :1], X[:, 1]).privacy_statement())
 
 
 def units_of_three_rows() -> str:
@@ -105,6 +112,7 @@ STATEMENTS: dict[str, Callable[[], str]] = {
         seeded_and_behind_a_scaler, stopped_early, private_search, vertical_model,
     )
 } | {
+    **{f"exact_row_count_{way}": lambda way=way: exact_row_count(way) for way in ("tight", "paper")},
     **{f"federation_{noise}": lambda noise=noise: federation(noise) for noise in ("shares", "central", "local")},
     **{f"randomized_table_{m}": lambda m=m: randomized_table(m) for m in ("global_map", "local_map")},
 }  # fmt: skip

@@ -54,7 +54,14 @@ from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, sco
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
 from ledgerwood.learners.training.public_metadata import ROW_COUNT, RowCount, checked_budget, left_after
-from ledgerwood.learners.training.statement import Line, PrivacyStatement, Receipt, search_plan, warn_if_weak
+from ledgerwood.learners.training.statement import (
+    Line,
+    PrivacyStatement,
+    Receipt,
+    released_rows,
+    search_plan,
+    warn_if_weak,
+)
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 from ledgerwood.mechanisms.sampling.exact import Reader
 
@@ -301,9 +308,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={format_up(inner.epsilon)}, and the "
             f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022, Theorem 2)."
         )
-        first = ", added to that of the row count" if count.source == "released" else ""
+        first, told = "", dict[str, Any]()
+        if count.source == "released":  # to the runs it is declared
+            learned, paragraph = released_rows(count)
+            first = ", added to that of the row count"
+            told = {
+                "public": tuple(item for item in inner.public if item.name != "rows"),
+                "learned": (learned, *inner.learned),
+                "conventions": (paragraph, *inner.conventions),
+                "details": {**inner.details, "row_count": count.source},
+            }
         return replace(
             inner,
+            **told,
             epsilon=epsilon,
             delta=delta,
             accounting=f"Rényi DP of the best of a geometric number of runs{first}",
@@ -344,8 +361,7 @@ def _fixed(schema: Schema, count: RowCount, y: Any, classifier: bool) -> Schema:
     if count.source == "replace_one":
         sources["rows"] = "the same for all neighbours"
     if count.source == "released":
-        noise = f"noise of scale {count.scale:.6g} for epsilon {format_up(count.epsilon)}"
-        sources["rows"] = f"released before the search, with discrete Laplace {noise}: the two are added"
+        sources["rows"] = "released before the search"
     if classifier and schema.classes is None:
         fixed["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"

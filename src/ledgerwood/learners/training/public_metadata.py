@@ -78,12 +78,12 @@ class RowCount:
         >>> RowCount.of(Schema(), exact=19_873, epsilon=1.0)
         RowCount(number=None, source='released', epsilon=0.01, scale=100.0)
         """
-        if schema.rows == "public":
-            return cls(exact, "public")
-        if schema.rows is not None:
+        if schema.rows not in (None, "public"):
             return cls(int(schema.rows), "declared")
         if schema.neighbours == "replace_one" and schema.unit is None:
             return cls(exact, "replace_one")
+        if schema.rows == "public":
+            return cls(exact, "public")
         if paper:
             return cls(exact, "paper")
         scale = ratio_up(schema.max_rows_per_unit, TUNING.share * epsilon)

@@ -26,7 +26,7 @@ from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.training import discovery
 from ledgerwood.learners.training.codec import OMITTED_IF_DEFAULT, stored
-from ledgerwood.learners.training.public_metadata import PublicMetadata, delta_of
+from ledgerwood.learners.training.public_metadata import PublicMetadata, RowCount, delta_of
 
 __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
 
@@ -178,8 +178,9 @@ class PrivacyStatement:
             yield "NOT PRIVATE: a random_state was set, so the noise can be reproduced and taken away."
         claim = "is" if self.private else "would be"
         counts = ", ".join(f"{n} x {label}" for label, n in self.receipt.counts().items()) or "nothing"
-        if self.details.get("row_count") in _EXACT:
-            yield _EXACT[self.details["row_count"]].format(**self.details)
+        why = _EXACT.get(self.details.get("row_count", ""))
+        if why is not None:
+            yield _exact_rows(why, self.details["rows"], self.neighbours, self.unit)
         yield (
             f"This {self.learner} {claim} (epsilon={format_up(self.epsilon)}, delta={format_up(self.delta)})-"
             f"differentially private for {self.unit} {_change(self.neighbours)}; accounting: {self.accounting}."
@@ -241,13 +242,22 @@ def _change(neighbours: str) -> str:
 
 
 _EXACT = {
-    kind: (
-        f"{why}, the exact number of rows ({{rows}}) is taken as public: what follows holds for tables whose size is "
-        "known. Whoever can see that number change sees that a record came or went; between two tables of this size "
-        "that differ in one record, epsilon counts twice and delta 1 + e^epsilon times."
-    )
-    for kind, why in (("public", "As the schema says"), ("paper", "By the convention of the paper that is followed"))
+    "public": "As the schema says",
+    "paper": "By the convention of the paper that is followed",
 }
+
+
+def _exact_rows(why: str, rows: int, neighbours: str, unit: str) -> str:
+    one = unit.split(" (")[0]
+    twice = (
+        f"; between two tables of this size that differ in {one}, epsilon counts twice and delta 1 + e^epsilon times"
+        if neighbours == Neighbours.ADD_REMOVE
+        else ""
+    )
+    return (
+        f"{why}, the exact number of rows ({rows}) is taken as public: what follows holds for tables whose size is "
+        f"known. Whoever can see that number change sees that rows came or went{twice}."
+    )
 
 
 _ASSUMED = "read from what was given and assumed public"
@@ -369,13 +379,10 @@ def _label_item(name: str, what: str, drops_unlabelled: bool) -> MetadataItem:
 
 def _learned(metadata: PublicMetadata, columns: tuple[Column, ...], plan: Plan) -> list[MetadataItem]:
     unknown, count = discovery.Unknown.of(metadata), metadata.count
-    found = []
-    if count.source == "released":
-        noise = f"about {count.number}, by discrete Laplace noise of scale {count.scale:.6g}"
-        found.append(MetadataItem("number of rows", noise, f"epsilon {format_up(count.epsilon)}"))
+    found = [released_rows(count)[0]] if count.source == "released" else []
     if not unknown:
         return found
-    spends = {str(row["label"]): float(row["spend"]) for row in plan.table()}
+    spends = {str(row["label"]): float(row["spend"]) for row in plan.rest().table()}
     part = sum(spends.get(label, 0.0) for label in (discovery.BOUNDS, discovery.CATEGORIES))
     share = f"together {100 * part:.3g} % of the concentrated budget"
     if unknown.bounds or unknown.target:
@@ -389,14 +396,20 @@ def _learned(metadata: PublicMetadata, columns: tuple[Column, ...], plan: Plan) 
     return found
 
 
+def released_rows(count: RowCount) -> tuple[MetadataItem, str]:
+    """Return what a statement says of a released number of rows: what was learned, and a paragraph."""
+    noise = f"about {count.number}, by discrete Laplace noise of scale {count.scale:.6g}"
+    return MetadataItem("number of rows", noise, f"epsilon {format_up(count.epsilon)}"), (
+        f"The number of rows is private. A noisy count was released first, with epsilon={format_up(count.epsilon)}; "
+        "all settings and noise were chosen by it, for what it left of epsilon, and the two epsilons are added. "
+        "Declaring a public number of rows would save the first."
+    )
+
+
 def _conventions(schema: Schema, metadata: PublicMetadata) -> list[str]:
     found = []
     if metadata.count.source == "released":
-        found.append(
-            f"The number of rows is private. A noisy count was released first, with epsilon="
-            f"{format_up(metadata.count.epsilon)}; all settings and noise were chosen by it, for what it left of "
-            f"epsilon, and the two epsilons are added. Declaring a public number of rows would save the first."
-        )
+        found.append(released_rows(metadata.count)[1])
     if schema.unit is not None:
         found.append("Rows without a value of the unit count together as one unit.")
     found.append("Values out of bounds were clipped, unknown categories and missing values have a code of their own.")
