@@ -22,7 +22,7 @@ ROOT = Path(ledgerwood.__file__).parent
 ORDER = {
     package: names.split()
     for package, names in {
-        "": "_version errors _checks _rounding _files accounting mechanisms learners datasets verification "
+        "": "_version _imports errors _checks _rounding _files accounting mechanisms learners datasets verification "
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
         "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
@@ -423,7 +423,7 @@ def test_a_cost_in_a_fresh_process_has_an_accountant() -> None:
 
 #: Nouns of module names that any programmer knows. All others are terms of docs/glossary.md.
 PLAIN = """
-agreement answers app arithmetic attacks base bound cells check checks choice cli client codec columns commands
+imports agreement answers app arithmetic attacks base bound cells check checks choice cli client codec columns commands
 continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
 flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
 options output passes peers plots plugin precision price protocol recommendation records recursion report reports
@@ -462,6 +462,7 @@ def test_a_word_that_is_not_in_the_glossary_would_be_seen() -> None:
 
 #: Modules under 80 lines, each with the reason why it does not join another.
 SHORT = {
+    "_imports": "what the packages share that load their names at first use, so it imports nothing",
     "_pytest_plugin": "an entry point that every pytest run loads, so it must import nothing",
     "_version": "read by the build without importing the package",
     "accounting.adjacency": "the lowest module of accounting, which all layers import",

@@ -8,10 +8,10 @@ Plans, ledgers and the costs of batch samplers are imported at first use, so tha
 True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
+from ledgerwood._imports import at_first_use
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
@@ -81,8 +81,4 @@ __all__ = [
     "zero",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = at_first_use(__name__, _HOME)
