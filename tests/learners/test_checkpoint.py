@@ -337,6 +337,8 @@ class Losing:
     def __init__(self, at: int) -> None:
         self.at = at
 
+    def check(self) -> None: ...
+
     def digests(self, parts: Any, key: bytes) -> list[str]:
         return OutOfCoreEngine().digests(parts, key)
 
