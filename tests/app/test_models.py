@@ -231,7 +231,7 @@ class Reader(HTMLParser):
 def model() -> PrivateBoostingClassifier:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"<b>age</b>": rng.uniform(size=400), "hours": rng.uniform(size=400)})
-    schema = Schema(bounds={"<b>age</b>": (0, 1), "hours": (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={"<b>age</b>": (0, 1), "hours": (0, 1)}, classes=[0, 1], rows=400)
     found = PrivateBoostingClassifier(recipe="xgb", n_trees=3, max_depth=2, epsilon=3.0, delta=1e-4, schema=schema)
     return found.fit(X, (X["hours"] > 0.5).astype(int))
 
@@ -352,7 +352,7 @@ def test_every_kind_of_model_has_a_report(
 def searched() -> PrivateSearch:
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(400, 2))
-    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows=400)
     learner = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, schema=schema)
     return PrivateSearch(learner, {"n_trees": [1, 2]}, epsilon=4.0, delta=1e-6, runs=2).fit(
         X, (X[:, 0] > 0.5).astype(int)
@@ -433,7 +433,7 @@ def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str, size: dict[
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(size=(500, 6)), columns=list("abcdef"))
     y = (X["a"] > 0.5).astype(int)
-    schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1])
+    schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1], rows=500)
     facts = PlanRequest(recipe=recipe, rows=500, features=6, epsilon=2.0, **size)
     namespace: dict[str, Any] = {}
     exec(facts.python().replace("print(plan.table())", ""), namespace)

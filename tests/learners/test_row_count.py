@@ -24,6 +24,7 @@ from ledgerwood.learners import (
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.training.public_metadata import MAX_ROWS, ROW_COUNT, RowCount
 from ledgerwood.mechanisms import DiscreteLaplaceMechanism
+from ledgerwood.verification import audit
 
 CLASSES = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
 NUMBER = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 1))
@@ -182,3 +183,17 @@ def test_tables_in_parts_and_searches_release_it_once(fixed_count: None) -> None
     best = search.fit(X, y).best_estimator_
     assert best.plan_.opening is not None and best.plan_.is_within_target() and len(best.receipt_) == 2
     assert "640" not in str(search.privacy_statement()) and best.plan_.epsilon == 2.0
+
+
+@pytest.mark.parametrize(("rows", "flagged"), [("public", True), (None, False)])
+def test_an_audit_of_many_runs_sees_an_exact_count_and_no_released_one(rows: Any, flagged: bool) -> None:
+    X, y = table(13)
+
+    def train(data: tuple[Any, Any], rng: np.random.Generator) -> list[float]:
+        schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 1), rows=rows)
+        model = AdaSSPRegressor(delta=1e-3, schema=schema, random_state=int(rng.integers(2**31))).fit(*data)
+        told = model.privacy_statement()
+        return [float(told.details["rows"]), told.delta, *(r.scale or 0.0 for r in model.plan_.releases()), *model.coef_]
+
+    report = audit(train, ApproxDP(1.0, 1e-3), pair=((X[:12], y[:12]), (X, y)), samples=120, seed=1)
+    assert report.flagged == flagged

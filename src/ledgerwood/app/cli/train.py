@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "ledgerwood train adult.csv --target income --schema schema.json --rows 30000 --model adult.json",
             "ledgerwood train adult.csv --target income --schema schema.json --recipe xgb --trees 10 --depth 3 "
-            "--model small.json --report report.html --journal small.jsonl",
+            "--rows 30000 --model small.json --report report.html --journal small.jsonl",
             "ledgerwood train adult.csv --target income --schema schema.toml --recipe linear --model lin.json --json",
         ),
     )(train)
