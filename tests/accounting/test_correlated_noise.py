@@ -212,7 +212,7 @@ def test_a_run_gives_the_sums_one_by_one_and_then_no_more() -> None:
         mechanism.start().add([1, 2])
 
 
-def test_the_release_is_the_matrix_product_with_noise_of_the_stated_law() -> None:
+def test_the_release_is_the_matrix_product_with_noise_of_the_stated_distribution() -> None:
     mechanism = RunningSumMechanism(sigma=2.0, steps=3, bounds=(0, 9), column=(1.0, -0.5))
     noise = mechanism.noise(3, SeededSource(np.random.default_rng(7)))
     sums = mechanism.release([4, 2, 9], SeededSource(np.random.default_rng(7)))
