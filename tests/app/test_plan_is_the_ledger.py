@@ -36,7 +36,9 @@ def _schema(folder: Path, target: str, *, categories: bool = False, **more: Any)
     )
     if categories:
         facts["categories"] = {"colour": ["red", "green"]}
-    (folder / "s.json").write_text(Schema(**{"bounds": dict.fromkeys(NUMBERS, (0, 1)), **facts, **more}).to_json())
+    (folder / "s.json").write_text(
+        Schema(**{"bounds": dict.fromkeys(NUMBERS, (0, 1)), "rows": ROWS, **facts, **more}).to_json()
+    )
 
 
 def _spent(folder: Path) -> list[tuple[str, int, Any]]:

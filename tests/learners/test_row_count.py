@@ -193,7 +193,12 @@ def test_an_audit_of_many_runs_sees_an_exact_count_and_no_released_one(rows: Any
         schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 1), rows=rows)
         model = AdaSSPRegressor(delta=1e-3, schema=schema, random_state=int(rng.integers(2**31))).fit(*data)
         told = model.privacy_statement()
-        return [float(told.details["rows"]), told.delta, *(r.scale or 0.0 for r in model.plan_.releases()), *model.coef_]
+        return [
+            float(told.details["rows"]),
+            told.delta,
+            *(r.scale or 0.0 for r in model.plan_.releases()),
+            *model.coef_,
+        ]
 
     report = audit(train, ApproxDP(1.0, 1e-3), pair=((X[:12], y[:12]), (X, y)), samples=120, seed=1)
     assert report.flagged == flagged
