@@ -103,7 +103,7 @@ def test_what_is_not_declared_and_who_has_several_rows(tmp_path: Path) -> None:
     planned = json.loads(by_flags)
     assert json.loads(here("plan", *words, "--schema", "s.json", "--features", "6", "--json", cwd=tmp_path)) == planned
     assert "one person, of whom at most 2 rows are used, added or removed" in planned["statement"]
-    files = ["--schema", "s.json", "--model", "m.json", "--task", "regression"]
+    files = ["--schema", "s.json", "--model", "m.json", *words]
     trained = json.loads(here("train", "t.csv", "--target", "y", *files, "--json", cwd=tmp_path))
     assert trained["releases"] == planned["releases"]
     assert planned["releases"][0]["label"] == "bounds"
