@@ -35,7 +35,7 @@ ORDER = {
         "accounting.plan": "releases serialization plan",
         "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
         "mechanisms": "randomness keyed_randomness sampling base noise integer_noise running_sums selection noisy_max "
-        "quantile sparse_vector subsampling local",
+        "quantile sparse_vector subsampling thresholds local",
         "mechanisms.sampling": "_kernels arithmetic exact draws choice",
         "mechanisms.local": "_kernels domain distributions guarantees base samplers order_preserving randomizers "
         "utility",
@@ -58,8 +58,8 @@ ORDER = {
         "feature_party model training",
         "verification": "exact auditor training_audit conformance decorator strategies oracles zoo",
         "verification.exact": "intervals distributions check exponential_sums textbook enumeration",
-        "verification.auditor": "_kernels tuning certificate report encoding sampling determinism pilot scores "
-        "smoothing events choice float_attacks pairs selection audit",
+        "verification.auditor": "_kernels tuning certificate report encoding float_attacks sampling determinism pilot "
+        "scores events choice pairs audit",
         "verification.auditor.certificate": "counts hypotheses bound",
         "verification.oracles": "high_precision peers agreement __main__",
         "verification.zoo": "entry noise selection sparse_vector boosting learners leaks scoreboard __main__",
@@ -427,7 +427,7 @@ imports agreement answers app arithmetic attacks base bound cells check checks c
 continuous core counts dask data datasets decorator draws encoding enumeration errors evaluation explain files
 flower frames guard html interface intervals job json labels leaks learners main messages methods model numerics
 options output passes peers plots plugin precision price protocol recommendation records recursion report reports
-request rounding rows rule scoreboard search sections serialization series server settings smoothing specs start
+request rounding rows rule scoreboard search sections serialization series server settings specs start
 state storage store sums table task text textbook threads tls train training transformer trees tuning utility
 vectorized verification version web worker
 """

@@ -33,7 +33,7 @@ from ledgerwood.accounting import (
     zero,
 )
 from ledgerwood.accounting.accountant.certified import optimal_lower
-from ledgerwood.accounting.costs.fixed_batches import truncation
+from ledgerwood.accounting.costs.fixed_batches import _opposite_others, _three_vectors, truncation
 from ledgerwood.accounting.costs.serialization import from_dict, to_dict
 from ledgerwood.accounting.curves.dominating_pairs.allocation import AllocationPair
 from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
@@ -227,6 +227,31 @@ def test_a_limited_batch_never_costs_more_than_its_price(
         for epsilon in (0.0, 0.3, 1.0, 2.5):
             priced = cost.delta(epsilon, "optimal") * (1 + 3e-4) + 1e-8  # cells are not points
             assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= priced
+
+
+@pytest.mark.parametrize("void", [True, False])
+def test_lower_ends_of_limited_batches_are_attained_by_data_of_opposite_records(void: bool) -> None:
+    rate, limit, sigma, rest = 0.3, 2, 0.7, [-1.0] * 5
+    p, q = (noisy(sampled_sums([value, *rest], rate, limit), sigma) for value in (1.0, 0.0 if void else -1.0))
+    found = _opposite_others(6, rate, limit, 1 / sigma, void)
+    assert found is not None
+    for pair, one, other in ((found[0], p, q), (found[1], q, p)):
+        for epsilon in (0.0, 0.3, 1.0, 2.0):
+            exact = hockey_stick(one, other, epsilon)
+            assert 0.995 * exact - 1e-7 <= math.exp(float(pair.log_delta(epsilon))) <= exact * (1 + 1e-6) + 1e-9
+
+
+def test_lower_ends_of_fixed_batches_of_three_vectors() -> None:
+    """The moment of the pair is known: mean (A - A')²/R of three Gaussians mu apart, for a small rate."""
+    pair = _three_vectors(1.0, 1e-4)
+    atoms = pair._atoms()  # type: ignore[attr-defined]
+    moment = float(np.sum(np.exp(atoms.log_p) * np.expm1(-atoms.loss) ** 2))
+    assert 0.99 < moment / (1e-8 * (2 * math.e - 2 * math.exp(0.5))) < 1.0
+    cost = 10_000 * WithoutReplacement(MOVED, population=10_000, batch=100)
+    plain = 10_000 * PoissonSubsampled(G, rate=0.01)
+    assert 1.05 * plain.epsilon(1e-5) < optimal_lower(cost, 1e-5) < cost.epsilon(1e-5)
+    limited = 100 * TruncatedPoisson(G, rate=0.1, limit=1, population=50, neighbours="zero_out")
+    assert 0.95 * limited.epsilon(1e-5) < optimal_lower(limited, 1e-5) < limited.epsilon(1e-5)
 
 
 def test_plain_poisson_prices_are_wrong_for_limited_batches() -> None:

@@ -38,6 +38,7 @@ from ledgerwood.mechanisms import (
     Sensitivity,
     SkellamMechanism,
     SparseVectorMechanism,
+    ThresholdedCountsMechanism,
     TopKMechanism,
 )
 
@@ -50,6 +51,7 @@ EVERY = [
     (SkellamMechanism(variance=9.0), 3),
     (BoundedDiscreteLaplaceMechanism(scale=2.0, lower=0, upper=9), 3),
     (RunningSumMechanism(sigma=2.0, steps=3, bounds=(0, 9)), [3, 0, 2]),
+    (ThresholdedCountsMechanism("laplace", 2.0, delta=1e-3), {"a": 30}),
     (EM, [1.0, 2.0]),
     (ParallelExponentialMechanism(epsilon=1.0, range_sensitivity=1.0), [[1.0, 2.0], [3.0, 2.0]]),
     (PermuteAndFlipMechanism(epsilon=1.0, range_sensitivity=1.0), [1.0, 2.0]),

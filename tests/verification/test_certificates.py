@@ -11,7 +11,7 @@ from scipy.stats import binom, poisson
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.certificate import bound
-from ledgerwood.verification.auditor.certificate.bound import Counts, combined_bound, lower_bound
+from ledgerwood.verification.auditor.certificate.bound import certified_bound, lower_bound
 from ledgerwood.verification.auditor.certificate.counts import Binomial, Guesses, PoissonCount, sizes
 from ledgerwood.verification.auditor.certificate.hypotheses import GaussianHypothesis, RatioHypothesis
 
@@ -154,7 +154,7 @@ def test_a_useless_confidence_is_refused():
         lower_bound(1, 0, 10, confidence=1.0)
 
 
-# --- two blocks -----------------------------------------------------------------------------------------------------
+# --- p-values -------------------------------------------------------------------------------------------------------
 
 
 def block_p_values(n, null, parameter, alpha):
@@ -168,22 +168,22 @@ def block_p_values(n, null, parameter, alpha):
     ("null", "parameter"),
     [(RatioHypothesis(), 0.0), (RatioHypothesis(), 0.7), (RatioHypothesis(0.05), 0.3), (GaussianHypothesis(), 0.5)],
 )
-def test_two_blocks_err_at_most_alpha_against_an_adversary_who_chooses_the_second_event(null, parameter):
-    """The second block's probabilities, on the edge of the null, are chosen to do most harm given the first counts."""
-    n, alpha = 10, 0.1
-    p = np.minimum(block_p_values(n, null, parameter, alpha), 1.0)
-    x = np.arange(n + 1)
-    distributions = []
+def test_an_early_look_and_a_last_one_err_together_at_most_alpha(null, parameter):
+    """Counts after 4 outputs, then after 9, with a quarter and three quarters of the error."""
+    early, n, alpha, share = 4, 9, 0.1, 0.25
+    levels = ((early, share * alpha), (n, (1 - share) * alpha))
+    wrong = [block_p_values(size, null, parameter, level) <= level for size, level in levels]
+    worst = 0.0
     for p2 in GRID:
-        p1 = float(null.largest(parameter, np.array([p2]))[0])
-        distributions.append(np.outer(binom.pmf(x, n, min(p1, 1.0)), binom.pmf(x, n, p2)))
-    harm = np.zeros_like(p)  # largest chance of an error given the first block's counts
-    for i, j in np.ndindex(*p.shape):
-        wrong = np.vectorize(bound._together)(p[i, j], p) <= alpha
-        harm[i, j] = max(float((distribution * wrong).sum()) for distribution in distributions)
-    worst = max(float((distribution * harm).sum()) for distribution in distributions)
+        p1 = min(float(null.largest(parameter, np.array([p2]))[0]), 1.0)
+        first = np.outer(*(binom.pmf(np.arange(early + 1), early, p) for p in (p1, p2)))
+        rest = np.outer(*(binom.pmf(np.arange(n - early + 1), n - early, p) for p in (p1, p2)))
+        chance = 0.0
+        for i, j in np.ndindex(*first.shape):
+            later = wrong[1][i : i + n - early + 1, j : j + n - early + 1]
+            chance += first[i, j] * (1.0 if wrong[0][i, j] else float((rest * later).sum()))
+        worst = max(worst, chance)
     assert worst <= alpha
-    assert worst > 0.1 * alpha  # not valid by being useless
 
 
 def test_each_block_alone_is_a_p_value():
@@ -195,22 +195,6 @@ def test_each_block_alone_is_a_p_value():
             distribution = np.outer(binom.pmf(x, 10, p1), binom.pmf(x, 10, p2))
             for u in (0.01, 0.05, 0.1, 0.3, 0.6):
                 assert float(distribution[p <= u].sum()) <= u
-
-
-def test_a_good_first_block_helps_and_a_useless_one_costs_little():
-    second = Counts(52_000, 43_000, 1_000_000)
-    alone = lower_bound(second.hits1, second.hits2, second.n)
-    with_help = combined_bound([Counts(21_000, 17_400, 400_000), second])
-    without = combined_bound([Counts(200, 210, 400_000), second])
-    assert with_help > alone > without > alone - 0.008
-    assert combined_bound([second]) == alone
-
-
-def test_one_or_two_blocks_are_combined():
-    with pytest.raises(ParameterError, match="one or two"):
-        combined_bound([])
-    with pytest.raises(ParameterError, match="one or two"):
-        combined_bound([Counts(1, 0, 10)] * 3)
 
 
 # --- guesses --------------------------------------------------------------------------------------------------------
@@ -234,7 +218,7 @@ def test_guesses_err_at_most_alpha_by_enumeration(epsilon, delta, spread):
         for r in range(40)
         for w in range(40)
         if right[r] * wrong[w] > 1e-6
-        and combined_bound([Guesses(r, w, n)], null=RatioHypothesis(delta), confidence=1 - alpha) > epsilon
+        and certified_bound(Guesses(r, w, n), null=RatioHypothesis(delta), confidence=1 - alpha) > epsilon
     )
     assert error + 0.002 <= alpha  # what was left out is less
     assert error > 0.1 * alpha or delta > 0 or epsilon > 1 or sum(spread) < 0.5  # not valid by being useless
@@ -247,30 +231,20 @@ def test_outputs_of_either_input_vary_as_a_poisson_number_does():
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 5 / math.sqrt(2000)
 
 
-def test_two_blocks_are_put_together_as_the_theorem_says():
-    u = np.random.default_rng(3).random((2, 400_000))
-    w1, w2 = bound._FIRST_WEIGHT, math.sqrt(1 - bound._FIRST_WEIGHT**2)
-    drawn = w1 * np.maximum(-ndtri(u[0]), 0.0) - w2 * ndtri(u[1])
-    for first, second in ((0.01, 0.2), (0.3, 0.02), (0.9, 0.01), (1.0, 0.003), (0.5, 0.5)):
-        share = float(np.mean(drawn >= w1 * max(-ndtri(first), 0.0) - w2 * ndtri(second)))
-        assert bound._together(first, second) == pytest.approx(share, abs=5 * math.sqrt(share / 400_000))
-    assert bound._together(0.2, 1.0) == 1.0
-
-
 def test_guesses_follow_the_binomial_and_need_a_ratio():
     guesses = Guesses(40, 20, 100)
     assert guesses.tail(0.3) == pytest.approx(float(binom.sf(39, 60, 1 / (1 + math.exp(-0.3)))), rel=1e-8)
     assert Guesses(0, 20, 100).tail(0.3) == 1.0
-    assert combined_bound([Guesses(0, 9, 100)]) == -math.inf
+    assert certified_bound(Guesses(0, 9, 100)) == -math.inf
     with pytest.raises(ParameterError, match="null"):
-        combined_bound([Guesses(9, 1, 100)], null=GaussianHypothesis())
+        certified_bound(Guesses(9, 1, 100), null=GaussianHypothesis())
     with pytest.raises(ParameterError, match="guesses"):
         Guesses(-1, 3, 100)
 
 
 def test_guesses_at_a_tiny_delta_bound_almost_as_much_as_at_none():
     pure, tiny, more = (
-        combined_bound([Guesses(1000, 200, 10_000)], null=RatioHypothesis(delta)) for delta in (0.0, 1e-9, 1e-3)
+        certified_bound(Guesses(1000, 200, 10_000), null=RatioHypothesis(delta)) for delta in (0.0, 1e-9, 1e-3)
     )
     assert pure > tiny > pure - 0.003
     assert tiny > more > tiny - 0.05
@@ -279,10 +253,4 @@ def test_guesses_at_a_tiny_delta_bound_almost_as_much_as_at_none():
 def test_rare_events_of_both_directions_certify_more_than_either():
     n = 1_000_000
     one = lower_bound(n // 2, 23, n)
-    assert combined_bound([Guesses(n, 46, n)]) > one + 0.08
-    assert combined_bound([Guesses(n // 4, 11, n // 4), Guesses(3 * n // 4, 35, 3 * n // 4)]) > one + 0.05
-
-
-def test_a_block_of_guesses_and_a_block_of_counts_make_one_bound():
-    second = Counts(52_000, 43_000, 1_000_000)
-    assert combined_bound([Guesses(42_000, 34_800, 400_000), second]) > combined_bound([second])
+    assert certified_bound(Guesses(n, 46, n)) > one + 0.08

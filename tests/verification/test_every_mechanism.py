@@ -27,6 +27,7 @@ from ledgerwood.mechanisms import (
     SeededSource,
     SkellamMechanism,
     SparseVectorMechanism,
+    ThresholdedCountsMechanism,
     TopKMechanism,
 )
 from ledgerwood.verification import audit
@@ -48,6 +49,7 @@ EVERY = [
     (SkellamMechanism(variance=1.0), (0, 1)),
     (BoundedDiscreteLaplaceMechanism(scale=0.7, lower=0, upper=5), (2, 3)),
     (RunningSumMechanism(sigma=0.5, steps=2, bounds=(0, 3)), ([0, 0], [1, 0])),
+    (ThresholdedCountsMechanism("discrete_laplace", 0.7, threshold=3, max_keys=2), ({"a": 3, "b": 1}, {"a": 2})),
     (EM, SCORES),
     (
         ParallelExponentialMechanism(epsilon=3.0, range_sensitivity=2.0),

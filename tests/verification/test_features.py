@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, has_nan, low_bit, row_keys
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, has_nan, row_keys
+from ledgerwood.verification.auditor.float_attacks import low_bit
+from ledgerwood.verification.auditor.tuning import LIMITS
 
 plain = st.one_of(st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none())
 nested = st.recursive(
@@ -135,18 +136,18 @@ def test_low_digits_of_a_huge_integer_are_a_field():
 
 def test_of_too_many_fields_the_informative_ones_are_kept():
     rng = np.random.default_rng(1)
-    many = TUNING.most_columns + 100
+    many = LIMITS.most_columns + 100
     samples = [
         [{f"f{i}": value for i, value in enumerate(rng.integers(9, size=many).tolist())} | {"last": side}] * 20
         for side in (0, 1)
     ]
     encoder = OutputEncoder.fit(*samples)
-    assert len(encoder.names) == TUNING.most_columns and "y.last" in encoder.names
+    assert len(encoder.names) == LIMITS.most_columns and "y.last" in encoder.names
 
 
 @pytest.mark.parametrize("make", [list, np.array])
 def test_an_element_beyond_those_that_are_read_still_changes_the_row(make):
-    outputs = [{"v": make([0] * TUNING.most_items + [last])} for last in (0, 1)]
+    outputs = [{"v": make([0] * LIMITS.most_items + [last])} for last in (0, 1)]
     assert np.unique(row_keys(OutputEncoder.fit(outputs[:1], outputs[1:])(outputs).numbers)).size == 2
 
 

@@ -14,9 +14,8 @@ from tests.kit.samplers import geometric
 from ledgerwood.accounting import PureDP
 from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.auditor.encoding import Encoded
-from ledgerwood.verification.auditor.events import OutputEvent
-from ledgerwood.verification.auditor.scores import ColumnScore
-from ledgerwood.verification.auditor.selection import picture_of
+from ledgerwood.verification.auditor.events import OutputEvent, picture_of
+from ledgerwood.verification.auditor.scores import Field
 
 
 class Colour(Enum):
@@ -174,7 +173,7 @@ def test_the_largest_and_the_smallest_floats_have_a_picture(values):
     import matplotlib.pyplot as plt
 
     rows = [Encoded(values(600, np.random.default_rng(seed))[:, None], ("y",)) for seed in (1, 2)]
-    picture = picture_of(OutputEvent(ColumnScore(0, "y"), 0.0, True, False), *rows)
+    picture = picture_of(OutputEvent(Field(0, "y"), 0.0, True, False), *rows)
     assert sum(picture.counts1) == sum(picture.counts2) == 600
     assert np.isfinite(picture.edges).all() and np.all(np.diff(picture.edges) >= 0)
     report = audit(lambda data, rng: 0 if rng.random() < 0.5 else 1, PureDP(1.0), pair=(0, 1), samples=200, seed=1)

@@ -20,6 +20,7 @@ from ledgerwood.mechanisms.running_sums import RunningSumMechanism, RunningSumRu
 from ledgerwood.mechanisms.selection import ExponentialMechanism, ParallelExponentialMechanism, PermuteAndFlipMechanism
 from ledgerwood.mechanisms.sparse_vector import GaussianSparseVectorMechanism, SparseVectorMechanism, SparseVectorRun
 from ledgerwood.mechanisms.subsampling import FixedSizeSubsampledMechanism, PoissonSubsampledMechanism
+from ledgerwood.mechanisms.thresholds import ThresholdedCountsMechanism
 
 __all__ = [
     "BoundedDiscreteLaplaceMechanism",
@@ -47,5 +48,6 @@ __all__ = [
     "SparseVectorMechanism",
     "SparseVectorRun",
     "SystemSource",
+    "ThresholdedCountsMechanism",
     "TopKMechanism",
 ]

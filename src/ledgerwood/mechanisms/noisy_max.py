@@ -30,7 +30,7 @@ from ledgerwood.mechanisms.selection import (
 __all__ = ["NoisyMaxMechanism", "TopKMechanism"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class NoisyMaxMechanism(ScoredSelection):
     """Reports the largest of s(o) + Laplace(R / epsilon), comparing exact reals.
 

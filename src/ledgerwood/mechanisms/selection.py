@@ -64,17 +64,36 @@ def score_vector(scores: ArrayLike) -> Scores:
     return integers("scores", array, limit=2**60) if array.dtype.kind in "iu" else finite_floats("scores", array)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ScoredSelection(ABC):
     """What mechanisms that choose by scores of a known range sensitivity share."""
 
     epsilon: float
     range_sensitivity: float
-    neighbours: str = "add_remove"
+    neighbours: str
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        range_sensitivity: float | None = None,
+        neighbours: str = "add_remove",
+        *,
+        sensitivity: float | None = None,
+        monotone: bool = False,
+    ) -> None:
+        if (range_sensitivity is None) == (sensitivity is None):
+            raise ParameterError("range_sensitivity", "be given, or else sensitivity (one of the two)", sensitivity)
+        if range_sensitivity is not None and monotone:
+            hint = "A range sensitivity says already how far scores move relative to each other"
+            raise ParameterError("monotone", "go with sensitivity, not with range_sensitivity", monotone, hint)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "range_sensitivity", sensitivity if range_sensitivity is None else range_sensitivity)
+        object.__setattr__(self, "neighbours", neighbours)
         coerce_floats(self, "epsilon")
         coerce_floats(self, "range_sensitivity", upwards=True)
+        if sensitivity is not None and not monotone:
+            object.__setattr__(self, "range_sensitivity", 2 * self.range_sensitivity)  # exact
+            coerce_floats(self, "range_sensitivity")
         _ = self.cost, self.coefficient
 
     @property
@@ -105,7 +124,7 @@ class ScoredSelection(ABC):
         score_vector(scores)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ExponentialMechanism(ScoredSelection):
     r"""Selects candidate o with probability proportional to exp(c s(o)), c = epsilon / range_sensitivity.
 
@@ -117,9 +136,13 @@ class ExponentialMechanism(ScoredSelection):
     epsilon : float
         Length of the interval that holds the privacy loss.
     range_sensitivity : float
-        R of the scores (twice the sensitivity of one score if nothing better is known).
+        R of the scores: how far neighbours move them relative to each other.
     neighbours : str
         The relation that the sensitivity is stated for.
+    sensitivity : float
+        In place of R: how far neighbours move one score. R is twice that, or that itself if the scores are monotone.
+    monotone : bool
+        Do neighbours move all scores in the same direction? Counts do under add/remove, not under replace-one.
 
     Examples
     --------
@@ -130,6 +153,10 @@ class ExponentialMechanism(ScoredSelection):
     array([0.2689, 0.7311])
     >>> m.release([0.0, 1e6])
     1
+    >>> m == ExponentialMechanism(epsilon=0.1, sensitivity=2.0)
+    True
+    >>> m == ExponentialMechanism(epsilon=0.1, sensitivity=4.0, monotone=True)
+    True
     """
 
     @property
@@ -176,7 +203,7 @@ class ExponentialMechanism(ScoredSelection):
         return winner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class PermuteAndFlipMechanism(ScoredSelection):
     """Goes through the candidates in random order and takes o with probability exp(-c (s_max - s(o))).
 
@@ -228,7 +255,7 @@ class PermuteAndFlipMechanism(ScoredSelection):
         return int(heads[Reader(source).below(len(heads))])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ParallelExponentialMechanism(ScoredSelection):
     r"""Selects one candidate in each disjoint part: row p of the scores chooses o with weight exp(c s_p(o)).
 

@@ -69,7 +69,7 @@ def blindfolded(found: Observed) -> Iterator[None]:
 
     def of_sets(self: SetSelection, value: Any, rng: Any = None) -> Any:
         found.values.append([Counter(counts) for counts in value])
-        found.claims.append(float(self.terms.sensitivity))
+        found.claims.append(float(self.sensitivity.in_l2))
         with pytest.MonkeyPatch.context() as inside:
             inside.setattr(GaussianMechanism, "release", gaussian)
             select(self, value, seeded())  # which must not raise, whatever the values

@@ -4,7 +4,7 @@
 
 - only Gaussian releases: the exact Gaussian profile;
 - one release with a dominating pair: its exact profile;
-- equal pure steps: the exact composition of Kairouz, Oh & Viswanath;
+- equal pure or approximate steps: the exact composition of Kairouz, Oh & Viswanath;
 - bounded-range steps (selections) next to anything that has a dominating pair: the recursion of
   :mod:`~ledgerwood.accounting.accountant.bounded_range.recursion` for the selections, convolved with the rest
   (docs/theory/optimal-composition.md);
@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
-from ledgerwood.accounting.costs.base import Composition, Cost, compose
-from ledgerwood.accounting.costs.guarantees import PureDP
+from ledgerwood.accounting.costs.base import Composition, Cost, compose, sequence
+from ledgerwood.accounting.costs.guarantees import ApproxDP, PureDP
 from ledgerwood.accounting.costs.parallel import Worst
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves.conversion import epsilon_from_rdp, log_delta_from_rdp
@@ -194,6 +194,13 @@ def _rough_log_delta(cost: Cost, epsilon: float) -> float:
     except (ArithmeticError, MemoryError, ValueError):
         reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
         raise MethodUnavailable("pld", reason) from None
+
+
+def rough_log_delta(cost: Cost, epsilon: float) -> float | None:
+    """Log δ at ε on coarse grids, quickly: an upper bound; None where no privacy-loss distributions are composed."""
+    if _options(cost) or epsilon >= cost.pure_epsilon() or _route(cost) != "pld":
+        return None
+    return _rough_log_delta(cost, epsilon)
 
 
 # -- the recursion, convolved with the rest ---------------------------------------------------------------------------
@@ -395,7 +402,8 @@ def _route(cost: Cost) -> str:
         return "gdp"
     if len(terms) == 1 and terms[0][1] == 1 and all(p.closed_form for p in terms[0][0].pairs() or ()):
         return "profile" if terms[0][0].pairs() is not None else "pld"
-    if all(isinstance(part, PureDP) for part, _ in terms) and len({part.pure_epsilon() for part, _ in terms}) == 1:
+    stated = {(part.pure_epsilon(), part.infinite_mass()) for part, _ in terms}
+    if all(isinstance(part, (PureDP, ApproxDP)) for part, _ in terms) and len(stated) == 1:
         return "kov"
     if any(isinstance(part, BoundedRange) and part.size > 0 for part, _ in terms):
         _directions(terms, "optimal")
@@ -483,10 +491,15 @@ def optimal_lower(cost: Cost, delta: float) -> float:
         return max(optimal_lower(option, delta) for option in options)
     if delta == 0.0 or cost.pure_epsilon() == 0 or delta < cost.infinite_mass():
         return 0.0
-    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()):
-        return _lower_of_pairs(cost, delta)
-    if not all(part.is_tight() for part, _ in cost.priced_terms()):
+    kept = [(part, pairs, n) for part, n in cost.priced_terms() if (pairs := part.lower_pairs())]
+    if not kept:
         return 0.0
+    if any(pairs != part.pairs() for part, pairs, _ in kept):
+        return _lower_of_pairs([(pairs, n) for part, pairs, n in kept if not isinstance(part, BoundedRange)], delta)
+    if len(kept) < len(cost.priced_terms()):  # without the releases of which nothing is known from below
+        parts = [(part, n) for part, _, n in kept]
+        ordered = isinstance(cost, Composition) and cost.ordered
+        cost = sequence(parts) if ordered else compose(parts, neighbours=cost.neighbours)
     route = _route(cost)
     if route == "recursion":
         return _recursion_lower(cost, delta)
@@ -500,20 +513,18 @@ def optimal_lower(cost: Cost, delta: float) -> float:
     return _profile_root(below, cost.pure_epsilon(), math.log(roomy)) * (1 - 1e-12)
 
 
-def _lower_of_pairs(cost: Cost, delta: float) -> float:
-    """The lower end where some release has pairs of its own for it; releases without are left out, which lowers it."""
+def _lower_of_pairs(found: list[tuple[tuple[LossPair, ...], int]], delta: float) -> float:
+    """The lower end by pairs of their own for it; releases without are left out, which lowers it."""
     from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
 
-    known = [(part, part.lower_pairs(), n) for part, n in cost.priced_terms() if not isinstance(part, BoundedRange)]
-    found = [(pairs, n) for _, pairs, n in known if pairs]
     if not found:
         return 0.0
     directions = [[(pairs[0], n) for pairs, n in found]]
     if all(len(pairs) > 1 or pairs[0].symmetric for pairs, _ in found):
         directions.append([(pairs[-1], n) for pairs, n in found])
-    if len(found) == 1 and found[0][1] == 1:
+    if len(found) == 1 and found[0][1] == 1 and found[0][0][0].closed_form:
         goal = math.log(min(delta * (1 + 1e-6), 1.0))
-        return max(_least_at(way[0][0], goal) for way in directions) * (1 - 1e-12)
+        return max(_least_at(way[0][0].below(), goal) for way in directions) * (1 - 1e-12)
     return max(0.0, *(compose_losses(way, delta=delta).epsilon_lower(delta) for way in directions))
 
 

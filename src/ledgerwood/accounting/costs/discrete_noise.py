@@ -13,7 +13,7 @@ from ledgerwood._checks import Array
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, EpsilonCost, set_fields
 from ledgerwood.accounting.costs.guarantees import PureDP
-from ledgerwood.accounting.costs.noise import LaplaceNoise
+from ledgerwood.accounting.costs.noise import LaplaceNoise, laplace_atoms
 from ledgerwood.accounting.curves import renyi
 from ledgerwood.errors import ParameterError
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 #: From this σ (in grid units) on, one discrete Gaussian is priced between two Gaussians, 8e-8 of σ² apart.
 _FINE = 5000.0
-#: More losses than this are not listed: the pair of a pure cost stands for a discrete Laplace release.
+#: From this variance on Skellam noise is Gaussian DP.
+_GAUSSIAN_SKELLAM = 40.0
+#: A larger shift of Skellam noise is bounded from below in blocks.
+_LONGEST_SHIFT = 64
+#: More losses than this are not listed: a discrete Laplace release is priced between two continuous ones.
 _MOST_LOSSES = 10**6
 
 
@@ -96,22 +100,27 @@ class DiscreteLaplace(LaplaceNoise):
         if self.sensitivity == 0:
             return np.zeros_like(alpha)
         if self.sensitivity > 10_000:
-            return renyi.randomized_response(self.size, alpha)
+            return np.minimum(renyi.laplace(self._laplace_size, alpha), self.size)
         return renyi.from_losses(*self.loss_atoms(0.0), alpha)
 
+    @property
+    def _laplace_size(self) -> float:
+        """The ε of continuous noise that costs no less: docs/theory/privacy-loss-distributions.md."""
+        half = 0.5 / self.scale
+        cosh = half - math.log(2) + math.log1p(math.exp(-2 * half)) if half > 1e-3 else half * half / 2
+        return (self.size + 2 * cosh) * (1 + 1e-15)
+
     def pairs(self) -> tuple[LossPair, ...] | None:
-        from ledgerwood.accounting.curves.dominating_pairs.discrete import DiscreteLaplacePair, PureDPPair
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import NearLaplacePair
+        from ledgerwood.accounting.curves.dominating_pairs.discrete import DiscreteLaplacePair
 
         if self.sensitivity > _MOST_LOSSES:
-            return (PureDPPair(self.size),)
+            return (NearLaplacePair(self._laplace_size, self.sensitivity / self.scale * (1 - 1e-15)),)
         return (DiscreteLaplacePair(self.scale, self.sensitivity),)
-
-    def is_tight(self) -> bool:
-        return self.sensitivity <= _MOST_LOSSES
 
     def loss_atoms(self, largest_order: float) -> tuple[Array, Array]:
         if self.sensitivity > _MOST_LOSSES:
-            return RandomizedResponse(self.size).loss_atoms(largest_order)
+            return laplace_atoms(self._laplace_size, largest_order)
         # Output k under P (centre 0) against Q (centre s): loss (|k-s| - |k|)/b. Tails k <= 0 and k >= s are atoms.
         b, s = self.scale, self.sensitivity
         k = np.arange(1, s)
@@ -197,6 +206,12 @@ class DiscreteGaussian(Atom):
             return (GaussianPair(bound * (1 + 1e-15)),)
         return None
 
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """For more coordinates: of the release that moves one of them, by whole units."""
+        if self.dimension == 1 or self.sensitivity < 1:
+            return self.pairs() if self.dimension == 1 else None
+        return DiscreteGaussian(sigma=self.sigma, sensitivity=math.floor(self.sensitivity)).pairs()
+
     def _group(self, k: int) -> Cost:
         return DiscreteGaussian(
             sigma=self.sigma,
@@ -215,8 +230,9 @@ class Skellam(Atom):
     .. math:: D_\alpha\le\frac{\alpha\Delta_2^2}{2v}
               +\min\Bigl(\frac{(2\alpha-1)\Delta_2^2+6\Delta_1}{4v^2},\frac{3\Delta_1}{2v}\Bigr)
 
-    between integers (α−1)·D_α is interpolated linearly. When l1_sensitivity is 1, one coordinate moves by one and
-    the exact one-dimensional profile is used as well.
+    between integers (α−1)·D_α is interpolated linearly. From a variance of 40 on the noise is μ-Gaussian DP, with
+    :math:`\mu^2 = (1 + O(1/v))\,\Delta_2^2/v` (docs/theory/skellam.md). When l1_sensitivity is 1, one coordinate
+    moves by one and the exact one-dimensional profile is used.
 
     >>> from ledgerwood.accounting import Gaussian
     >>> Skellam(variance=400.0).rdp(2) > Gaussian(sigma=20.0).rdp(2)
@@ -293,16 +309,40 @@ class Skellam(Atom):
             share = np.where(high > low, alpha - low, 0.0)
             mixed = (1 - share) * (low - 1) * self._at_integer(low) + share * (high - 1) * self._at_integer(high)
             value = mixed / np.maximum(alpha - 1, 1.0)
-        return np.where(np.isinf(alpha) | np.isnan(value), math.inf, value)
+        gaussian = alpha * _checks.half_square(self._gaussian) if self._gaussian else math.inf
+        return np.minimum(np.where(np.isinf(alpha) | np.isnan(value), math.inf, value), gaussian)
+
+    @property
+    def _gaussian(self) -> float | None:
+        """The μ of Gaussian DP, if the variance is large enough."""
+        from ledgerwood.accounting.curves.dominating_pairs.discrete import skellam_step
+
+        return self.l2_sensitivity * skellam_step(self.variance) if self.variance >= _GAUSSIAN_SKELLAM else None
+
+    def rho(self) -> float | None:
+        return None if self._gaussian is None else _checks.half_square(self._gaussian)
+
+    def is_tight(self) -> bool:
+        return self.l1_sensitivity < 2 and 1e-290 < self.variance <= _FINE**2
 
     def pairs(self) -> tuple[LossPair, ...] | None:
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
         from ledgerwood.accounting.curves.dominating_pairs.discrete import SkellamPair
 
-        if (
-            self.l1_sensitivity < 2 and 1e-290 < self.variance <= _FINE**2
-        ):  # or its probabilities vanish, or are too many
+        if self.is_tight():  # beyond it the probabilities vanish, or are too many
             return (SkellamPair(self.variance, 1),)
-        return None
+        return None if self._gaussian is None else (GaussianPair(self._gaussian),)
+
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Of the release that moves one coordinate."""
+        from ledgerwood.accounting.curves.dominating_pairs.discrete import CoarseSkellamPair, SkellamPair
+
+        shift = math.floor(min(self.l1_sensitivity, self.l2_sensitivity) * (1 + 1e-15))
+        if self.is_tight() or not shift:
+            return self.pairs()
+        if shift <= _LONGEST_SHIFT and 1e-290 < self.variance <= _FINE**2:
+            return (SkellamPair(self.variance, shift),)
+        return (CoarseSkellamPair(self.variance, float(shift)),) if self._gaussian else None
 
     def _group(self, k: int) -> Cost:
         return Skellam(

@@ -11,15 +11,23 @@ import numpy as np
 
 from ledgerwood import _checks
 from ledgerwood._checks import Array
-from ledgerwood._rounding import ratio_up
+from ledgerwood._rounding import MARGIN, ratio_up
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.costs.guarantees import RDP, PureDP, group_curve
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.costs.sampled_gaussians import amplified, replaced_pair, sampled_curve, sampled_gaussian
-from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, MaxPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.base import (
+    LossPair,
+    MaxPair,
+    SubsampledPair,
+    intervals,
+    log_normal_interval,
+)
+from ledgerwood.accounting.curves.dominating_pairs.composite import seen_outcomes
 from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
 from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, PublicChoicePair, TwoSidedPair
+from ledgerwood.accounting.curves.numerics import log_factorial
 from ledgerwood.errors import ParameterError
 
 
@@ -113,12 +121,17 @@ class WithoutReplacement(Atom):
         return (TwoSidedPair(SubsampledPair(base, self.rate, "remove"), SubsampledPair(base, self.rate, "add")),)
 
     def lower_pairs(self) -> tuple[LossPair, ...] | None:
-        """Of a release that only asks whether one special record is in the batch."""
+        """Of a release that only asks whether one special record is in the batch, or of three vectors far apart.
+
+        Any two records may change places, so each release may be attacked in the direction that suits it.
+        """
         base = _profile_pair(self.cost)
         if base is None or self.rate == 1.0 or not self.cost.is_tight():
             return None
         rate = self.batch / self.population * (1 - 1e-15)
-        return SubsampledPair(base, rate, "remove"), SubsampledPair(base, rate, "add")
+        mu = self.cost.mu()
+        other = _three_vectors(mu, rate) if mu else SubsampledPair(base, rate, "add")
+        return SubsampledPair(base, rate, "remove"), other
 
     def _group(self, k: int) -> Cost:
         if self.pure_epsilon() < math.inf:
@@ -218,13 +231,22 @@ class TruncatedPoisson(Atom):
         return pair, pair.reversed()
 
     def lower_pairs(self) -> tuple[LossPair, ...] | None:
-        """Of data whose other records contribute nothing: plain Poisson sampling at a smaller rate."""
+        """Of data whose other records contribute nothing, or the opposite of the record: what shows more."""
         mu = self.cost.mu()
         if mu is None or self.is_free() or self.mu() is not None:
             return None
         cut, share = truncation(self.population, self.rate, self.limit)
         rate = (max(0.0, 1 - cut) * self.rate + cut * share) * (1 - 1e-9)
-        if self.neighbours is Neighbours.REPLACE_ONE:
+        void = self.neighbours is Neighbours.ZERO_OUT
+        if self.rate < 1.0 and (found := _opposite_others(self.population, self.rate, self.limit, mu, void)):
+            forward, backward, excess = found
+            if excess > (
+                rate * rate * math.expm1(min(mu * mu, 600.0))
+                if void
+                else 2 * rate * rate * math.sinh(min(mu * mu, 600.0))
+            ):
+                return forward, backward
+        if not void:
             return (replaced_pair(mu, rate),)
         return SubsampledPair(GaussianPair(mu), rate, "remove"), SubsampledPair(GaussianPair(mu), rate, "add")
 
@@ -237,6 +259,82 @@ def _pushed_out(mu: float, share: float) -> LossPair:
     if share == 1.0:
         return MixturePair(((1.0, mu),), ((1.0, 0.0),))
     return MixturePair(((1 - share, -mu), (share, mu)), ((1 - share, -mu), (share, 0.0)), rising=False)
+
+
+WINDOW, CELL, MOST_CELLS = 39.0, 0.06, 4 * 10**5
+"""What is seen of a release for lower ends: cells this wide up to this far from all means, and how many at most."""
+
+
+_SLACK = 1000 * MARGIN
+"""Relative allowance for the rounding of sums of some thousand masses."""
+
+
+@lru_cache(maxsize=16)
+def _three_vectors(mu: float, rate: float) -> LossPair:
+    """The record has one of two vectors, every other one none; all three are mu apart, in the plane."""
+    across, along = mu / 2, mu * math.sqrt(3) / 2
+    ends = [np.arange(-9.0 - across, 9.0 + across, 0.1), np.arange(-9.0, 9.0 + along, 0.1)]
+
+    def log_mass(x: float, y: float) -> Array:
+        parts = [
+            log_normal_interval(*intervals(e - m), np.append(np.append(np.inf, np.diff(e)), np.inf))
+            for e, m in zip(ends, (x, y), strict=True)
+        ]
+        return np.asarray(np.add.outer(*parts).ravel())
+
+    absent = math.log1p(-rate) + log_mass(0.0, 0.0)
+    p, q = (np.logaddexp(absent, math.log(rate) + log_mass(x, along)) for x in (across, -across))
+    return seen_outcomes(p, q)
+
+
+@lru_cache(maxsize=16)
+def _opposite_others(
+    population: int, rate: float, limit: int, mu: float, void: bool
+) -> tuple[LossPair, LossPair, float] | None:
+    """Every other record is the opposite of this one: the two directions, and how far P's moment under Q exceeds 1."""
+    others = population - 1
+    spread = math.sqrt(others * rate * (1 - rate))
+    low = max(0, math.floor(others * rate - 15 * spread - 40))
+    high = min(others, math.ceil(others * rate + 15 * spread + 40))
+    if (min(high, limit) - min(low, limit)) * mu + 2 * WINDOW > MOST_CELLS * CELL or high - low > 10**4:
+        return None
+    sizes = np.arange(low, high + 1.0)
+    logs = log_factorial(others) - log_factorial(sizes) - log_factorial(others - sizes)
+    chance = np.exp(logs + sizes * math.log(rate) + (others - sizes) * math.log1p(-rate))
+    kept = rate * np.minimum(1.0, limit / (sizes + 1))  # the record is drawn, and stays
+    before = np.minimum(sizes, limit - 1)  # how many others stay with it
+    sums = [
+        (chance * kept, 1 - before),
+        (chance * kept, -before if void else -before - 1),
+        (chance * (1 - kept), -np.minimum(sizes, limit)),
+    ]
+    first = -min(high, limit) * mu - WINDOW - mu
+    edges = np.arange(first, -min(low, limit) * mu + WINDOW + 2 * mu, CELL)
+    left, right = intervals(edges)
+    width = np.append(np.append(np.inf, np.diff(edges)), np.inf)
+
+    def masses(parts: list[tuple[Array, Array]]) -> Array:
+        total: dict[float, float] = {}
+        for weights, places in parts:
+            for w, place in zip(weights.tolist(), places.tolist(), strict=True):
+                total[place] = total.get(place, 0.0) + w
+        found = np.full(len(left), -np.inf)
+        for place, w in total.items():
+            if w > 1e-300:
+                near = slice(
+                    max(0, int((place * mu - WINDOW - first) / CELL)), int((place * mu + WINDOW - first) / CELL) + 2
+                )
+                part = log_normal_interval(left[near] - place * mu, right[near] - place * mu, width[near])
+                found[near] = np.logaddexp(found[near], math.log(w) + part)
+        return found
+
+    p, q = masses([sums[0], sums[2]]), masses([sums[1], sums[2]])
+    # What was left out, of sizes and of far cells, may all be in any cell of the other side.
+    p_safe, q_safe = (np.logaddexp(x + _SLACK, -230.0) for x in (p, q))
+    some = (p > -200) & (q > -200)
+    p, q, p_safe, q_safe = p[some], q[some], p_safe[some], q_safe[some]
+    excess = float(np.sum(np.exp(q) * np.expm1(np.clip(p - q, -50, 300)) ** 2))
+    return seen_outcomes(p - _SLACK, q_safe), seen_outcomes(q - _SLACK, p_safe), excess
 
 
 def _choice(cut: float, whole: LossPair, part: LossPair) -> LossPair:

@@ -125,6 +125,12 @@ class ZCDP(Atom):
     def renyi(self, alpha: Array) -> Array:
         return alpha * self.size if self.size else np.zeros_like(alpha)
 
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Of Gaussian noise, which is one such release."""
+        from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
+
+        return (GaussianPair(math.sqrt(2 * self.size) * (1 - 1e-15)),) if self.size > 1e-300 else None
+
     def _group(self, k: int) -> Cost:
         return ZCDP(float(k) * float(k) * self.size, neighbours=self.neighbours)
 

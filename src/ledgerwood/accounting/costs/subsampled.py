@@ -151,6 +151,9 @@ class PoissonSubsampled(Atom):
             atoms = self._atoms(float(np.max(flat[chosen])))
             if atoms is None:
                 curve[chosen] = np.minimum(curve[chosen], _from_curve(inner.renyi, rate, flat[chosen]))
+                pairs = self.pairs() or ()
+                if pairs and all(pair.closed_form for pair in pairs):
+                    curve[chosen] = np.minimum(curve[chosen], sampled_curve(pairs, inner.renyi, flat[chosen]))
             else:
                 curve[chosen] = np.minimum(curve[chosen], _from_atoms(*atoms, rate, flat[chosen]))
         return curve.reshape(alpha.shape)
@@ -170,6 +173,20 @@ class PoissonSubsampled(Atom):
         if base is None:
             return PureDP(self.pure_epsilon()).pairs() if self.pure_epsilon() < math.inf else None
         return SubsampledPair(base, rate, "remove"), SubsampledPair(base, rate, "add")
+
+    def lower_pairs(self) -> tuple[LossPair, ...] | None:
+        """Of the releases inside that have some, sampled."""
+        from ledgerwood.accounting.curves.dominating_pairs.base import SubsampledPair
+
+        exact = self.pairs() if self.is_tight() else None
+        if exact or self.replaced or self.rate in (0.0, 1.0) or self.cost.infinite_mass() > 0:
+            return exact
+        inner, rate = self._flat()
+        found = [pairs for part, n in inner.priced_terms() if (pairs := part.lower_pairs()) and n == 1]
+        base = next((pairs[0] for pairs in found if pairs[0].reversed() == pairs[-1]), None)
+        if base is None:
+            return None
+        return SubsampledPair(base, rate * (1 - 1e-15), "remove"), SubsampledPair(base, rate * (1 - 1e-15), "add")
 
     def _flat(self) -> tuple[Cost, float]:
         """The release on a sample of a sample of ..., and the product of the rates, rounded up."""

@@ -6,21 +6,13 @@ one to one bin of each of m columns, so the joint histogram has L2 sensitivity :
 :math:`\sqrt{2m}`); it is released once with Gaussian noise. Bounds are the outer edges of the outermost bins above a
 public multiple of the noise; a column with none gets (-4, 4).
 
-**Categories.** For m undeclared columns of text, the values *present* are counted, noised, and kept above a threshold
-T with :math:`m k \Pr[k + N > T] \le \delta'`, k the rows of a unit.
-
-*Theorem.* The released set costs at most Gaussian noise of L2 sensitivity :math:`k\sqrt m` (replace-one, k = 1:
-:math:`\sqrt{2m}`) composed with :math:`(0, \delta')`-DP. *Proof.* Let p be the probability that some value present in
-one dataset only is kept; such a value has a count of at most k and there are at most mk of them, so
-:math:`p \le \delta'` on either side. Given that none is kept, the output is post-processing of noisy counts of the
-common values, G and G'. For any set S, with :math:`P \le (1-p)G + p`, :math:`P' \ge (1-p')G'` and q = max(p, p'):
-:math:`P(S) - e^\gamma P'(S) \le (1-q)(G(S) - e^\gamma G'(S)) + q \le (1-q)\delta_G(\gamma) + q`, which is the profile
-of the composition at its worst, q = δ'. ∎
+**Categories.** For m undeclared columns of text, the values *present* are counted, noised, and kept above a threshold:
+:class:`~ledgerwood.mechanisms.ThresholdedCountsMechanism`, where the cost is proved. A unit of k rows is counted under
+at most mk values, at most k times under each, and mk times in all.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._rounding import sqrt_up
-from ledgerwood.accounting import ApproxDP, Cost, Gaussian, Plan, Release
+from ledgerwood.accounting import Cost, Gaussian, Plan, Release
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.cells import scalars
 from ledgerwood.learners.data.columns import MOST_CATEGORIES, Column, Scalar
 from ledgerwood.learners.data.table import Columns
 from ledgerwood.learners.training.public_metadata import PublicMetadata, complete_plan, total_share
 from ledgerwood.learners.training.session import ReleaseSession
-from ledgerwood.mechanisms import GaussianMechanism
+from ledgerwood.mechanisms import GaussianMechanism, Sensitivity, ThresholdedCountsMechanism
 from ledgerwood.mechanisms.randomness import Rng
 
 __all__ = ["whole_plan"]
@@ -193,15 +185,21 @@ class SelectionCost:
         count = len(Unknown.of(metadata).categories)
         return cls(count, metadata.max_rows_per_unit, DELTA_SLICE * metadata.delta, str(metadata.neighbours))
 
-    @property
-    def sensitivity(self) -> float:
-        """L2, of the counts of common values."""
-        return self.rows * histogram_sensitivity(self.columns, self.neighbours)
+    def mechanism(self, scale: float) -> ThresholdedCountsMechanism:
+        """The mechanism for the counts of all columns together: a unit has a value of each column in each row."""
+        return ThresholdedCountsMechanism(
+            "gaussian",
+            scale,
+            delta=self.delta,
+            max_keys=self.columns * self.rows,
+            max_count=self.rows,
+            max_total=self.columns * self.rows,
+            neighbours=self.neighbours,
+        )
 
     def __call__(self, scale: float) -> Cost:
         """Return the cost at noise ``scale``."""
-        noise = Gaussian(sigma=scale, sensitivity=self.sensitivity, neighbours=self.neighbours)
-        return noise + ApproxDP(0.0, self.delta, neighbours=self.neighbours)
+        return self.mechanism(scale).cost
 
 
 @dataclass(frozen=True)
@@ -212,22 +210,23 @@ class SetSelection:
     terms: SelectionCost
 
     @property
-    def cost(self) -> Cost:
-        """Gaussian noise, and delta for a value that one dataset alone has."""
-        return self.terms(self.sigma)
+    def _mechanism(self) -> ThresholdedCountsMechanism:
+        return self.terms.mechanism(self.sigma)
 
     @property
-    def sensitivity(self) -> float:
-        """L2, of the counts of common values, for a whole unit."""
-        return self.terms.sensitivity
+    def cost(self) -> Cost:
+        """Gaussian noise, and delta for a value that one dataset alone has."""
+        return self._mechanism.cost
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Of the counts of common values, for a whole unit."""
+        return self._mechanism.sensitivity
 
     @property
     def threshold(self) -> int:
         """A rounded count of at least this is kept."""
-        from scipy.stats import norm
-
-        chance = self.terms.delta / (self.terms.columns * self.terms.rows)
-        return math.ceil(self.terms.rows + self.sigma * float(norm.isf(chance)) * (1 + 1e-9)) + 1
+        return self._mechanism.threshold_at
 
     def check(self, value: Sequence[Counter[Scalar]]) -> None:
         """Refuse what is not one count of values for each column."""
@@ -236,14 +235,12 @@ class SetSelection:
 
     def release(self, value: Sequence[Counter[Scalar]], rng: Rng = None) -> tuple[tuple[Scalar, ...], ...]:
         """Return the kept values of each column."""
-        noise = GaussianMechanism(self.sigma, self.terms.sensitivity, neighbours=self.terms.neighbours)
-        kept = []
-        for counts in value:
-            names = sorted(counts, key=lambda name: (str(type(name)), str(name)))
-            noisy = np.asarray(noise.release(np.array([counts[name] for name in names], dtype=np.int64), rng))
-            order = [i for i in np.argsort(-noisy, kind="stable").tolist() if noisy[i] >= self.threshold]
-            kept.append(tuple(names[i] for i in order[:MOST_CATEGORIES]))
-        return tuple(kept)
+        counts = {(column, name): n for column, found in enumerate(value) for name, n in found.items()}
+        kept: list[list[Any]] = [[] for _ in value]
+        for key in self._mechanism.release(counts, rng):
+            assert isinstance(key, tuple)
+            kept[key[0]].append(key[1])
+        return tuple(tuple(names[:MOST_CATEGORIES]) for names in kept)
 
 
 def value_counts(values: NDArray[Any]) -> Counter[Scalar]:

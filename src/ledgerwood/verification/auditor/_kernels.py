@@ -52,23 +52,6 @@ def has_preimage(
 
 
 @njit(cache=True, nogil=True)
-def first_explanation(
-    values: NDArray[np.float64], locations: NDArray[np.float64], scales: NDArray[np.float64], formula: int, reach: int
-) -> tuple[int, int]:
-    """The first location and scale that give every value a preimage; (-1, -1) if none does."""
-    for a in range(locations.size):
-        for b in range(scales.size):
-            fits = True
-            for i in range(values.size):
-                if not has_preimage(values[i : i + 1], locations[a], scales[b], formula, reach)[0]:
-                    fits = False
-                    break
-            if fits:
-                return a, b
-    return -1, -1
-
-
-@njit(cache=True, nogil=True)
 def hash_rows(bits: NDArray[np.uint64], numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
     """A 64-bit hash of each row's bits; every nan counts as one value."""
     keys = np.empty(bits.shape[0], dtype=np.uint64)

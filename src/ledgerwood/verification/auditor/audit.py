@@ -2,12 +2,13 @@
 
 1. A pilot run measures speed and meets the problems: exceptions, nan, noise that never changes.
 2. Without a pair, pairs proposed by the schema are compared on small samples; the best one stays (``pairs``).
-3. On a first part of the outputs scores are learned and cut into events; a weak leak gets more, and classifiers.
-4. The events chosen are counted on fresh outputs and the counts are turned into bounds (``certificate``).
+3. On a first part of the outputs scores are learned and cut into events (``choice``).
+4. The event chosen is counted on fresh outputs and its counts are turned into a bound (``certificate``).
 
-Only step 4 carries the guarantee. The events, their directions and the pair are functions of outputs that step 4 never
-uses, so choosing them costs nothing; the few events selected (up to three on values, one on floating-point
-patterns, one for mu) share the error, and all bounds of a report hold together with the stated confidence.
+Only step 4 carries the guarantee. The event, its direction and the pair are functions of outputs that step 4 never
+uses, so choosing them costs nothing. If further quantities are bounded beside the claim's own (mu of a Gaussian
+claim), they have events of their own and a share of the error: all bounds of a report hold together with the stated
+confidence.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence, default_rng
-from numpy.typing import NDArray
 
 from ledgerwood import _checks
 from ledgerwood.errors import ParameterError
-from ledgerwood.verification.auditor.certificate.bound import Counts, combined_bound
+from ledgerwood.verification.auditor.certificate.bound import Counts, certified_bound
 from ledgerwood.verification.auditor.certificate.counts import Guesses, sizes
-from ledgerwood.verification.auditor.certificate.hypotheses import ClaimedProfile, read_claim
+from ledgerwood.verification.auditor.certificate.hypotheses import ClaimedProfile, Hypothesis, read_claim
+from ledgerwood.verification.auditor.choice import Candidate, choose, learned, propose
 from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Outputs
-from ledgerwood.verification.auditor.events import Guess, scores_of
+from ledgerwood.verification.auditor.events import Guess, Rule, picture_of
 from ledgerwood.verification.auditor.pairs import candidate_pairs, search_pair
 from ledgerwood.verification.auditor.pilot import Pilot, run_pilot
-from ledgerwood.verification.auditor.report import AuditReport, Certificate, CertificateBlock, Picture, Subject
+from ledgerwood.verification.auditor.report import AuditReport, Certificate, Picture, Subject
 from ledgerwood.verification.auditor.sampling import Draws, InputPair, Mechanism, ProgressBar
-from ledgerwood.verification.auditor.selection import SelectedEvent, Selection, has_few_outputs, picture_of, select
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.scores import scores_of
+from ledgerwood.verification.auditor.tuning import LIMITS, TUNING
 
 __all__ = ["audit"]
 
 #: Streams of random numbers; the pilot and the pair search have their own.
-_SELECT, _CERTIFY, _SELECT_MORE, _CERTIFY_MORE, _SELECT_REST = range(1, 6)
+_SELECT, _SELECT_REST, _CERTIFY, _CERTIFY_MORE = range(1, 5)
 
 
 def audit(
@@ -81,8 +82,8 @@ def audit(
     seconds:
         Time budget. The number of outputs is fixed from the speed of a pilot run, before the certificate is drawn.
     stop_early:
-        Look at the first block of fresh outputs before drawing the second, and end there if it contradicts the claim,
-        or if it lies so far below it that the second block cannot. A quarter of the error is spent on that look.
+        Look at three tenths of the fresh outputs first, and end there if they contradict the claim, or lie so far below
+        it that the others cannot. A quarter of the error is spent on that look.
     subject:
         The estimator whose trainings ``f`` runs, as ``Subject.of(estimator)``. The report keeps it, and only then it
         can be shown in the report of a model.
@@ -123,7 +124,7 @@ def audit(
         if pilot.clock:
             return summary.clock_seeded(pilot, pairs[0])
         total = _affordable(samples, seconds, started, pilot.per_output)
-        if total < TUNING.least_outputs:
+        if total < LIMITS.least_outputs:
             slow = f"too slow: at {pilot.per_output:.3g} s per output the time allows {max(total, 0)} outputs per input"
             return summary.unfinished((slow,), pairs[0])
         if not draws.vectorized and pilot.may_fork:
@@ -140,7 +141,7 @@ def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> No
         raise ParameterError("f", "be callable as f(data, rng) or have sample(data, n, rng)", f)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
-    _checks.integer("samples", samples, TUNING.least_outputs)
+    _checks.integer("samples", samples, LIMITS.least_outputs)
     if seconds is not None and not seconds > 0:
         raise ParameterError("seconds", "be positive", seconds)
 
@@ -171,147 +172,104 @@ def _affordable(samples: int, seconds: float | None, started: float, per_output:
 def _certify(
     draws: Draws, summary: _AuditSummary, pilot: Pilot, pair: InputPair, which: int, total: int, spent: int
 ) -> AuditReport:
-    """Choose events on a first sample, count them on fresh outputs: in one block, or in two with a second choice."""
-    early, n = int(TUNING.selection_share_of_few * total), int(TUNING.first_block_share_of_few * total)
-    confidence = summary.confidence
-    seen = _Seen([draws.draw(2 * which + side, early, _SELECT) for side in (0, 1)])
-    if not has_few_outputs(*seen.encoded, summary.profile):
-        more = int(TUNING.selection_share * total) - early
-        early, n = early + more, int(TUNING.first_block_share * total)
-        seen = seen.joined([draws.draw(2 * which + side, more, _SELECT_REST) for side in (0, 1)])
-    selection = seen.select(pair, summary.profile, n, classifiers=False)
-    if summary.profile.is_profile:
-        # Which point of the profile is tested depends on the event, so there is one block, and one careful choice.
-        late = int(TUNING.profile_selection_share * total)
-        seen = seen.joined([draws.draw(2 * which + side, late - early, _SELECT_MORE) for side in (0, 1)])
-        selection = seen.select(pair, summary.profile, total - late, classifiers=True)
-        blocks = [_Block(seen.encoder, selection.selected_events(*seen.encoded), total - late)]
-    elif selection.has_zero_count and selection.estimated_bound >= TUNING.strong_epsilon:
-        blocks = [_Block(seen.encoder, selection.selected_events(*seen.encoded), total - early)]
-    else:
-        weak = selection.estimated_bound < TUNING.strong_epsilon
-        if weak:
-            learned = seen.select(pair, summary.profile, n, plain=False, classifiers=True)
-            selection = selection.or_better(learned)
-        first = _Block(seen.encoder, selection.selected_events(*seen.encoded, most=1), n)
-        sizes = first.sizes(draws.entropy, _CERTIFY)
-        outputs = [draws.draw(2 * which + side, sizes[side], _CERTIFY) for side in (0, 1)]
-        first.count(outputs)
-        if summary.stop_early:
-            look = 1.0 - TUNING.look_share * (1.0 - confidence)
-            looks = tuple(_certificate(chain, look) for chain in _chains([first]))
-            if any(one.contradicts for one in looks) or all(_hopeless(one) for one in looks):
-                picture = picture_of(first.selected_events[0].rule, *seen.encoded) if first.selected_events else None
-                return summary.finished(looks, pilot, draws, pair, early + n + spent, picture)
-            confidence = 1.0 - (1.0 - TUNING.look_share) * (1.0 - confidence)
-        seen = seen.joined(outputs)
-        rest = total - early - n
-        again = seen.select(pair, summary.profile, rest, classifiers=weak)
-        best = [one for one in again.selected_events(*seen.encoded, most=1) if one.kind == "values"]
-        # The share of a kind is fixed by the first choice.
-        second = [replace(one, share=first.selected_events[0].share) for one in best]
-        # Guesses want a Poisson number of fresh outputs, events as many on either input.
-        if not any(isinstance(one.rule, Guess) for one in second):
-            second += [one for one in first.selected_events if one.kind != "values"]
-        blocks = [first, _Block(seen.encoder, second, rest, floating=first.encoder)]
-    last = blocks[-1]
-    picture = picture_of(last.selected_events[0].rule, *seen.encoded) if last.selected_events else None
+    """Choose an event on a first sample and count it on fresh outputs."""
+    profile = summary.profile
+    rows = int(min(TUNING.first_share * total, TUNING.selection_rows))
+    seen = [draws.draw(2 * which + side, rows, _SELECT) for side in (0, 1)]
+    encoder = OutputEncoder.fit(*seen)
+    first, second = (encoder(outputs) for outputs in seen)
+    candidates = _candidates(first, second, profile, total - rows, classifiers=False)
+    if not (candidates and candidates[0].settles):
+        more = int(min(TUNING.selection_share * total, TUNING.selection_rows)) - rows
+        rows += more
+        seen = [_joined(outputs, draws.draw(2 * which + side, more, _SELECT_REST)) for side, outputs in enumerate(seen)]
+        encoder = OutputEncoder.fit(*seen)
+        first, second = (encoder(outputs) for outputs in seen)
+        candidates = _candidates(first, second, profile, total - rows, classifiers=True)
     del seen
-    stream = _CERTIFY if len(blocks) == 1 else _CERTIFY_MORE
-    sizes = last.sizes(draws.entropy, stream)
-    for side in (0, 1):
-        for outputs_of_side in draws.batches(2 * which + side, sizes[side], stream):
-            last.count_side(side, outputs_of_side)
-    certificates = tuple(_certificate(chain, confidence) for chain in _chains(blocks))
+    count = total - rows
+    if not candidates:  # both inputs always give one and the same output
+        return summary.finished((), pilot, draws, pair, total + spent, None)
+    best = candidates[0]
+    chosen = [_Chosen(profile.worst(best.hits1, best.hits2, rows), learned(best, first, second))]
+    for hypothesis in profile.extras:
+        other = choose(
+            propose(first, second, classifiers=False), first, second, hypothesis.estimated_bound, fresh=count
+        )
+        chosen += [_Chosen(hypothesis, learned(each, first, second)) for each in other[:1]]
+    picture = picture_of(chosen[0].rule, first, second)
+    shares = [1.0 - TUNING.extra_share * (len(chosen) - 1), *[TUNING.extra_share] * (len(chosen) - 1)]
+    look = int(TUNING.look_rows * count) if summary.stop_early else 0
+    error = 1.0 - summary.confidence
+    if look:
+        _count(draws, encoder, chosen, which, look, _CERTIFY)
+        early = [one.certificate(look, TUNING.look_share * share * error) for one, share in zip(chosen, shares)]
+        if any(one.contradicts for one in early) or all(_hopeless(one) for one in early):
+            return summary.finished(tuple(early), pilot, draws, pair, rows + look + spent, picture)
+        error *= 1.0 - TUNING.look_share
+    _count(draws, encoder, chosen, which, count - look, _CERTIFY_MORE)
+    certificates = tuple(one.certificate(count, share * error) for one, share in zip(chosen, shares))
     return summary.finished(certificates, pilot, draws, pair, total + spent, picture)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Outputs on both inputs that events are chosen from, and their encoding."""
+def _candidates(
+    first: Encoded, second: Encoded, profile: ClaimedProfile, fresh: int, *, classifiers: bool
+) -> list[Candidate]:
+    proposals = propose(first, second, classifiers=classifiers)
+    return choose(proposals, first, second, profile.estimated_bound, fresh=fresh, claimed_delta=profile.claimed_delta)
 
-    outputs: list[Outputs]
-    more: list[list[Outputs]] = field(default_factory=list)
-    encoder: OutputEncoder = field(init=False)
-    encoded: tuple[Encoded, Encoded] = field(init=False)
 
-    def __post_init__(self) -> None:
-        parts = [self.outputs, *self.more]
-        self.encoder = OutputEncoder.fit(*(outputs for part in parts for outputs in part))
-        first, second = (_encode(self.encoder, [part[side] for part in parts]) for side in (0, 1))
-        self.encoded = first, second
-
-    def joined(self, outputs: list[Outputs]) -> _Seen:
-        """These and more, as many of either input."""
-        n = min(len(side) for side in outputs)
-        return _Seen(self.outputs, [*self.more, [side[:n] for side in outputs]])
-
-    def select(
-        self, pair: InputPair, claim: ClaimedProfile, fresh: int, *, plain: bool = True, classifiers: bool = True
-    ) -> Selection:
-        """The events that these outputs suggest."""
-        return select(*self.encoded, pair, claim, fresh, plain=plain, classifiers=classifiers)
+def _joined(outputs: Outputs, more: Outputs) -> Outputs:
+    if isinstance(outputs, np.ndarray) and isinstance(more, np.ndarray):
+        return np.concatenate([outputs, more])
+    return [*outputs, *more]
 
 
 @dataclass(slots=True)
-class _Block:
-    """Selected events, counted on ``n`` fresh outputs per input."""
+class _Chosen:
+    """A rule, the hypothesis that it may contradict, and its counts on fresh outputs."""
 
-    encoder: OutputEncoder
-    selected_events: list[SelectedEvent]
-    n: int
-    floating: OutputEncoder | None = None  # of events that were chosen before this block's encoder was made
-    hits: NDArray[np.int64] = field(init=False)
+    hypothesis: Hypothesis
+    rule: Rule
+    hits1: int = 0
+    hits2: int = 0
 
-    def __post_init__(self) -> None:
-        # Guesses need a Poisson number of outputs, events a fixed one: a block that mixed them would have neither.
-        assert len({isinstance(event.rule, Guess) for event in self.selected_events}) <= 1
-        self.hits = np.zeros((len(self.selected_events), 2), dtype=np.int64)
+    def count(self, encoded: Encoded, side: int) -> None:
+        """Add the counts of outputs of one input."""
+        hits1, hits2 = self.rule.tally(scores_of(self.rule.score, encoded), side)
+        self.hits1 += hits1
+        self.hits2 += hits2
 
-    def count(self, outputs: Sequence[Outputs]) -> None:
-        """Count the events in outputs of both inputs."""
-        for side in (0, 1):
-            self.count_side(side, outputs[side])
-
-    def sizes(self, entropy: int, stream: int) -> tuple[int, int]:
-        """Fresh outputs on either input: ``n``, or ``n`` on average if the input is to be guessed."""
-        if any(isinstance(event.rule, Guess) for event in self.selected_events):
-            return sizes(self.n, default_rng(SeedSequence(entropy, spawn_key=(stream,))))
-        return self.n, self.n
-
-    def count_side(self, side: int, outputs: Outputs) -> None:
-        """Count the events in outputs of one input."""
-        encoded: dict[int, Encoded] = {}
-        for i, event in enumerate(self.selected_events):
-            own = self.encoder if event.kind == "values" or self.floating is None else self.floating
-            if id(own) not in encoded:
-                encoded[id(own)] = own(outputs)
-            self.hits[i] += event.rule.tally(scores_of(event.rule.score, encoded[id(own)]), side)
-
-    def counted(self, i: int) -> CertificateBlock:
-        """The counts of one event."""
-        rule = self.selected_events[i].rule
-        hits1, hits2 = (int(h) for h in self.hits[i])
-        return CertificateBlock(str(rule), rule.on, hits1, hits2, self.n, isinstance(rule, Guess))
+    def certificate(self, n: int, error: float) -> Certificate:
+        """The bound of the counts so far, on ``n`` outputs per input."""
+        guess = isinstance(self.rule, Guess)
+        counts = (Guesses if guess else Counts)(self.hits1, self.hits2, n)
+        bound = certified_bound(counts, null=self.hypothesis.null, confidence=1.0 - error)
+        return Certificate(
+            quantity=self.hypothesis.quantity,
+            bound=max(bound, 0.0),  # neither is ever negative
+            claimed=self.hypothesis.claimed,
+            delta=self.hypothesis.delta,
+            event=str(self.rule),
+            on=self.rule.on,
+            hits1=self.hits1,
+            hits2=self.hits2,
+            n=n,
+            confidence=1.0 - error,
+            guess=guess,
+        )
 
 
-def _chains(blocks: Sequence[_Block]) -> list[list[tuple[SelectedEvent, CertificateBlock]]]:
-    """For every kind its event in each block, the last block first; of several in the only block the best."""
-    if len(blocks) == 1:
-        only = blocks[0]
-        return [
-            [(only.selected_events[i], only.counted(i))]
-            for i in _best_of_each_kind(only.selected_events, only.hits, only.n)
-        ]
-    kinds = {event.kind: i for i, event in enumerate(blocks[0].selected_events)}
-    return [
-        [
-            (event, blocks[1].counted(j)),
-            (blocks[0].selected_events[kinds[event.kind]], blocks[0].counted(kinds[event.kind])),
-        ]
-        for j, event in enumerate(blocks[1].selected_events)
-        if event.kind in kinds
-    ]
+def _count(draws: Draws, encoder: OutputEncoder, chosen: Sequence[_Chosen], which: int, n: int, stream: int) -> None:
+    """Count the rules in ``n`` fresh outputs of either input, or ``n`` on average if the input is to be guessed."""
+    guesses = {isinstance(one.rule, Guess) for one in chosen}
+    assert len(guesses) == 1, "guesses need a Poisson number of outputs, events a fixed one"
+    numbers = sizes(n, default_rng(SeedSequence(draws.entropy, spawn_key=(stream,)))) if True in guesses else (n, n)
+    for side in (0, 1):
+        for outputs in draws.batches(2 * which + side, numbers[side], stream):
+            encoded = encoder(outputs)
+            for one in chosen:
+                one.count(encoded, side)
 
 
 def _hopeless(look: Certificate) -> bool:
@@ -321,47 +279,6 @@ def _hopeless(look: Certificate) -> bool:
     claimed_delta = (2 if look.guess else 1) * look.n * look.delta  # guesses are made on the outputs of both inputs
     ratio = math.log(max(look.hits1 - claimed_delta, 0.5) / look.hits2)
     return ratio + 5.0 * math.sqrt(1.0 / look.hits1 + 1.0 / look.hits2) < look.claimed
-
-
-def _encode(encoder: OutputEncoder, parts: Sequence[Outputs]) -> Encoded:
-    encoded = [encoder(outputs) for outputs in parts]
-    return Encoded(np.concatenate([part.numbers for part in encoded]), encoder.names)
-
-
-def _best_of_each_kind(selected_events: Sequence[SelectedEvent], hits: NDArray[np.int64], n: int) -> list[int]:
-    """For every kind of event the one whose counts say most; all bounds hold at once, so one may be picked."""
-    best: dict[str, tuple[float, int]] = {}
-    for i, event in enumerate(selected_events):
-        a, b = hits[i]
-        value = float(event.hypothesis.estimated_bound(a, b, n, 2.7) - event.hypothesis.claimed)
-        if event.kind not in best or value > best[event.kind][0]:
-            best[event.kind] = (value, i)
-    return [i for _, i in best.values()]
-
-
-def _certificate(chain: Sequence[tuple[SelectedEvent, CertificateBlock]], confidence: float) -> Certificate:
-    """One bound from the counts of one kind of event, in one block or in two."""
-    (event, last), *before = chain
-    hypothesis = event.hypothesis
-    level = 1.0 - (1.0 - confidence) * event.share
-    counts = [
-        Guesses(block.hits1, block.hits2, block.n) if block.guess else Counts(block.hits1, block.hits2, block.n)
-        for _, block in reversed(chain)
-    ]
-    return Certificate(
-        quantity=hypothesis.quantity,
-        bound=max(combined_bound(counts, null=hypothesis.null, confidence=level), 0.0),  # neither is ever negative
-        claimed=hypothesis.claimed,
-        delta=hypothesis.delta,
-        event=last.event,
-        on=last.on,
-        hits1=last.hits1,
-        hits2=last.hits2,
-        n=last.n,
-        confidence=level,
-        guess=last.guess,
-        earlier=tuple(block for _, block in before),
-    )
 
 
 @dataclass(frozen=True, slots=True)

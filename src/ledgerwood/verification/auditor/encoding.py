@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood._checks import is_bool
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.tuning import LIMITS
 
-__all__ = ["Encoded", "OutputEncoder", "Raised", "count_nans", "has_nan", "low_bit", "row_keys"]
+__all__ = ["Encoded", "OutputEncoder", "Raised", "count_nans", "has_nan", "row_keys"]
 
 Floats = NDArray[np.float64]
 Outputs = Sequence[Any] | NDArray[Any]
@@ -91,20 +91,6 @@ def row_keys(numbers: Floats) -> NDArray[np.uint64]:
     return keys
 
 
-def low_bit(values: Floats) -> Floats:
-    """Exponent of the lowest set bit: the finest grid that holds the value (Mironov 2012; Haney et al. 2022).
-
-    >>> low_bit(np.array([1.0, 0.5, 3.0, 0.1]))
-    array([  0.,  -1.,   0., -55.])
-    """
-    finite = np.where(np.isfinite(values), values, 0.0)
-    fraction, exponent = np.frexp(finite)
-    whole = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
-    lowest = whole & -whole
-    trailing = np.where(whole == 0, 0, np.log2(np.maximum(lowest, 1)))
-    return np.where(whole == 0, 2000.0, exponent - 53 + trailing)
-
-
 @dataclass(frozen=True, slots=True)
 class OutputEncoder:
     """Fixed columns; ``kind`` is "array" for numbers and numeric arrays, "typed" for numbers of several types,
@@ -131,9 +117,9 @@ class OutputEncoder:
             for output in sample[:2000]:
                 names.update(dict.fromkeys(dict(_fields(output))))
         ordered = [name for name in names if name != "fields" and not name.startswith(_TAG)]
-        if len(ordered) >= TUNING.most_columns:
-            ordered = _informative([sample[: TUNING.compared_outputs] for sample in samples], ordered)[
-                : TUNING.most_columns - 1
+        if len(ordered) >= LIMITS.most_columns:
+            ordered = _informative([sample[: LIMITS.compared_outputs] for sample in samples], ordered)[
+                : LIMITS.most_columns - 1
             ]
         pieces = _informative_pieces(samples)
         return cls("fields", (*ordered, *map(str, pieces), "fields"), pieces)
@@ -243,7 +229,7 @@ class Piece:
 
 def _informative_pieces(samples: Sequence[Outputs]) -> tuple[Piece, ...]:
     """The pieces whose frequencies differ most between the first sample and the last, of texts that hardly repeat."""
-    sides = [[dict(_texts(output)) for output in samples[i][: TUNING.text_rows]] for i in (0, -1)]
+    sides = [[dict(_texts(output)) for output in samples[i][: LIMITS.text_rows]] for i in (0, -1)]
     paths = list(dict.fromkeys(path for side in sides for texts in side for path in texts))[:8]
     found: list[tuple[float, Piece]] = []
     for path in paths:
@@ -255,14 +241,14 @@ def _informative_pieces(samples: Sequence[Outputs]) -> tuple[Piece, ...]:
         for piece in first.keys() | second.keys():
             a, b = first[piece] / n1, second[piece] / n2
             gap = abs(a - b) / math.sqrt((a + 1 / n1) / n1 + (b + 1 / n2) / n2)
-            if gap > TUNING.text_z:
+            if gap > LIMITS.text_z:
                 found.append((gap, piece))
     found.sort(key=lambda each: (-each[0], len(each[1].letters), str(each[1])))
-    return tuple(piece for _, piece in found[: TUNING.text_pieces])
+    return tuple(piece for _, piece in found[: LIMITS.text_pieces])
 
 
 def _pieces(path: str, text: str) -> set[Piece]:
-    text = text[: TUNING.text_letters]
+    text = text[: LIMITS.text_letters]
     anywhere = {Piece(path, text[j : j + n]) for n in (1, 2, 3, 4) for j in range(len(text) - n + 1)}
     return anywhere | {Piece(path, letter, j) for j, letter in enumerate(text[:64])}
 
@@ -365,15 +351,15 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
             kind = _family(output.dtype.type)
             if kind != "float":
                 yield f"{_TAG}{kind} {path}", 1.0
-            items = output.ravel()[: TUNING.most_items].astype(np.float64).tolist()
+            items = output.ravel()[: LIMITS.most_items].astype(np.float64).tolist()
             yield from ((f"{path}[{j}]", value) for j, value in enumerate(items))
-            if output.size > TUNING.most_items:
-                yield f"{path}.rest", text_code(repr(output.ravel()[TUNING.most_items :].tolist()))
+            if output.size > LIMITS.most_items:
+                yield f"{path}.rest", text_code(repr(output.ravel()[LIMITS.most_items :].tolist()))
             return
-        for j, value in enumerate(output.ravel()[: TUNING.most_items].tolist()):
+        for j, value in enumerate(output.ravel()[: LIMITS.most_items].tolist()):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
-        if output.size > TUNING.most_items:
-            yield f"{path}.rest", text_code(repr(output.ravel()[TUNING.most_items :].tolist()))
+        if output.size > LIMITS.most_items:
+            yield f"{path}.rest", text_code(repr(output.ravel()[LIMITS.most_items :].tolist()))
     elif isinstance(output, Mapping):
         for key in sorted(output, key=str):
             yield from _fields(output[key], f"{path}.{key}", depth + 1)
@@ -381,14 +367,14 @@ def _fields(output: Any, path: str = "y", depth: int = 0) -> Iterator[tuple[str,
         yield f"{path}.length", float(len(output))
         if isinstance(output, tuple):
             yield f"{_TAG}tuple {path}", 1.0
-        for j, value in enumerate(output[: TUNING.most_items]):
+        for j, value in enumerate(output[: LIMITS.most_items]):
             yield from _fields(value, f"{path}[{j}]", depth + 1)
-        if len(output) > TUNING.most_items:
-            yield f"{path}.rest", text_code(repr(output[TUNING.most_items :]))
+        if len(output) > LIMITS.most_items:
+            yield f"{path}.rest", text_code(repr(output[LIMITS.most_items :]))
     elif isinstance(output, (set, frozenset)):
         yield f"{path}.length", float(len(output))
         ordered = sorted(output, key=lambda value: (type(value).__name__, _order(value), _exact_text(value)))
-        for j, value in enumerate(ordered[: TUNING.most_items]):
+        for j, value in enumerate(ordered[: LIMITS.most_items]):
             yield from _fields(value, f"{path}{{{j}}}", depth + 1)
     else:
         yield from _fields(_serialised(output), path, depth + 1)

@@ -29,7 +29,7 @@ from ledgerwood.verification.auditor.certificate.hypotheses import ClaimedProfil
 from ledgerwood.verification.auditor.choice import Candidate, choose, propose
 from ledgerwood.verification.auditor.encoding import OutputEncoder
 from ledgerwood.verification.auditor.sampling import Draws, InputPair
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.tuning import LIMITS, TUNING
 
 __all__ = ["candidate_pairs", "refine", "search_pair"]
 
@@ -43,6 +43,8 @@ _KEYS = {
 }
 
 _FAR = 1e6  # stands for an infinite bound
+
+_SURE = 0.9999  # confidence of a trial that leaves no doubt
 
 _TRIAL_STREAM = 10  # first stream of random numbers of the search
 
@@ -60,7 +62,7 @@ def candidate_pairs(schema: Mapping[str, Any]) -> list[InputPair]:
         pairs = list(_table_pairs(schema))
     else:
         pairs = [InputPair(a, b, f"{a!r} for {b!r}") for a, b in itertools.combinations(schema["values"], 2)]
-    return pairs[: TUNING.most_pairs]
+    return pairs[: LIMITS.most_pairs]
 
 
 def _check_schema(schema: Any) -> str:
@@ -204,7 +206,7 @@ def search_pair(
     many, until one is left, one is beyond doubt, or a third of the outputs is spent. If that third is too
     little for all of them, the last ones are not tried. ``pairs`` and the inputs of ``draws`` grow by the variations.
     """
-    count = max(TUNING.least_trial_rows, min(TUNING.trial_rows, total // (6 * len(pairs))))
+    count = max(LIMITS.least_trial_rows, min(TUNING.trial_rows, total // (6 * len(pairs))))
     alive = list(range(min(len(pairs), max(1, total // (3 * count)))))
     spent, stream = 0, _TRIAL_STREAM
     tried: set[int] = set()
@@ -213,7 +215,7 @@ def search_pair(
         for i in alive:
             tried.add(i)
             best = _best(draws, i, count, stream, claim, fresh=max(count, total // 2))
-            scored[i] = -math.inf if best is None else best.selection_score
+            scored[i] = -math.inf if best is None else best.value
             spent += count
             if best is not None and _beyond_doubt(best, claim):
                 return i, spent, len(tried)
@@ -239,22 +241,15 @@ def _best(draws: Draws, which: int, count: int, stream: int, claim: ClaimedProfi
     samples = [draws.draw(2 * which + side, count, stream) for side in (0, 1)]
     encoder = OutputEncoder.fit(*samples)
     first, second = (encoder(outputs) for outputs in samples)
-    half = count // 2
-    scores = propose(first.part(0, half), second.part(0, half), classifiers=False)
-    if not scores:
-        return None
-    return choose(scores, first.part(half, count), second.part(half, count), claim.estimated_bound, fresh=fresh)[0]
+    candidates = choose(propose(first, second, classifiers=False), first, second, claim.estimated_bound, fresh=fresh)
+    return candidates[0] if candidates else None
 
 
 def _beyond_doubt(best: Candidate, claim: ClaimedProfile) -> bool:
     """Whether a pair is so informative that searching on is a waste: no trial of this size can certify much more."""
     if claim.is_profile:
-        return best.estimated_bound > TUNING.plain_violation  # standard errors
+        return best.bound > TUNING.plain_violation  # standard errors
     hypothesis = claim.points[0]
-    enough = max(2.0 * hypothesis.claimed, math.log(best.rows) - TUNING.trial_limit)
-    if best.estimated_bound <= enough:
-        return False
-    return (
-        lower_bound(best.hits1, best.hits2, best.rows, null=hypothesis.null, confidence=TUNING.trial_confidence)
-        > enough
-    )
+    most = lower_bound(best.rows, 0, best.rows, confidence=_SURE)
+    enough = max(2.0 * hypothesis.claimed, most - 0.2)
+    return lower_bound(best.hits1, best.hits2, best.rows, null=hypothesis.null, confidence=_SURE) > enough

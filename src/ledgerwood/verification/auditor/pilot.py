@@ -13,7 +13,7 @@ from numpy.random import SeedSequence, default_rng
 from ledgerwood.verification.auditor.determinism import is_clock_seeded
 from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, row_keys
 from ledgerwood.verification.auditor.sampling import Draws, InputPair, Mechanism, draw_outputs, returns_itself
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.tuning import LIMITS
 
 __all__ = ["Pilot", "run_pilot"]
 
@@ -46,7 +46,7 @@ class Pilot:
 
 def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None = None) -> Pilot:
     """Draw a few outputs on both inputs of a pair, within a small part of the time there is."""
-    most = TUNING.pilot_seconds if seconds is None else min(TUNING.pilot_seconds, TUNING.pilot_share * seconds)
+    most = LIMITS.pilot_seconds if seconds is None else min(LIMITS.pilot_seconds, LIMITS.pilot_share * seconds)
     start = time.monotonic()
     rng = default_rng(SeedSequence(draws.entropy, spawn_key=(99,)))
     probe = list(draw_outputs(draws.mechanism, pair.first, 1, rng))
@@ -55,10 +55,10 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
         start = time.monotonic()
         probe.extend(draw_outputs(draws.mechanism, pair.first, 1, rng))
         each = min(each, time.monotonic() - start)
-        if seconds is not None and 2 * TUNING.least_outputs * each > seconds and not draws.vectorized:
+        if seconds is not None and 2 * LIMITS.least_outputs * each > seconds and not draws.vectorized:
             slow = f"too slow: at {each:.3g} s per output the time allows {int(seconds / (2 * each))} outputs per input"
             return Pilot(len(probe), each, (slow,), True, False, False, draws)
-    count = int(max(10, min(TUNING.pilot_outputs, samples // 20, most / max(each, 1e-9))))
+    count = int(max(10, min(LIMITS.pilot_outputs, samples // 20, most / max(each, 1e-9))))
     if all(isinstance(output, Raised) for output in probe):
         count = 10
     if not draws.vectorized and returns_itself(probe):
@@ -85,7 +85,7 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
     if constant and not clock:
         found.append("ignores its generator: the output never changed")
     elif not clock and not _reproducible(
-        draws.mechanism, pair.first, encoder, int(TUNING.replay_seconds / max(each, 1e-9))
+        draws.mechanism, pair.first, encoder, int(LIMITS.replay_seconds / max(each, 1e-9))
     ):
         found.append(
             "ignores its generator: equal seeds give different outputs, so the outputs may not be independent "
@@ -111,7 +111,7 @@ def _key(encoded: Encoded) -> int:
 
 def _reproducible(mechanism: Mechanism, data: Any, encoder: OutputEncoder, most: int) -> bool:
     """Whether equal seeds give equal outputs; as many as time allows, for those of a coin may agree by chance."""
-    count = max(5, min(most, TUNING.pilot_outputs))
+    count = max(5, min(most, LIMITS.pilot_outputs))
     runs = [draw_outputs(mechanism, data, count, default_rng(12345)) for _ in range(2)]
     first, second = (row_keys(encoder(outputs).numbers) for outputs in runs)
     return bool(np.array_equal(first, second))

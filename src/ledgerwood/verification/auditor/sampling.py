@@ -26,7 +26,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.encoding import Outputs, Raised, count_nans
-from ledgerwood.verification.auditor.tuning import TUNING
+from ledgerwood.verification.auditor.tuning import LIMITS
 
 __all__ = ["Draws", "InputPair", "ProgressBar"]
 
@@ -103,7 +103,7 @@ class Draws:
         """Start worker processes if the rest of the run is long enough to pay for them."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
         can_fork = "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
-        long = expected_seconds > TUNING.parallel_seconds
+        long = expected_seconds > LIMITS.parallel_seconds
         if self._pool is None and can_fork and cores > 1 and long and self._outputs_travel():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside the threads of numpy's BLAS
@@ -130,7 +130,7 @@ class Draws:
 
     def batches(self, which: int, count: int, stream: int) -> Iterator[Outputs]:
         """The same outputs batch by batch."""
-        size = TUNING.batch if self.vectorized else max(1, min(2000, count // 64))
+        size = LIMITS.batch if self.vectorized else max(1, min(2000, count // 64))
         sizes = [size] * (count // size) + ([count % size] if count % size else [])
         keys = [(self.entropy, stream, which, i) for i in range(len(sizes))]
         data = self.inputs[which]
@@ -222,7 +222,7 @@ def _length(outputs: Any) -> int | str:
 
 def _items(output: Any) -> Any:
     """An iterator's items, which can be read once only; anything else as it is."""
-    return list(itertools.islice(output, TUNING.most_iterated)) if isinstance(output, Iterator) else output
+    return list(itertools.islice(output, LIMITS.most_iterated)) if isinstance(output, Iterator) else output
 
 
 def _read(output: Any) -> Any:
@@ -233,7 +233,7 @@ def _read(output: Any) -> Any:
 def _own(output: Any, depth: int = 0) -> Any:
     """Copies of arrays, lists and mappings: a mechanism may fill one buffer again and again, and return that."""
     kind = type(output)
-    if kind in _ATOMS or depth > TUNING.copy_depth:
+    if kind in _ATOMS or depth > LIMITS.copy_depth:
         return output
     if isinstance(output, np.ndarray) or kind is bytearray:
         return output.copy()

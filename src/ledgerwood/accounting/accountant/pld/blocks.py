@@ -34,8 +34,11 @@ BLOCK_LENGTH, LONGEST_BULK = 2**12, 2**20
 """Points of a transform on the way, at least and at most."""
 WINDOW, COARSER = 19.0, 3.0
 """Standard deviations in a window, and how much coarser the next grid is at least."""
-NARROW = 2000
-"""How often a distribution may be composed that was found in double precision."""
+TO_RESOLUTION, MOST_TO_RESOLVE = 32, 2**14
+"""Points per size of a step's loss on the first grid, at least, but no more points than this for its sake: from below
+the lowest of its cells is rounded down in every step."""
+POLYNOMIAL = 32
+"""How many times as much a run that may meet the tails is rounded as a power is."""
 LOST = 1e-9
 """Tilted mass of all blocks together that windows may leave out, and the share of delta."""
 
@@ -45,7 +48,8 @@ class BlockSplit:
     """How to compose ``count`` steps of a pair on a grid of a given step.
 
     The cuts are the indices of grid points; ``variance`` is how much the moves between grids may add to the variance of
-    the whole run, and ``log_delta`` about what is asked for.
+    the whole run, and ``log_delta`` about what is asked for. A distribution that is composed more than ``narrow`` times
+    is found in extended precision.
     """
 
     pair: LossPair
@@ -58,7 +62,7 @@ class BlockSplit:
     top: float
     variance: float
     log_delta: float
-    wide: bool
+    narrow: float
 
 
 # Of the variance that may be added, a quarter is for the finest grid, a sixteenth for each move on the way (there are
@@ -88,9 +92,16 @@ def in_blocks(split: BlockSplit, *, upper: bool) -> list[GridPart]:
     if most == 0:
         return parts
     lost = split.log_delta + math.log(LOST)
-    parts_of_run = [(bulk, most), (tails, 1)]
+    wide = POLYNOMIAL * most > split.narrow
     run = tilted_sum(
-        parts_of_run, step, tilt, LONGEST_BULK, highest=split.top, log_lost=lost, rare=split.count, wide=True
+        [(bulk, most), (tails, 1)],
+        step,
+        tilt,
+        LONGEST_BULK,
+        highest=split.top,
+        log_lost=lost,
+        rare=split.count,
+        wide=wide,
     )
     if isinstance(run, int):
         raise ArithmeticError("the tails of a step reach too far for its grid")
@@ -122,7 +133,8 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
     pair, tilt = split.pair if upper else split.pair.below(), split.tilt
     least, greatest = pair.support()
     low, high = max(low, least - 1e-9 * pair.resolution), min(high, greatest + 1e-9 * pair.resolution)
-    points = min(max(math.ceil((high - low) / fine_step(split.variance, count)), 16), LONGEST_BULK // 2)
+    points = 0.0 if upper else min((high - low) / pair.resolution * TO_RESOLUTION, MOST_TO_RESOLVE)
+    points = min(max(math.ceil(max(points, (high - low) / fine_step(split.variance, count))), 16), LONGEST_BULK // 2)
     grid_loss = only_inside(pair, np.linspace(low, high, points + 1), upper=upper)
     step = (high - low) / points
     anchor = pair.anchor
@@ -143,7 +155,7 @@ def _bulk(split: BlockSplit, count: int, low: float, high: float, upper: bool) -
         while True:
             tail = LOST * size * times / count
             lost = split.log_delta + math.log(tail)
-            wide = count > NARROW * size
+            wide = count > split.narrow * size
             composed = tilted_sum([(grid_loss, times)], step, tilt, length, tail=tail, log_lost=lost, wide=wide)
             if isinstance(composed, TiltedSum):
                 break
@@ -192,7 +204,7 @@ def _coarser(composed: TiltedSum, origin: float, anchor: float, step: float, inf
     turn = tilt * (origin - offset)
     at = tilt * step * (first + np.arange(len(tilted)))
     outside = 0.0 if upper else composed.outside
-    error = noise + float(np.linalg.norm(left_out)) + outside
+    error = noise + math.sqrt(float(np.sum(left_out * left_out))) + outside
     error_mass = composed.norm_error * math.sqrt(len(composed.mass)) + composed.part_tilted + float(left_out.sum())
     # Each point takes masses of c fine points with weights that add up to c.
     spread = 0.5 * math.log(step / composed.step + 0.5) + tilt * step

@@ -21,7 +21,14 @@ from ledgerwood.accounting.accountant.pld.blocks import BlockSplit, in_blocks
 from ledgerwood.accounting.accountant.pld.discretization import from_above, from_below
 from ledgerwood.accounting.accountant.pld.grid_choice import LARGEST_LENGTH, TOLERANCE, GridPlan, GridTarget, plan
 from ledgerwood.accounting.accountant.pld.sketch import Sketch, sketch
-from ledgerwood.accounting.accountant.pld.tilted_fft import TAIL, GridPart, TiltedSum, log_moment, tilted_sum
+from ledgerwood.accounting.accountant.pld.tilted_fft import (
+    TAIL,
+    Bracket,
+    GridPart,
+    TiltedSum,
+    log_moment,
+    tilted_sum,
+)
 from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, MaxPair, SubsampledPair
 from ledgerwood.accounting.curves.dominating_pairs.composite import BoundedLossPair, ProductPair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import PmfPair
@@ -34,7 +41,7 @@ HARD_LIMIT = 2**22
 ROUGH = 1e-2
 """The tolerance of a first answer."""
 SHARP = 1e-7
-"""A tilt is kept when its rounding bounds of log delta are this close."""
+"""A tilt is kept when its rounding bounds of log delta are this close, or as close as the tolerance of epsilon asks."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,10 @@ class ComposedLoss:
         return self._composed(upper).parts
 
     @property
+    def _blocks(self) -> list[BlockSplit]:
+        return [place for _, _, place in self.plan.places if isinstance(place, BlockSplit)]
+
+    @property
     def tilt(self) -> float:
         """The tilt that suits the target."""
         return self.plan.tilt
@@ -131,41 +142,59 @@ class ComposedLoss:
 
     def _tilts(self, epsilon: float) -> list[float]:
         """Tilts to try at epsilon: that of the best Chernoff bound, and others around it."""
-        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt, 1.2 * self.plan.tilt)
+        # The errors of blocks are known under the plan's tilt; a larger one multiplies them where losses are large.
+        most = self.plan.tilt if self._blocks else 1.2 * self.plan.tilt
+        best = min(self.outline.tilt_for_epsilon(epsilon), self.plan.largest_tilt, most)
         return [best, 0.5 * best, 1.5 * best, 0.1 * best] if best else [0.0]
+
+    def _is_sharp(self, epsilon: float, bounds: Bracket) -> bool:
+        """Whether rounding moves epsilon by less than the grid does."""
+        return bounds.high - bounds.low <= max(SHARP, self.plan.tolerance * epsilon * min(bounds.slope, 1e6))
+
+    def blurred(self, epsilon: float) -> bool:
+        """Whether the rounding of blocks in double precision moves epsilon by more than the grid does."""
+        if not self._sums or all(split.narrow < 1 for split in self._blocks):
+            return False
+        tilt = next(reversed(self._sums))[1]
+        return not self._is_sharp(epsilon, self._bounds(epsilon, True, tilt))
 
     def _sharp_tilt(self, epsilon: float, upper: bool) -> float:
         """The first tilt that is sharp at epsilon, or the best of those tried."""
         found = []
-        for tilt, wide in ((tilt, wide) for tilt in self._tilts(epsilon) for wide in (False, True)):
-            try:
-                low, high = self._log_bounds(epsilon, upper, tilt, wide)
-            except MethodUnavailable:
-                continue
-            if high - low <= SHARP:
-                return tilt
-            found.append((high if upper else -low, tilt))
+        for tilt in self._tilts(epsilon):
+            for wide in (False, True):
+                try:
+                    bounds = self._bounds(epsilon, upper, tilt, wide)
+                except MethodUnavailable:
+                    break
+                if self._is_sharp(epsilon, bounds):
+                    return tilt
+                found.append((bounds.high if upper else -bounds.low, tilt))
+                if bounds.transform < 0.1 * (bounds.high - bounds.low):
+                    break  # more digits would not help: what counts are the errors of blocks, or what left the window
         if not found:
             raise MethodUnavailable("pld", f"the composed loss needs a transform of over {HARD_LIMIT} points")
         return min(found)[1]
 
-    def _log_bounds(self, epsilon: float, upper: bool, tilt: float, wide: bool = False) -> tuple[float, float]:
+    def _bounds(self, epsilon: float, upper: bool, tilt: float, wide: bool = False) -> Bracket:
         """Logs of bounds of delta of the grid distribution at epsilon, infinite loss included."""
         infinite = self._infinite(upper)
         log_infinite = math.log(infinite) if infinite > 0 else -math.inf
         highest = self._highest(upper)
         if epsilon >= highest + 2.0**-45 * max(1.0, abs(highest)):
-            return log_infinite, log_infinite
-        low, high = self._sum(upper, tilt, wide).log_hockey_stick(epsilon - self._origin(upper))
+            return Bracket(log_infinite, log_infinite, 0.0, 0.0)
+        low, high, slope, transform = self._sum(upper, tilt, wide).hockey_stick(epsilon - self._origin(upper))
         # No loss exceeds the highest point, whatever the tilt can show: delta <= mass * (1 - e^{epsilon -
         # highest}).
         cap = math.log(-math.expm1(min(epsilon - highest, -(2.0**-45))))
         if high > cap:
             high = min(high, cap + max(0.0, log_moment(self._parts(upper), self.step, 0.0)) + 2.0**-40)
-        return float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite))
+        return Bracket(
+            float(np.logaddexp(low, log_infinite)), float(np.logaddexp(high, log_infinite)), slope, transform
+        )
 
     def _log_delta(self, epsilon: float, upper: bool) -> float:
-        return self._log_bounds(epsilon, upper, self._sharp_tilt(epsilon, upper))[upper]
+        return self._bounds(epsilon, upper, self._sharp_tilt(epsilon, upper))[upper]
 
     def log_delta_upper(self, epsilon: float) -> float:
         """Log of an upper bound of delta at epsilon."""
@@ -195,8 +224,8 @@ class ComposedLoss:
         epsilon, tilt = self._upper_root(delta)
         if not 0 < epsilon < math.inf:
             return True
-        low, high = self._log_bounds(epsilon, True, tilt)
-        return high - low <= 1e-3
+        bounds = self._bounds(epsilon, True, tilt)
+        return bounds.high - bounds.low <= 1e-3
 
     def epsilon_lower(self, delta: float) -> float:
         """No epsilon below this one is valid: the lower bound of delta exceeds ``delta`` there (0 if none
@@ -210,11 +239,11 @@ class ComposedLoss:
             return math.inf
         good = fail = min(start, self._highest(False))
         move = 1e-11 * good
-        while good > 0 and self._log_bounds(good, False, tilt)[0] <= goal:
+        while good > 0 and self._bounds(good, False, tilt).low <= goal:
             good, fail, move = good - move, good, 4 * move
         for _ in range(12):
             middle = (max(good, 0.0) + fail) / 2
-            if good > 0 and self._log_bounds(middle, False, tilt)[0] > goal:
+            if good > 0 and self._bounds(middle, False, tilt).low > goal:
                 good = middle
             else:
                 fail = middle
@@ -236,8 +265,8 @@ class ComposedLoss:
             for _ in range(3):
                 guess = self._root(goal, tilt, guess)
                 best = min(best, (guess, tilt))
-                bounds = self._log_bounds(guess, True, tilt)
-                better = tilt if bounds[1] - bounds[0] <= SHARP else self._sharp_tilt(guess, True)
+                sharp = self._is_sharp(guess, self._bounds(guess, True, tilt))
+                better = tilt if sharp else self._sharp_tilt(guess, True)
                 if better == tilt:
                     break
                 tilt = better
@@ -245,32 +274,29 @@ class ComposedLoss:
         return best
 
     def _root(self, goal: float, tilt: float, guess: float) -> float:
-        """Where log delta crosses ``goal``: secant steps inside a shrinking bracket, then a move to the safe
-        side.
-        """
+        """Where log delta crosses ``goal``: Newton's steps inside a shrinking bracket, then a move to the safe side."""
         top = self._highest(True)
         top += 2.0**-44 * max(1.0, abs(top))
 
-        def excess(epsilon: float) -> float:
-            return max(self._log_bounds(epsilon, True, tilt)[1], goal - 1e3) - goal
+        def excess(epsilon: float) -> tuple[float, float]:
+            bounds = self._bounds(epsilon, True, tilt)
+            return max(bounds.high, goal - 1e3) - goal, bounds.slope
 
-        low, high = 0.0, top
-        x = last = min(max(guess, 0.0), top)
-        value = last_value = excess(x)
-        move = 0.03 * x + self.step
-        proposal = x + math.copysign(move, value)
+        low, high, x = 0.0, top, min(max(guess, 0.0), top)
         for turn in range(100):
+            value, slope = excess(x)
             low, high = (x, high) if value > 0 else (low, x)
+            proposal = x + value / slope if 0 < slope < math.inf else low
+            # Next to the largest loss the steps are small far from the root.
+            if (abs(proposal - x) <= 1e-12 * high and abs(value) <= 1e-6) or high - low <= 1e-12 * high:
+                break
             if not low < proposal < high or turn % 8 == 7:
-                if low == 0 and excess(0.0) <= 0:
+                if low == 0 and excess(0.0)[0] <= 0:
                     return 0.0
                 proposal = (low + high) / 2
-            if abs(proposal - x) <= 1e-12 * high or high - low <= 1e-12 * high:
-                break
-            last, last_value, x, value = x, value, proposal, excess(proposal)
-            proposal = x - value * (x - last) / (value - last_value) if value != last_value else low
+            x = proposal
         move = 1e-11 * max(x, 1e-6 * self.step)
-        while x < top and excess(x) > 0:
+        while x < top and excess(x)[0] > 0:
             x, move = min(x + move, top), 4 * move
         return x
 
@@ -359,8 +385,9 @@ def compose(
     # Coarse answers tell where the true one lies: far below Chernoff's bound where one large loss decides.
     if rough is not None:
         target = rough.target
+    digits = 0.0
     for goal in (ROUGH, ROUGH, tolerance, tolerance) if rough is None else (tolerance, tolerance):
-        grids = plan(kept, outline, target, most_points, largest_tilt, goal, whole=whole)
+        grids = plan(kept, outline, target, most_points, largest_tilt, goal, whole=whole, digits=digits)
         composed = ComposedLoss(grids, outline, target)
         last = target
         with suppress(MethodUnavailable, ArithmeticError):
@@ -368,7 +395,9 @@ def compose(
                 target = target.at(outline, composed.epsilon_upper(math.exp(max(target.log_delta, -735.0))))
             else:
                 target = target.with_delta(composed.log_delta_upper(target.epsilon))
-        if goal == tolerance and target.near(last):
+        if goal == tolerance and not digits and composed.blurred(target.epsilon):
+            digits = 4.0
+        elif goal == tolerance and target.near(last):
             break
     object.__setattr__(composed, "target", target)  # keeps what was computed for it
     return composed

@@ -36,6 +36,9 @@ __all__ = [
 EDGE_ERROR = 2.0**-47
 """How far rounding may move an edge of a cell, per unit of max(resolution, |edge|)."""
 
+FURTHEST = 64
+"""Cells that a mass is fused with at most; beyond, its surplus over its point is given up."""
+
 ATOM_MARGIN = 2.0**-44
 """How far the cells end after (from above) or before (from below) a grid point, per unit of max(resolution, |loss|)."""
 
@@ -127,31 +130,59 @@ def from_below(pair: LossPair, grid: UniformGrid) -> GridLoss:
 def _fused(log_p: Array, over: Array, step: float) -> Array:
     r"""Log masses at the ends of cells of log mass ``log_p`` whose means lie ``over`` above their left ends.
 
-    Each cell is merged to its mean; then the part :math:`\alpha_i` of cell i is fused with the part
-    :math:`1 - \alpha_{i-1}` of the cell before it (empty cells left out) so that their common mean is point i or above
-    it. Run from the top: :math:`1 - \alpha_{i-1} = \min(1, \alpha_i s_i / d_{i-1})`, with
-    :math:`s_i = p_i - q_i e^{e_i}` the surplus of cell i over its left end and :math:`d_i = q_i e^{e_{i+1}} - p_i` its
-    deficit to the left end of the next.
+    Each cell is merged to its mean. Then, from the top, what is left of cell i is fused with as much of the cells below
+    it (empty ones left out) as brings the mean down to point i: with its surplus :math:`s_i = p_i - q_i e^{e_i}` over
+    its left end, and the deficits :math:`d_k = q_k e^{e_i} - p_k` of the cells k below, it takes those cells as long as
+    :math:`s_i` is not made up, and of the last one only a part. Nothing of the mean of y is lost but at the lowest
+    cells, and where a mass has next to nothing below it.
     """
-    cells = np.flatnonzero(log_p > -np.inf)  # the cells that hold something; a share rises to the next of them
+    cells = np.flatnonzero(log_p > -np.inf)  # the cells that hold something
     p, over = log_p[cells], np.maximum(over[cells], 0.0)
     mass = np.full(len(log_p) + 1, -np.inf)
     if not len(cells):
         return mass
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        gap = np.diff(cells) * step - over[:-1]  # from the mean up to the left end of the next cell
-        quotient = np.expm1(-over[1:]) / np.expm1(np.clip(gap, 0.0, 700.0))
-        quotient = np.nan_to_num(-quotient * np.exp(np.minimum(np.diff(p), 700.0)), nan=0.0, posinf=1e50)
-    rest = 1.0
-    shares = [rest]
-    for value in quotient[::-1].tolist():
-        rest = max(0.0, 1.0 - rest * value)
-        shares.append(rest)
-    alpha = np.array(shares)[::-1]
+    alpha, taker = _shares(cells, p, over, step)
     with np.errstate(divide="ignore"):
         mass[cells] = p + np.log(alpha)
-        mass[cells[1:]] = np.logaddexp(mass[cells[1:]], p[:-1] + np.log1p(-alpha[:-1]))
+        given = p + np.log1p(-alpha)
+    above = taker == np.arange(1, len(cells) + 1)
+    mass[cells[1:]] = np.logaddexp(mass[cells[1:]], np.where(above, given, -np.inf)[:-1])
+    np.logaddexp.at(mass, cells[taker[~above]], given[~above])
     return mass
+
+
+def _shares(cells: npt.NDArray[np.intp], p: Array, over: Array, step: float) -> tuple[Array, npt.NDArray[np.intp]]:
+    """The part of each cell that stays at its left end, and which cell (by its place) takes the rest to its own."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.diff(cells) * step - over[:-1]  # from the mean up to the left end of the next cell
+        log_deficit = p[:-1] + np.log(np.expm1(np.clip(gap, 0.0, 700.0)))
+        quotient = -np.expm1(-over[1:]) * np.exp(np.minimum(p[1:] - log_deficit, 700.0)) * (1 - 2.0**-38)
+    quotient = np.nan_to_num(quotient, nan=0.0, posinf=1e300)
+    shares, takers = [1.0] * len(cells), list(range(1, len(cells) + 1))
+    quotients, i, rest = quotient.tolist(), len(cells) - 1, 1.0
+    while i > 0:
+        taken = rest * quotients[i - 1]
+        if taken <= 1:
+            i -= 1
+            shares[i] = rest = 1.0 - taken
+            continue
+        # Taking too little is allowed, too much is not: by this much more than the logs may be off, 64 times.
+        k, log_need = i - 1, float(log_deficit[i - 1]) + math.log(taken - 1) - 2.0**-36
+        shares[k], rest = 0.0, 1.0
+        while log_need > -math.inf and k > 0 and cells[i] - cells[k - 1] <= FURTHEST:
+            k -= 1
+            distance = float(cells[i] - cells[k]) * step - float(over[k])
+            log_there = float(p[k]) + math.log(math.expm1(min(max(distance, 1e-300), 700.0)))
+            takers[k] = i
+            if log_there >= log_need:
+                shares[k] = rest = 1.0 - math.exp(log_need - log_there)
+                break
+            log_need += math.log1p(-math.exp(log_there - log_need))
+            shares[k] = 0.0
+        else:
+            k -= 1  # what is left of the surplus is lost
+        i = k
+    return np.array(shares), np.array(takers, dtype=np.intp)
 
 
 def only_inside(pair: LossPair, edges: Array, *, upper: bool) -> GridLoss:

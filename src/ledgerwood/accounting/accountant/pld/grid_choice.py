@@ -29,8 +29,8 @@ FEWEST_STEPS = 64
 """Fewer steps are never composed in blocks."""
 LOG_ALIASED = math.log(1e-9)
 """Log of the share of delta that may lie above the window, after the tilt."""
-LOG_WIDE = 8.0
-"""Log of how much larger than delta the bound may be to which errors are relative, for double precision."""
+STEP_ROUNDING = 2e-14
+"""About what double precision adds to the masses of blocks per composition (measured)."""
 FEWEST_BLOCKS = 24
 """How many distributions must be able to move to the grid of the run for composing in blocks."""
 TAIL_EVENTS = 0.5
@@ -71,13 +71,17 @@ class GridTarget:
 
 @dataclass(frozen=True)
 class GridPlan:
-    """A common step, the end of the window, about where the answer lies, and each pair's place: a grid, or blocks."""
+    """A common step, the end of the window, about where the answer lies, and each pair's place: a grid, or blocks.
+
+    The tolerance is how much the grid may add to epsilon, relatively.
+    """
 
     step: float
     top: float
     epsilon: float
     tilt: float
     largest_tilt: float
+    tolerance: float
     places: tuple[tuple[LossPair, int, UniformGrid | BlockSplit], ...]
 
 
@@ -90,10 +94,12 @@ def plan(
     tolerance: float,
     *,
     whole: bool = False,
+    digits: float = 0.0,
 ) -> GridPlan:
     """The cheapest grid on which connecting the dots adds at most the tolerance to epsilon, if the points suffice.
 
-    ``whole`` asks for the distribution below the answer too, where a tilted sum has no mass.
+    ``whole`` asks for the distribution below the answer too, where a tilted sum has no mass; ``digits`` for so many
+    more of blocks.
     """
     log_delta = max(target.log_delta, -735.0)
     top = 1.1 * max(outline.upper_end(log_delta - 21), target.epsilon)
@@ -126,7 +132,9 @@ def plan(
     chosen = _cheapest(pairs, outlines, reaches, window, variance, most_points, tolerance >= 1e-3)
     step = _align(pairs, chosen.step)
     share = variance / max(1, sum(chosen.blocks))
-    wide = outline.log_bound(tilt, target.epsilon) - log_delta > LOG_WIDE
+    # The errors are relative to Chernoff's bound; log delta falls by about ten while epsilon doubles.
+    weight = min(outline.log_bound(tilt, target.epsilon) - log_delta + digits * math.log(10), 300.0)
+    narrow = 10 * tolerance * math.exp(-max(weight, 0.0)) / STEP_ROUNDING
     places = []
     for (pair, count), outlined, reach, block in zip(pairs, outlines, reaches, chosen.blocks, strict=True):
         place: UniformGrid | BlockSplit = _grid(pair, step, *reach)
@@ -136,10 +144,10 @@ def plan(
             last = max(math.ceil(reach[1] / step) + 2, 1)
             low, high = max(math.floor(cuts[0] / step) - 1, first), min(math.ceil(cuts[1] / step) + 1, last)
             place = BlockSplit(
-                pair, count, step, first, last, (low, high), tilt, top + 1e-3 * window, share, log_delta, wide
+                pair, count, step, first, last, (low, high), tilt, top + 1e-3 * window, share, log_delta, narrow
             )
         places.append((pair, count, place))
-    return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tuple(places))
+    return GridPlan(step, top + 1e-3 * window, target.epsilon, tilt, largest_tilt, tolerance, tuple(places))
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,8 @@ def _cuts(outlined: tuple[Array, Array], reach: tuple[float, float], count: int)
 
 def _grid(pair: LossPair, step: float, low: float, high: float) -> UniformGrid:
     """Points from below ``low`` to above ``high``, one of them the pair's anchor."""
+    if not max(abs(low), abs(high)) < 2.0**60 * step:
+        raise ArithmeticError("the losses lie too far out for the step of the grid")
     offset = pair.anchor - step * round(pair.anchor / step)
     first = math.floor((low - offset) / step + 1e-6)
     return UniformGrid(offset, step, first, max(math.ceil((high - offset) / step - 1e-6), first + 1))

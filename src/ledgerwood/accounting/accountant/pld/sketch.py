@@ -50,7 +50,8 @@ class Sketch:
     @cached_property
     def _bounds(self) -> tuple[Array, Array, Array]:
         """Tilts, the log moment at each, and the log of the hockey stick's gain over a plain Chernoff bound."""
-        tilts = self.largest_tilt * np.geomspace(1e-7, 1, 161)
+        least = min(1e-7 * self.largest_tilt, 1.0)  # a rare large loss calls for a tilt of its own size
+        tilts = np.geomspace(least, self.largest_tilt, round(23 * math.log10(self.largest_tilt / least)))
         return tilts, self._moments(tilts)[0], _log_greatest_weight(tilts)
 
     def tilt_for_delta(self, log_delta: float) -> float:

@@ -20,19 +20,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ledgerwood.accounting.accountant.pld.discretization import GridLoss
 from ledgerwood.accounting.curves.dominating_pairs.base import Array
 
-__all__ = ["GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"]
+__all__ = ["Bracket", "GridPart", "TiltedSum", "log_moment", "tilted_moments", "tilted_sum"]
 
 UNIT_ROUNDOFF = 2.0**-53
 TAIL = 1e-14
 """Tilted probability left outside the window on each side."""
 LIGHT = -46.0
 """Tilted masses below e^LIGHT count for nothing in the bound of the masses' rounding but their own sum."""
+
+FAR = 45.0
+"""Terms of a hockey stick are left out where the tilt makes them smaller than e^-FAR."""
+WORTH_MORE = 1e-7
+"""A bound of a part's error as large as this, relative to the answer, is worth a second bound."""
 
 GridPart = tuple[GridLoss, int]
 """A distribution on the grid, and how many times."""
@@ -68,6 +75,15 @@ def tilted_moments(parts: Sequence[GridPart], step: float, tilt: float) -> tuple
     return mean, variance
 
 
+class Bracket(NamedTuple):
+    """Logs of a lower and an upper bound of delta; about how fast its log falls, and what the transform adds to it."""
+
+    low: float
+    high: float
+    slope: float
+    transform: float
+
+
 @dataclass(frozen=True)
 class TiltedSum:
     """The tilted distribution of a sum on the window ``first, first + 1, ...`` of the grid, and what bounds its
@@ -100,36 +116,48 @@ class TiltedSum:
     """Whether extended precision was asked for."""
 
     def _weighted(self, epsilon: float) -> tuple[float, float, float]:
-        """The hockey stick over M^k e^{-tilt epsilon}, the rounding of its sum, and the two-norm of its weights."""
+        """The hockey stick over M^k e^{-tilt epsilon}, the mass that was left out of it, and its slope."""
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         end = len(self.mass)
-        if self.tilt > 0:  # beyond this the weight is below e^-100, and all the mass there below 2
-            end = min(end, start + math.ceil(100 / (self.tilt * self.step)))
+        if self.tilt > 0:  # beyond this the weight is below e^-FAR, and all the mass there below 2
+            end = min(end, start + math.ceil(FAR / (self.tilt * self.step)))
         gap = np.arange(self.first + start, self.first + end) * self.step - epsilon
         gap = np.maximum(gap, 0.0)
-        weight = np.exp(-self.tilt * gap) * -np.expm1(-gap)
-        terms = weight * self.mass[start:end]
-        # Weights that underflow and terms that were cut still count: at most the total mass, below 2, times
-        # their bound.
-        slack = float(np.sum(np.abs(terms))) * 2.0**-46
-        slack += 2 * math.exp(-100) if end < len(self.mass) else 2.0**-1060
-        top = float(np.max(weight, initial=0.0))  # taken out, or the squares underflow long before the weights
-        norm = top * math.sqrt(float(np.sum((weight / top) ** 2))) * (1 + 2.0**-30) if top > 0 else 0.0
-        return float(np.sum(terms)), slack, norm
+        turned = np.exp(-self.tilt * gap) * self.mass[start:end]
+        total = float(np.sum(turned * -np.expm1(-gap)))
+        return total, 2 * math.exp(-FAR) if end < len(self.mass) else 2.0**-1060, float(np.sum(turned)) - total
 
-    def log_hockey_stick(self, epsilon: float) -> tuple[float, float]:
+    @cached_property
+    def _chunks(self) -> tuple[int, Array]:
+        """A number of points over which the weights hardly change, and sums of the sizes of so many masses."""
+        size = max(1, min(64, int(0.05 / max(self.tilt * self.step, 1e-300))))
+        return size, np.add.reduceat(np.abs(self.mass), np.arange(0, len(self.mass), size))
+
+    def _at_most(self, epsilon: float) -> tuple[float, float]:
+        """Upper bounds of the sum of the sizes of all terms of the hockey stick, and of the two-norm of its weights."""
+        size, sums = self._chunks
+        left = (self.first + size * np.arange(len(sums))) * self.step - epsilon
+        # In a chunk the weight is at most that of its first point, e^{-tilt gap}, times that of its last, 1 - e^{-gap}.
+        weight = np.exp(-self.tilt * np.maximum(left, 0.0)) * -np.expm1(-np.maximum(left + size * self.step, 0.0))
+        top = float(np.max(weight))  # taken out, or the squares underflow long before the weights
+        norm = top * math.sqrt(size * float(np.sum((weight / top) ** 2))) if top > 0 else 0.0
+        return float(np.sum(weight * sums)) * (1 + 2.0**-30) + 2.0**-1060, norm * (1 + 2.0**-30)
+
+    def hockey_stick(self, epsilon: float) -> Bracket:
         """Logs of a lower and an upper bound of the sum's hockey stick (without its infinite mass)."""
-        value, slack, norm = self._weighted(epsilon)
-        slack += self.norm_error * norm
+        value, slack, slope = self._weighted(epsilon)
+        sizes, norm = self._at_most(epsilon)
+        transform = self.norm_error * norm
+        slack += transform + sizes * 2.0**-46
         # What lies below the window sits, aliased, at losses of too small a weight: for an epsilon below the window it
         # must be added at its greatest weight, and for the lower end it may have to be taken away.
         stray = self.outside * _greatest_weight(self.tilt)
         below_window = epsilon < self.first * self.step
         for part_norm, part_mass, move in self.part_errors:
             of_part = part_norm * norm
-            if of_part > 1e-9 * value and self.tilt * move < 600:
-                moved, more, further = self._weighted(epsilon - move)
-                reach = math.exp(self.tilt * move) * (moved + more + self.norm_error * further)
+            if of_part > WORTH_MORE * value and self.tilt * move < 600:
+                moved, further = self._at_most(epsilon - move)
+                reach = math.exp(self.tilt * move) * (moved + self.norm_error * further)
                 of_part = min(of_part, part_mass * (reach + stray))
             slack += of_part
         log_front = self.log_scale - self.tilt * epsilon
@@ -137,7 +165,12 @@ class TiltedSum:
         upper, lower = value + slack + (stray if below_window else 0.0), value - slack - stray
         log_upper = log_front + math.log(upper) + rounding if upper > 0 else -math.inf
         log_lower = log_front + math.log(lower) - rounding if lower > 0 else -math.inf
-        return log_lower, float(np.logaddexp(log_upper, self.log_upper_tail))
+        return Bracket(
+            log_lower,
+            float(np.logaddexp(log_upper, self.log_upper_tail)),
+            slope / value if value > 0 else math.inf,
+            transform / value if value > 0 else math.inf,
+        )
 
 
 def _greatest_weight(tilt: float) -> float:
@@ -242,6 +275,11 @@ class _Tilted:
         ends = (self._rough(sign * self._orders) - log_tail) / self._orders
         order = float(self._orders[int(np.argmin(ends))])
         end = sign * (self._log_moment(sign * order) - log_tail) / order
+        if (
+            sign * end > 1.1 * float(np.min(ends)) + self.step
+        ):  # the picture has no tail on this side: look at all of it
+            exact = [(self._log_moment(sign * o) - log_tail) / o for o in self._orders[::2].tolist()]
+            end = sign * min(sign * end, *exact)
         if sign * end >= sign * extreme:
             return extreme, 0.0
         return end, math.exp(log_tail)
@@ -338,7 +376,7 @@ def _product(factors: list[np.ndarray], counts: list[int], gamma: float, unit: f
         reach = np.abs(factor).astype(float) + (gamma + 2.0**-50)
         log_reach += count * np.log(reach)
         share += count * (gamma + 8 * unit) / reach
-        product = product * _power(factor, count)
+        product *= _power(factor, count)
     error = np.exp(log_reach) * share + sum(counts) * 2.0**-1000
     return product, math.sqrt(float(np.sum(error * error)) / (len(product) - 1))
 
@@ -348,8 +386,9 @@ def _polynomial(bulk: np.ndarray, tails: np.ndarray, log_weights: Array) -> np.n
     total = np.zeros_like(bulk)
     power = np.ones_like(bulk)
     for weight in np.exp(log_weights[::-1]).tolist():  # Horner in the tails, the powers of the bulk on the way
-        total = total * tails + weight * power
-        power = power * bulk
+        total *= tails
+        total += weight * power
+        power *= bulk
     return total
 
 

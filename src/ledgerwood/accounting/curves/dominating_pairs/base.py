@@ -23,6 +23,7 @@ __all__ = [
     "LossPair",
     "MaxPair",
     "SubsampledPair",
+    "added",
     "intervals",
     "log1mexp",
     "log_difference",
@@ -159,8 +160,7 @@ class LossPair(ABC):
         log_p, log_q = self.log_cells(edges)
         with np.errstate(invalid="ignore"):
             mean = np.nan_to_num(log_p - log_q, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        size = np.where(log_p > -np.inf, np.abs(log_p), 0.0) + np.where(log_q > -np.inf, np.abs(log_q), 0.0)
-        error = self.rounding * (16 + size)
+        error = self.rounding * (16 + _size(log_p) + _size(log_q))
         return Cells(log_p, log_q, mean, error, error)
 
     @abstractmethod
@@ -226,6 +226,32 @@ def log_normal_interval(a: Array, b: Array, width: Array) -> Array:
     outside = broad & (a > 0)
     out[outside] = log_difference(log_ndtr(-a[outside]), log_ndtr(-b[outside]))
     return out
+
+
+def added(parts: Sequence[tuple[float, Cells]]) -> Cells:
+    """The cells of a sum of measures, (log weight, cells) each; the mean of p/q - 1 is that of the parts.
+
+    Their masses may be wrong by their mass errors, which shifts the shares in a mean: by as much as the means differ.
+    """
+    log_p = np.logaddexp.reduce([weight + part.log_p for weight, part in parts], axis=0)
+    log_q = np.logaddexp.reduce([weight + part.log_q for weight, part in parts], axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        plain = np.nan_to_num(log_p - log_q, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        of_q = [np.nan_to_num(np.exp(weight + part.log_q - log_q)) for weight, part in parts]
+        of_p = [np.nan_to_num(np.exp(weight + part.log_p - log_p)) for weight, part in parts]
+        gain = [np.expm1(np.clip(part.mean, -50.0, 50.0)) for _, part in parts]
+        small = np.log1p(np.maximum(np.sum([q * g for q, g in zip(of_q, gain, strict=True)], axis=0), -0.9))
+    near = np.all([np.abs(part.mean) < 1.0 for _, part in parts], axis=0)
+    mean = np.where(near, small, plain)
+    mass = np.max([part.mass_error for _, part in parts], axis=0) + 2.0**-50 * (4 + _size(log_p) + _size(log_q))
+    error = np.sum([p * part.mean_error for p, (_, part) in zip(of_p, parts, strict=True)], axis=0)
+    apart = [np.abs(p - q) for p, q in zip(of_p, of_q, strict=True)]
+    error = error + np.sum([share * (mass + 2.0**-50) for share in apart], axis=0) + 2.0**-50 * np.abs(small)
+    return Cells(log_p, log_q, mean, mass, np.where(near, error, 2 * mass))
+
+
+def _size(logs: Array) -> Array:
+    return np.where(logs > -np.inf, np.abs(logs), 0.0)
 
 
 def intervals(edges: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair
 from ledgerwood.accounting.curves.dominating_pairs.discrete import AtomPair, LossAtoms
 
-__all__ = ["BoundedLossPair", "ProductPair"]
+__all__ = ["BoundedLossPair", "ProductPair", "seen_outcomes"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,14 @@ class BoundedLossPair(AtomPair):
 
     def _below(self) -> LossPair:
         return self if self.lower is None else self.lower
+
+
+def seen_outcomes(log_p: Array, log_q: Array) -> BoundedLossPair:
+    """The pair of what is seen of a release: finitely many outcomes, their log masses under P and under Q.
+
+    Telling no more than the outcome is post-processing, so the release costs no less.
+    """
+    kept = (log_p > -np.inf) & (log_q > -np.inf)
+    loss = log_p[kept] - log_q[kept]
+    order = np.argsort(loss, kind="stable")
+    return BoundedLossPair(loss[order], log_p[kept][order], 0.0, float(np.sum(np.exp(log_q[~kept]))))

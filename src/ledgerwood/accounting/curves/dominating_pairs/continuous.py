@@ -18,7 +18,7 @@ from ledgerwood.accounting.curves.dominating_pairs.base import (
 )
 from ledgerwood.accounting.curves.numerics import log_ndtr, mills
 
-__all__ = ["BoundedRangePair", "GaussianPair", "LaplacePair", "NearGaussianPair"]
+__all__ = ["BoundedRangePair", "GaussianPair", "LaplacePair", "NearGaussianPair", "NearLaplacePair"]
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,16 @@ class LaplacePair(LossPair):
         gamma = epsilon
         inside = log1mexp((np.clip(gamma, -self.epsilon, self.epsilon) - self.epsilon) / 2)
         return _outside_support(gamma, self.epsilon, inside)
+
+
+@dataclass(frozen=True)
+class NearLaplacePair(LaplacePair):
+    """A pair between two Laplace ones: dominated by that of ``epsilon``, dominating that of ``lower_epsilon``."""
+
+    lower_epsilon: float = 0.0
+
+    def _below(self) -> LossPair:
+        return LaplacePair(self.lower_epsilon)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ledgerwood.errors import ParameterError
 __all__ = [
     "ApproxDPPair",
     "AtomPair",
+    "CoarseSkellamPair",
     "DiscreteGaussianPair",
     "DiscreteLaplacePair",
     "LossAtoms",
@@ -276,6 +277,83 @@ def _skellam_atoms(variance: float, shift: int) -> LossAtoms:
         y = x - j  # log pmf(y - 1) - log pmf(y)
         loss += np.where(y >= 1, -log_ratio[np.maximum(y - 1, 0)], log_ratio[np.maximum(-y, 0)])
     return LossAtoms(loss, log_i[np.abs(x - shift)])
+
+
+def skellam_step(variance: float) -> float:
+    r"""How far apart at most neighbouring outputs of Skellam noise are as quantiles of a normal distribution.
+
+    For a variance of at least 40: docs/theory/skellam.md, Theorem. The result is rounded up.
+    """
+    gain = skellam_curvature(variance)
+    return math.sqrt(gain / (1 - gain / 3)) * (1 + 2.0**-40)
+
+
+def skellam_curvature(variance: float) -> float:
+    r"""An upper bound of :math:`-\Delta^2 \log` of the Skellam pmf: about 1/variance (docs/theory/skellam.md)."""
+    rho = 2.0 / variance
+    for _ in range(8):  # falls towards the fixed point, and stays above it
+        rho = math.asinh(math.exp(rho / 2) / variance)
+    s = math.exp(rho / 2) / variance
+    return (rho + 2 * s**3 * variance / (1 - s / 2)) * (1 + 2.0**-40)
+
+
+@dataclass(frozen=True)
+class CoarseSkellamPair(AtomPair):
+    """One that Skellam noise of a large variance under a shift dominates: blocks of outputs, each with bounds.
+
+    Masses are too small and losses too small, by about 1/variance and by the square of a block's width.
+    """
+
+    variance: float
+    shift: float
+
+    def _support(self) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+    def _anchor(self) -> float:
+        return 0.0
+
+    def _symmetric(self) -> bool:
+        return False
+
+    def _atoms(self) -> LossAtoms:
+        return _coarse_skellam_atoms(self.variance, self.shift)
+
+
+@lru_cache(maxsize=8)
+def _coarse_skellam_atoms(v: float, shift: float) -> LossAtoms:
+    # Names and inequalities as in docs/theory/skellam.md, "Lower ends".
+    gain = skellam_curvature(v)
+    more = math.exp(gain / 2)
+    width = max(1.0, math.floor(math.sqrt(v) / 200))
+    count = math.ceil(39 * math.sqrt(v) / width)
+    first = np.asarray(np.arange(-float(count), float(count)) * width, dtype=np.float64)  # of each block, and its last
+    last: Array = first + (width - 1)
+
+    def integral(x: Array, factor: float) -> Array:
+        """Of asinh(factor t / v) for t from 0 to x."""
+        at = np.abs(x) * factor / v
+        return np.asarray(v / factor * (at * np.arcsinh(at) - at * at / (np.hypot(1.0, at) + 1)))
+
+    def log_pmf(x: Array) -> Array:
+        return np.asarray(-0.5 * math.log(2 * math.pi * v) - integral(x, more) - gain / 4 - 2.0**-38)
+
+    def loss(x: Array) -> Array:
+        def antiderivative(t: Array) -> Array:
+            return np.where(t >= 0, integral(t, 1.0), integral(t, more))
+
+        slope = np.where(x >= 0, np.arcsinh(x / v), np.arcsinh(more * x / v))
+        found = np.maximum(antiderivative(x + shift) - antiderivative(x) - 2.0**-38, shift * slope)
+        return np.asarray(found - gain / 4 - shift * (np.abs(x) + shift) * more**4 / (12 * v**3))
+
+    left, right = loss(first), loss(last)
+    wide = np.maximum(right - left, 0.0)
+    uneven = 0.0 if width == 1 else np.expm1(np.abs(log_pmf(first) - log_pmf(last)) + 2 * gain * (1 + 800.0))
+    bend = 0.0 if width == 1 else width**2 * shift * (np.abs(first) + width + shift) * more**4 / (8 * v**3)
+    mean = left - np.log((1 + np.exp(-wide)) / 2 + uneven * -np.expm1(-wide) / 4) - bend
+    mass = math.log(width) + (log_pmf(first) + log_pmf(last)) / 2
+    order = np.argsort(mean, kind="stable")
+    return LossAtoms(mean[order], mass[order])
 
 
 def _check_shift(shift: int) -> None:

@@ -14,7 +14,15 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ledgerwood.accounting.curves.dominating_pairs.base import Array, LossPair, intervals, log1mexp, log_normal_interval
+from ledgerwood.accounting.curves.dominating_pairs.base import (
+    Array,
+    Cells,
+    LossPair,
+    added,
+    intervals,
+    log1mexp,
+    log_normal_interval,
+)
 from ledgerwood.errors import ParameterError
 
 __all__ = ["MixturePair", "PublicChoicePair", "TwoSidedPair", "renyi_above"]
@@ -76,7 +84,16 @@ class MixturePair(LossPair):
 
     def _loss_and_slope(self, x: Array) -> tuple[Array, Array]:
         (above, rise), (below, fall) = (_against_normal(mixture, x) for mixture in (self.of_p, self.of_q))
-        return above - below, rise - fall
+        loss = above - below
+        if len(self.of_q) > 1:  # the parts that both have cancel before anything is rounded
+            weights, means = _differences(self)
+            with np.errstate(over="ignore"):
+                gain = weights @ np.exp(np.multiply.outer(means, x) - (means * means / 2)[:, None] - below)
+            loss = np.where(np.abs(gain) < 0.5, np.log1p(np.clip(gain, -0.5, 0.5)), loss)
+        return loss, rise - fall
+
+    def _resolution(self) -> float:
+        return _size_of_loss(self)
 
     def _points(self, losses: Array) -> Array:
         """The x at which the loss has these values, which rise; -inf and inf beyond its ends."""
@@ -106,23 +123,32 @@ class MixturePair(LossPair):
         place = np.clip(np.searchsorted(values, goal), 1, len(nodes) - 1)
         left, right = nodes[place - 1], nodes[place]
         x = _hermite(goal, values, nodes, slopes, place)
+        at = np.arange(len(x))  # those that are still searched for
         for turn in range(60):
-            x = np.where((x > left) & (x < right), x, (left + right) / 2)
-            value, slope = self._loss_and_slope(x)
-            error = value - goal
-            left, right = np.where(error < 0, x, left), np.where(error >= 0, x, right)
-            far = np.abs(error) > 2.0**-49 * np.maximum(1.0, np.abs(goal))
-            if not np.any(far & (right - left > 0)):
+            aim = goal[at]
+            y = np.where((x[at] > left) & (x[at] < right), x[at], (left + right) / 2)
+            value, slope = self._loss_and_slope(y)
+            error = value - aim
+            left, right = np.where(error < 0, y, left), np.where(error >= 0, y, right)
+            x[at] = y
+            far = (np.abs(error) > 2.0**-49 * np.maximum(self.resolution, np.abs(aim))) & (right > left)
+            if not far.any():
                 break
+            at, left, right, y, error, slope = at[far], left[far], right[far], y[far], error[far], slope[far]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                x = np.where(far, x - error / slope if turn % 6 < 5 else (left + right) / 2, x)
-                left, right = np.where(far, left, nodes[0]), np.where(far, right, nodes[-1])
+                x[at] = y - error / slope if turn % 6 < 5 else (left + right) / 2
         out[inside] = np.maximum.accumulate(x)
         return out
 
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
-        e = -edges[::-1] if self.flipped else edges
-        x = self._points(e)
+        cells = self._cells(edges)
+        return cells.log_p, cells.log_q
+
+    def _cells(self, edges: Array) -> Cells:
+        """The mean of p/q - 1 is that of the parts that differ: nothing cancels, however rare they are."""
+        if not len(edges):
+            return super()._cells(edges)
+        x = self._points(-edges[::-1] if self.flipped else edges)
         with np.errstate(invalid="ignore"):
             width = np.diff(x)
         finite = np.isfinite(x)
@@ -131,7 +157,27 @@ class MixturePair(LossPair):
         width[0] = np.inf if x[0] > -np.inf else 0.0
         width[-1] = np.inf if x[-1] < np.inf else 0.0
         log_p, log_q = (_log_masses(mixture, x, width) for mixture in (self.of_p, self.of_q))
-        return (log_q[::-1], log_p[::-1]) if self.flipped else (log_p, log_q)
+        weights, means = _differences(self)
+        more, less = (
+            _log_masses(
+                tuple((abs(w), m) for w, m in zip(weights.tolist(), means.tolist(), strict=True) if sign * w > 0),
+                x,
+                width,
+            )
+            for sign in (1, -1)
+        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = np.nan_to_num(log_p - log_q, nan=0.0, posinf=np.inf, neginf=-np.inf)
+            up, down = (np.nan_to_num(np.exp(np.minimum(part - log_q, 50.0))) for part in (more, less))
+        mass = self.rounding * (
+            16 + np.abs(np.nan_to_num(log_p, neginf=0.0)) + np.abs(np.nan_to_num(log_q, neginf=0.0))
+        )
+        small = up + down < 0.5
+        mean = np.where(small, np.log1p(np.clip(up - down, -0.5, 0.5)), mean)
+        error = np.where(small, 3 * (up + down), 2.0) * mass
+        if self.flipped:
+            return Cells(*(part[::-1] for part in (log_q, log_p, -mean, mass, error)))
+        return Cells(log_p, log_q, mean, mass, error)
 
     def _log_delta(self, epsilon: Array) -> Array:
         r"""The integral of :math:`p\,(1 - e^{\varepsilon - L})` over x with a larger loss; nothing cancels."""
@@ -193,6 +239,31 @@ def _zero(pair: MixturePair) -> float:
     return low
 
 
+@lru_cache(maxsize=64)
+def _differences(pair: MixturePair) -> tuple[Array, Array]:
+    """The parts in which P and Q differ: by how much, and their means."""
+    weights: dict[float, list[float]] = {}
+    for sign, mixture in ((1.0, pair.of_p), (-1.0, pair.of_q)):
+        for w, m in mixture:
+            weights.setdefault(m, []).append(sign * w)
+    found = [(w, m) for m, ws in weights.items() if (w := math.fsum(ws))]
+    return _columns(tuple(found))
+
+
+@lru_cache(maxsize=64)
+def _size_of_loss(pair: MixturePair) -> float:
+    """What the terms add up to where the loss is small because they cancel: its errors are relative to that."""
+    means = [m for mixture in (pair.of_p, pair.of_q) for _, m in mixture]
+    x = np.linspace(min(means) - _REACH, max(means) + _REACH, 4097)
+    weights, at = _differences(pair)
+    below = _against_normal(pair.of_q, x)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratios = np.exp(np.multiply.outer(at, x) - (at * at / 2)[:, None] - below)
+        terms, gain = np.abs(weights) @ ratios, np.abs(weights @ ratios)
+    cancels = (terms > 8 * gain) & (gain < 0.5)
+    return min(1.0, 8 * float(np.max(terms, where=cancels, initial=0.0)) + 1e-300)
+
+
 def _against_normal(mixture: Mixture, x: Array) -> tuple[Array, Array]:
     """Log of the mixture's density over that of N(0, 1), and its derivative: the mean of the part that x came from."""
     weights, means = _columns(mixture)
@@ -218,6 +289,8 @@ def _log_density(mixture: Mixture, x: Array) -> Array:
 
 
 def _log_masses(mixture: Mixture, x: Array, width: Array) -> Array:
+    if not mixture:
+        return np.full(len(x) + 1, -np.inf)
     left, right = intervals(x)
     parts = [
         math.log(w) + log_normal_interval(np.maximum(left - m, -1e300), np.minimum(right - m, 1e300), width)
@@ -259,21 +332,27 @@ class TwoSidedPair(LossPair):
     def _support(self) -> tuple[float, float]:
         return min(self.low.support()[0], 0.0), max(self.high.support()[1], 0.0)
 
+    def _resolution(self) -> float:
+        return max(self.high.resolution, self.low.resolution)
+
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
-        up, down = edges[edges > 0], edges[edges < 0]
-        high = [v[1:] for v in self.high.log_cells(np.append(0.0, up))]
-        low = [v[:-1] for v in self.low.log_cells(np.append(down, 0.0))]
+        cells = self._cells(edges)
+        return cells.log_p, cells.log_q
+
+    def _cells(self, edges: Array) -> Cells:
+        count = len(edges) + 1
+        high = self.high.cells(np.append(0.0, edges[edges > 0]))
+        low = self.low.cells(np.append(edges[edges < 0], 0.0))
+        above, below = (_placed(part, count, first) for part, first in ((high, False), (low, True)))
         # The rest, a hair more than exact: it has the same mass under P and Q, and more of it raises every profile.
-        rest = max(0.0, 1.0 - math.fsum(np.exp(high[0])) - math.fsum(np.exp(low[0]))) + 2.0**-48
-        found = []
-        for above, below in zip(high, low, strict=True):
-            cells = np.full(len(edges) + 1, -np.inf)
-            cells[: len(below)] = below
-            cells[len(cells) - len(above) :] = np.logaddexp(cells[len(cells) - len(above) :], above)
-            at = int(np.searchsorted(edges, 0.0, side="left"))
-            cells[at] = np.logaddexp(cells[at], math.log(rest))
-            found.append(cells)
-        return found[0], found[1]
+        lost = min(
+            math.fsum(np.exp(above.log_p)) + math.fsum(np.exp(below.log_p)),
+            math.fsum(np.exp(above.log_q)) + math.fsum(np.exp(below.log_q)),
+        )
+        rest = np.full(count, -np.inf)
+        rest[int(np.searchsorted(edges, 0.0, side="left"))] = math.log(max(0.0, 1.0 - lost) + 2.0**-48)
+        zero = np.zeros(count)
+        return added([(0.0, above), (0.0, below), (0.0, Cells(rest, rest, zero, zero, zero))])
 
     def _log_delta(self, epsilon: Array) -> Array:
         positive = self.high.log_delta(np.maximum(epsilon, 0.0))
@@ -281,6 +360,19 @@ class TwoSidedPair(LossPair):
         with np.errstate(divide="ignore"):
             mirrored = np.logaddexp(log1mexp(np.minimum(epsilon, 0.0)), epsilon + negative)
         return np.where(epsilon >= 0, positive, mirrored)
+
+
+def _placed(cells: Cells, count: int, first: bool) -> Cells:
+    """The cells of negative losses as the first of so many, or those of positive ones as the last."""
+    found = []
+    for part, fill in zip(cells, (-np.inf, -np.inf, 0.0, 0.0, 0.0), strict=True):
+        whole = np.full(count, fill)
+        if first:
+            whole[: len(part) - 1] = part[:-1]
+        else:
+            whole[count - len(part) + 1 :] = part[1:]
+        found.append(whole)
+    return Cells(*found)
 
 
 @dataclass(frozen=True)
@@ -314,11 +406,15 @@ class PublicChoicePair(LossPair):
             max(pair.support()[1] for _, pair in self.choices),
         )
 
+    def _resolution(self) -> float:
+        return max(pair.resolution for _, pair in self.choices)
+
     def _log_cells(self, edges: Array) -> tuple[Array, Array]:
-        parts = [(math.log(w), pair.log_cells(edges)) for w, pair in self.choices]
-        log_p = np.logaddexp.reduce([w + cells[0] for w, cells in parts], axis=0)
-        log_q = np.logaddexp.reduce([w + cells[1] for w, cells in parts], axis=0)
-        return np.asarray(log_p), np.asarray(log_q)
+        cells = self._cells(edges)
+        return cells.log_p, cells.log_q
+
+    def _cells(self, edges: Array) -> Cells:
+        return added([(math.log(w), pair.cells(edges)) for w, pair in self.choices])
 
     def _log_delta(self, epsilon: Array) -> Array:
         return np.asarray(

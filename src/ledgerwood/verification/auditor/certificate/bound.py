@@ -23,30 +23,7 @@ imply :math:`S(T(X)) \le \alpha - \beta` with :math:`S(t) = P_{p_1,p_2}(T(Y) \ge
 survival function at its own variable is at most :math:`u` with probability at most :math:`u`; so that event has
 probability at most :math:`\alpha - \beta`, and :math:`p_2 \notin I(X_2)` at most :math:`\beta`. ∎
 
-**Theorem (two blocks).** Let a second block of fresh outputs follow, its event chosen in the light of all that was seen
-before, and let :math:`P_1(\lambda), P_2(\lambda)` be the inner supremum above plus :math:`\beta` for the counts of each
-block. Let :math:`G(p_1, p_2) = w_1 \max(z_1, 0) + w_2 z_2` with :math:`z_b = \Phi^{-1}(1 - p_b)` and fixed weights,
-:math:`w_1^2 + w_2^2 = 1`. The bound
-
-.. math:: L = \sup\{\lambda : F(G(P_1(\lambda), P_2(\lambda))) \le \alpha\}, \qquad
-          F(t) = P(G(U_1, U_2) \ge t) = \tfrac12 \Phi(-t/w_2) + \tfrac12 \Phi(-t) + T(t, w_1/w_2),
-
-with independent uniform :math:`U_1, U_2` (``T`` is Owen's function), has the same guarantee, if :math:`H_\lambda`
-speaks of every event.
-
-*Proof.* By the first theorem :math:`P(P_b(\lambda) \le u \mid \text{past}) \le u` where :math:`H_\lambda` holds. ``G``
-falls in both arguments. So, given the first block, :math:`G(P_1, P_2) \ge t` has probability at most
-:math:`h(P_1) = P(G(P_1, U_2) \ge t \mid P_1)`, which falls in :math:`P_1`; its mean is at most that for a uniform
-variable, which is :math:`F(t)`. So :math:`P(F(G(P_1, P_2)) \le \alpha) \le \alpha`. As both :math:`P_b` grow with
-:math:`\lambda`, :math:`L > \lambda` implies :math:`F(G(P_1, P_2)) \le \alpha` at :math:`\lambda`. For ``F``: with
-:math:`Z_b` standard normal, :math:`Z_1 < 0` has probability one half and leaves :math:`w_2 Z_2`; else :math:`(Z_1, w_1
-Z_1 + w_2 Z_2)` is normal with correlation :math:`w_1` (Owen 1956). ∎
-
-Nothing but :math:`P(P_b \le u \mid \text{past}) \le u` is asked of a block, so guesses may stand in for counts
-(``counts``). If both events are good, hardly anything is lost against one block of all the outputs; a first block
-that says nothing, or even speaks against (:math:`z_1 < 0`), costs 14 % of the margin, no more.
-
-The first is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
+This is Buehler's bound (1957) for the ordering :math:`T`, with the nuisance confined as Berger and Boos (1994) do.
 The supremum over :math:`p_2` is computed with a proof, not on a grid of points: :math:`R` is monotone, so on a cell
 :math:`p_2 \in [a, b]` the probability is at most its value at :math:`(g_\lambda(b), a)`; and a block of consecutive
 :math:`y_2` is replaced by its least element. Both replacements only lower the bound.
@@ -55,7 +32,7 @@ The supremum over :math:`p_2` is computed with a proof, not on a grid of points:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,7 +45,7 @@ from ledgerwood.verification.auditor.certificate.hypotheses import NullHypothesi
 
 __all__ = [
     "Counts",
-    "combined_bound",
+    "certified_bound",
     "lower_bound",
 ]
 
@@ -77,7 +54,6 @@ Floats = NDArray[np.float64]
 _NUISANCE_SHARE = 0.01  # beta / alpha: what the interval for p2 may cost
 _CELL = 0.04  # width of a nuisance cell, in standard deviations of the estimate of p2
 _BLOCK = 0.05  # width of a block of y2, in standard deviations of Y2
-_FIRST_WEIGHT = 0.5  # w1: of the first of two blocks
 _ROUNDING = 1e-9  # relative slack for the special functions
 
 
@@ -120,7 +96,7 @@ def lower_bound(
     >>> round(lower_bound(10_000, 0, 10_000), 2)
     7.68
     """
-    return combined_bound([Counts(hits1, hits2, n)], null=null, confidence=confidence)
+    return certified_bound(Counts(hits1, hits2, n), null=null, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,51 +112,33 @@ class Counts:
             raise ParameterError("hits", "lie between 0 and n", (self.hits1, self.hits2, self.n))
 
 
-def combined_bound(
-    blocks: Sequence[Counts | Guesses], *, null: NullHypothesis | None = None, confidence: float = 0.99
-) -> float:
-    """Lower confidence bound from one or two blocks of fresh outputs, each with an event of its own (second theorem).
+def certified_bound(block: Counts | Guesses, *, null: NullHypothesis | None = None, confidence: float = 0.99) -> float:
+    """Lower confidence bound from the counts of an event or of guesses.
 
-    The event of the second block may depend on all outputs before it; a first block that says nothing costs little. A
-    block of guesses (``counts``) can stand in for one of counts.
-
-    >>> halves = [Counts(250, 50, 5_000), Counts(250, 50, 5_000)]
-    >>> round(combined_bound(halves), 3), round(lower_bound(500, 100, 10_000), 3)
-    (1.33, 1.358)
-    >>> round(combined_bound([Guesses(1000, 200, 10_000)]), 3)  # the same ratio seen in both directions
-    1.429
+    >>> round(certified_bound(Counts(500, 100, 10_000)), 3)
+    1.358
+    >>> round(certified_bound(Guesses(1000, 200, 10_000)), 3)  # the same ratio seen in both directions
+    1.468
     """
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
     family: NullHypothesis = RatioHypothesis() if null is None else null
     alpha = 1.0 - confidence
-    if not 1 <= len(blocks) <= 2:
-        raise ParameterError("blocks", "be one or two", len(blocks))
-    z = _normal_quantile(1.0 - alpha)
-    evidence = [_evidence(block, family, alpha, z) for block in blocks]
-    start = max(one.statistic for one in evidence)
+    evidence = _evidence(block, family, alpha, _normal_quantile(1.0 - alpha))
+    start = evidence.statistic
     if not math.isfinite(start):
         return -math.inf
     target = alpha * (1.0 - 1e-6)
-
-    def combined(tails: Sequence[float]) -> float:
-        return tails[0] if len(tails) == 1 else _together(*tails)
-
-    # Follow the worst cells down until none is worse: each pass lowers the bound, the last one checks all cells.
+    # Follow the worst cell down until none is worse: each pass lowers the bound, the last one checks all cells.
     bound = start + 0.25 * (1.0 + abs(start))
-    cells = [one.middle for one in evidence]
+    cell = evidence.middle
     while math.isfinite(bound):
-        bound = _largest_below(
-            lambda value, chosen=tuple(cells): combined(  # type: ignore[misc]
-                [one.tail_at(value, k) for one, k in zip(evidence, chosen, strict=True)]
-            ),
-            target,
-            bound,
-        )
-        worst = [one.worst(bound) for one in evidence] if math.isfinite(bound) else []
-        if not worst or combined([tail for _, tail in worst]) <= target:
-            return bound
-        cells = [k for k, _ in worst]
+        bound = _largest_below(lambda value, chosen=cell: evidence.tail_at(value, chosen), target, bound)  # type: ignore[misc]
+        if not math.isfinite(bound):
+            break
+        cell, tail = evidence.worst(bound)
+        if tail <= target:
+            break
     return bound
 
 
@@ -200,18 +158,6 @@ class _Evidence(Protocol):
     def worst(self, parameter: float) -> tuple[int, float]:
         """The cell with the largest probability, and P_b."""
         ...
-
-
-def _together(first: float, second: float) -> float:
-    """F(G(P1, P2)) of the second theorem, rounded up."""
-    from scipy.special import ndtr, ndtri, owens_t
-
-    w1, w2 = _FIRST_WEIGHT, math.sqrt(1.0 - _FIRST_WEIGHT**2)
-    t = w1 * max(-float(ndtri(min(first, 1.0))), 0.0) - w2 * float(ndtri(min(second, 1.0)))
-    if t == -math.inf:
-        return 1.0
-    tail = 0.5 * float(ndtr(-t / w2)) + 0.5 * float(ndtr(-t)) + float(owens_t(t, w1 / w2))
-    return tail * (1.0 + _ROUNDING) + 1e-13
 
 
 def _evidence(block: Counts | Guesses, family: NullHypothesis, alpha: float, z: float) -> _Evidence:

@@ -43,7 +43,15 @@ from numpy.typing import NDArray
 
 from ledgerwood.errors import ParameterError
 
-__all__ = ["Binomial", "CountDistribution", "Guesses", "PoissonCount", "estimated_bound_of_guesses", "sizes"]
+__all__ = [
+    "Binomial",
+    "CountDistribution",
+    "Guesses",
+    "PoissonCount",
+    "estimated_bound",
+    "estimated_bound_of_guesses",
+    "sizes",
+]
 
 
 Floats = NDArray[np.float64]
@@ -167,12 +175,23 @@ class Guesses:
         return min(1.0, float(betainc(self.right, self.wrong + 1.0, odds / (1.0 + odds))) * (1.0 + _ROUNDING) + 1e-13)
 
 
+def estimated_bound(excess: Floats, variance: Floats, others: Floats, variance2: Floats, z: float) -> Floats:
+    r"""The logarithm of the ratio that a certificate at ``z`` standard errors would find, about; for choosing only.
+
+    The root of :math:`y_1 = \rho B + z \sqrt{v_1 + \rho^2 v_2}`, :math:`B = y_2 + 1 + z^2/3`: the score boundary of
+    ``hypotheses.RatioHypothesis`` with the variances as observed (Fieller 1954). Minus infinity if there is none.
+    """
+    center = others + 1.0 + z * z / 3.0
+    inner = center**2 * variance + excess**2 * variance2 - z * z * variance * variance2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (center * excess - z * np.sqrt(np.maximum(inner, 0.0))) / (center**2 - z * z * variance2)
+        bound = np.log(ratio)
+    return np.where((excess > 0.0) & (inner >= 0.0) & (ratio > 0.0), bound, -math.inf)
+
+
 def estimated_bound_of_guesses(right: Floats, wrong: Floats, n: int, delta: float, z_margin: float) -> Floats:
     """A rough bound from these guesses, less ``z_margin`` standard errors; for choosing rules only."""
-    excess = right - 2.0 * n * delta
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.log(excess / (wrong + 1.0)) - z_margin * np.sqrt(right / excess**2 + 1.0 / (wrong + 1.0))
-    return np.where(excess > 0.0, bound, -math.inf)
+    return estimated_bound(right - 2.0 * n * delta, right, wrong, wrong + 1.0, z_margin)
 
 
 def sizes(n: int, rng: np.random.Generator) -> tuple[int, int]:

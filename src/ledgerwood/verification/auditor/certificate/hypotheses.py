@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledgerwood.errors import LedgerwoodError, OrderAtEdge, ParameterError
+from ledgerwood.verification.auditor.certificate.counts import estimated_bound
 
 __all__ = ["ClaimedProfile", "GaussianHypothesis", "Hypothesis", "NullHypothesis", "RatioHypothesis", "read_claim"]
 
@@ -140,11 +141,7 @@ class Hypothesis:
             a, b = ndtri(q1), ndtri(q2)
             variance = q1 * (1 - q1) * 2 * math.pi * np.exp(a * a) + q2 * (1 - q2) * 2 * math.pi * np.exp(b * b)
             return np.asarray(a - b - z_margin * np.sqrt(variance / n), np.float64)
-        excess = x1 - n * self.delta
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = (x1 * (1 - x1 / n) + 1) / excess**2 + (1 - x2 / n) / (x2 + 1)
-            bound = np.log(excess / (x2 + 1)) - z_margin * np.sqrt(variance)
-        return np.where(excess > 0, bound, -math.inf)
+        return estimated_bound(x1 - n * self.delta, x1 * (1 - x1 / n) + 1, x2, (x2 + 1) * (1 - x2 / n), z_margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +156,11 @@ class ClaimedProfile:
     def is_profile(self) -> bool:
         """Whether the worst of several points has to be chosen."""
         return len(self.points) > 1
+
+    @property
+    def extras(self) -> tuple[Hypothesis, ...]:
+        """What else is bounded beside the claim's own quantity."""
+        return () if self.mu is None else (self.mu,)
 
     @property
     def claimed_delta(self) -> float | None:
