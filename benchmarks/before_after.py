@@ -1,18 +1,17 @@
-"""CPU seconds of the same tasks on two source trees, one after the other many times.
+"""CPU seconds of the same tasks on two source trees, in turn.
 
-    python -m benchmarks.before_after BEFORE/src AFTER/src [--rounds 15] [--only NAME …]
+    python -m benchmarks.before_after BEFORE/src AFTER/src [--rounds 60] [--only NAME …]
 
-A busy machine moves the CPU time of one run by tens of percents, mostly upwards. So each round starts a fresh process
-on the one tree and then on the other, which warms the task up and measures it several times; the least time of all
-rounds is compared. Only what both trees offer under the same public names can be a task.
+A busy machine moves the CPU time of one run by tens of percents, mostly upwards. So a process for each tree loads and
+warms up, and then the two are measured one after the other, in many rounds; the least times are compared, and the ratio
+of a round. Only what both trees offer under the same public names can be a task.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -153,44 +152,65 @@ TASKS = {
 }
 
 
-def measure(name: str, runs: int) -> float:
-    """CPU seconds of a task in this process, the least of several runs after one that warms it up."""
+def serve(name: str) -> None:
+    """Warm the task up, then measure it once for every line of the input."""
     work = TASKS[name]()
     work()
-    best = math.inf
-    for _ in range(runs):
+    for _ in sys.stdin:
         _forget()
         start = time.process_time()
         work()
-        best = min(best, time.process_time() - start)
-    return best
+        print(time.process_time() - start, flush=True)
+
+
+class Worker:
+    """A process that measures one task on one source tree whenever it is asked."""
+
+    def __init__(self, name: str, tree: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", name],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def seconds(self) -> float:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("trees", nargs="*", type=Path, help="the src folders: before and after")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--runs", type=int, default=3, help="measurements in one process")
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--only", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--measure", choices=list(TASKS), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=list(TASKS), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure, options.runs)))
+    if options.serve:
+        serve(options.serve)
         return
     before, after = options.trees
     print("| task | before, CPU s | after | ratio of the least | median ratio of a round |\n|---|---|---|---|---|")
     for name in options.only:
-        times: list[list[float]] = [[], []]
-        for _ in range(options.rounds):
-            for side, tree in enumerate((before, after)):
-                command = [sys.executable, __file__, "--measure", name, "--runs", str(options.runs)]
-                done = subprocess.run(
-                    command, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True, check=True
-                )
-                times[side].append(json.loads(done.stdout.splitlines()[-1]))
-        old, new = (min(side) for side in times)
-        ratios = sorted(b / a for a, b in zip(*times, strict=True))
-        print(f"| {name} | {old:.4f} | {new:.4f} | {new / old:.3f} | {ratios[len(ratios) // 2]:.3f} |", flush=True)
+        old, new = Worker(name, before), Worker(name, after)
+        pairs = [
+            (old.seconds(), new.seconds()) if i % 2 else (new.seconds(), old.seconds())[::-1]
+            for i in range(options.rounds)
+        ]
+        old.end()
+        new.end()
+        first, second = (min(side) for side in zip(*pairs, strict=True))
+        middle = statistics.median(b / a for a, b in pairs)
+        print(f"| {name} | {first:.4f} | {second:.4f} | {second / first:.3f} | {middle:.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Sampled Gaussians over the whole box: 60 tasks, certified ends and CPU time, dp-accounting and prv-accountant beside.
 
     python -m benchmarks.sampling [--redo ledgerwood] [--only ledgerwood] [--seconds 600]
+    python -m benchmarks.sampling --goals
 
 Half of the tasks are runs people ask for, half are drawn at random from the box (δ 1e-30…1e-1, σ .3…100, steps up to
 1e8, rates 1e-9…1) with a fixed seed. Each task runs in a fresh process, so the first call counts; whoever takes over a
 minute of CPU time is stopped. Answers are kept in benchmarks/results/sampling.jsonl, so a run that was stopped goes on
 where it was. dp-accounting's answer is that of its default grid (1e-4), its time that of 1e-3 beyond 300 steps.
+With ``--goals``: both ends, and the CPU time of a first call and of the next with slightly more noise, beside what was
+to be reached.
 """
 
 from __future__ import annotations
@@ -64,6 +67,61 @@ ASKED = (
     (0.25, 20.0, 10**4, 1e-10),
 )
 
+#: What is priced, with a factor k of the noise; delta; the epsilon and the seconds to reach.
+GOALS = (
+    ("10**6 * S(G(sigma=0.8 * k), rate=1e-4)", 1e-6, 0.8161, 1.0),
+    ("10**5 * S(G(sigma=0.6 * k), rate=1e-6)", 1e-10, 0.0559, 2.0),
+    ("10**4 * S(G(sigma=0.8 * k), rate=1e-4)", 1e-6, 0.0795, 0.5),
+    ("10**6 * S(G(sigma=1.0 * k), rate=1e-5)", 1e-8, 0.0592, 1.0),
+    ("10**4 * S(G(sigma=1.0 * k), rate=0.01)", 1e-5, 6.18772, 0.3),
+    ("100 * S(G(sigma=2.0 * k) + Laplace(scale=2.0), rate=0.01)", 1e-5, 0.284, 1.0),
+    ("S(S(G(sigma=1.0 * k), rate=0.1), rate=0.1)", 1e-5, 0.199451, 1.0),
+    ("(100 * S(G(sigma=1.0 * k), rate=0.1)).group(2)", 1e-5, 16.232, 1.0),
+    (
+        "sum((200 * S(G(sigma=k + 0.01 * i), rate=0.01) for i in range(1, 50)), 200 * S(G(sigma=k), rate=0.01))",
+        1e-5,
+        4.4461,
+        1.0,
+    ),
+    (
+        "sum((200 * S(G(sigma=k + 0.1 * i), rate=0.01) for i in range(1, 5)), 200 * S(G(sigma=k), rate=0.01))",
+        1e-5,
+        1.40432,
+        0.4,
+    ),
+    ("10**4 * S(G(sigma=1.0 * k), rate=1e-3)", 1e-5, 0.4760, 0.3),
+    ("100 * S(G(sigma=0.8 * k), rate=1e-3)", 1e-6, 0.26034, 0.2),
+    ("10**6 * S(G(sigma=0.6 * k), rate=1e-4)", 1e-6, 1.92233, 0.5),
+    ("14062 * S(G(sigma=1.1 * k), rate=256 / 60000)", 1e-5, 2.3816, 0.2),
+)
+#: The run of a sigma, epsilon, delta; the sigma and the seconds to reach.
+CALIBRATED = (
+    ("14062 * S(G(sigma=s), rate=256 / 60000)", 1.0, 1e-5, 2.0252, 0.5),
+    ("100 * S(G(sigma=s), rate=1e-3)", 0.5, 1e-6, 0.7168, 0.5),
+    ("1000 * S(G(sigma=s), rate=1e-3)", 0.3, 1e-5, 0.8021, 0.5),
+)
+
+GOAL = """
+import json, sys, time
+from ledgerwood.accounting import Gaussian as G, Laplace, PoissonSubsampled as S, calibrate
+what, *numbers = json.loads(sys.argv[1])
+start = time.process_time()
+if len(numbers) == 1:
+    price = eval("lambda k: " + what)
+    found, delta = price(1.0).epsilon(numbers[0]), numbers[0]
+    first = time.process_time() - start
+    price(1.001).epsilon(delta)
+    warm = time.process_time() - start - first
+    print(json.dumps([found, price(1.0).account(delta).lower, first, warm]))
+else:
+    run = eval("lambda s: " + what)
+    found = calibrate(run, epsilon=numbers[0], delta=numbers[1])
+    first = time.process_time() - start
+    assert run(found).epsilon(numbers[1]) <= numbers[0]
+    calibrate(run, epsilon=numbers[0] * 1.001, delta=numbers[1])
+    print(json.dumps([found, 0.0, first, time.process_time() - start - first]))
+"""
+
 OURS = """
 import json, sys, time
 start = time.process_time()
@@ -98,6 +156,28 @@ accountant = PRVAccountant(prvs=[step], max_self_compositions=[steps], eps_error
 _, _, upper = accountant.compute_epsilon(delta=delta, num_self_compositions=[steps])
 print(json.dumps({"epsilon": upper, "seconds": time.process_time() - start}))
 """
+
+
+def goals() -> None:
+    """Print what was to be reached, as Markdown: both ends (or the sigma), CPU seconds, and whether it is."""
+    print("| what | lower | found | to reach | first call | next call | to reach | |")
+    print("|---|---|---|---|---|---|---|---|")
+    for what, *numbers in (*GOALS, *CALIBRATED):
+        *asked, most, limit = numbers
+        command = [sys.executable, "-c", GOAL, json.dumps([what, *asked])]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found, lower, first, warm = json.loads(done.stdout)
+        reached = found <= most and warm <= limit and (len(asked) > 1 or lower >= 0.99 * found)
+        cells = [
+            f"`{what}`",
+            f"{lower:.6g}",
+            f"{found:.6g}",
+            f"{most:.6g}",
+            f"{first:.2f}",
+            f"{warm:.2f}",
+            f"{limit:.1f}",
+        ]
+        print("| " + " | ".join([*cells, "yes" if reached else "no"]) + " |", flush=True)
 
 
 def drawn(count: int) -> list[Task]:
@@ -195,7 +275,11 @@ def main() -> None:
     parser.add_argument("--redo", action="append", default=[], help="forget the answers of this one first")
     parser.add_argument("--only", action="append", default=[], help="ask this one only")
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop asking after this long")
+    parser.add_argument("--goals", action="store_true", help="print what was to be reached, and what is")
     arguments = parser.parse_args()
+    if arguments.goals:
+        goals()
+        return
     tasks = (list(ASKED) + drawn(len(ASKED)))[: arguments.tasks]
     answers = {key: answer for key, answer in kept(arguments.keep).items() if key[0] not in arguments.redo}
     end = time.monotonic() + arguments.seconds

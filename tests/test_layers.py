@@ -25,11 +25,11 @@ ORDER = {
         "": "_version _imports errors _checks _rounding _files accounting mechanisms learners datasets verification "
         "_pytest_plugin app __main__",
         "accounting": "adjacency curves costs accountant plan ledger interop",
-        "accounting.curves": "numerics gaussian renyi conversion dominating_pairs",
+        "accounting.curves": "numerics gaussian renyi conversion tradeoff dominating_pairs",
         "accounting.curves.dominating_pairs": "base continuous discrete composite allocation mixtures",
         "accounting.costs": "base guarantees noise selection discrete_noise sampled_gaussians subsampled "
-        "allocation fixed_batches dp_sgd parallel correlated_noise serialization",
-        "accounting.accountant": "closed_form pld bounded_range certified methods calibration filters",
+        "allocation fixed_batches dp_sgd parallel best_run correlated_noise serialization",
+        "accounting.accountant": "closed_form pld bounded_range certified methods risk calibration filters",
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
@@ -268,11 +268,13 @@ NUMERICS = [
     "_rounding",
     "accounting.curves",
     "accounting.costs.base",
+    "accounting.costs.best_run",
     "accounting.costs.guarantees",
     "accounting.costs.subsampled",
     "accounting.accountant.pld",
     "accounting.accountant.bounded_range",
     "accounting.accountant.methods",
+    "accounting.accountant.risk",
     "mechanisms.sampling",
     "mechanisms.local.guarantees",
     "mechanisms.noise",
@@ -489,7 +491,6 @@ def test_a_short_module_has_a_reason() -> None:
 #: Names that nothing in the package or its documentation uses, each with the reason why it ships all the same.
 FOR_USERS = {
     "_pytest_plugin": "pytest_addoption pytest_pycollect_makeitem runtest reportinfo",  # called by pytest
-    "accounting.accountant.pld.composition": "delta_upper delta_lower",  # the inverse of what is used, of one class
     "accounting.ledger.individual": "for_target active",  # of a public class
     "learners.federated.party": "_mask _confirm _unmask",  # found by the name of the message
     "learners.vertical.transformer": "n_releases_ n_charged_ fit_transform",  # of scikit-learn's interface

@@ -241,7 +241,7 @@ BAD = [
     (lambda: PureDP(1.0).epsilon(1.0), "delta"),
     (lambda: PureDP(1.0).epsilon(-0.1), "delta"),
     (lambda: PureDP(1.0).epsilon(math.nan), "delta"),
-    (lambda: PureDP(1.0).delta(-1.0), "epsilon"),
+    (lambda: PureDP(1.0).delta(math.nan), "epsilon"),
     (lambda: PureDP(1.0).rdp(0.5), "alpha"),
     (lambda: PureDP(1.0).rdp([2.0, math.nan]), "alpha"),
     (lambda: PureDP(1.0).rdp("2"), "alpha"),  # type: ignore[arg-type]

@@ -12,10 +12,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
-from ledgerwood.accounting import Gaussian, Ledger, RandomizedResponse
+from ledgerwood.accounting import Ledger, RandomizedResponse, Selected
 from ledgerwood.errors import BudgetExceeded, ParameterError, UntrackedFits
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema, private_score
-from ledgerwood.learners.search import ORDERS, search_curve
 
 RNG = np.random.default_rng(11)
 X = RNG.uniform(0, 1, size=(4000, 2))
@@ -134,17 +133,11 @@ def test_the_price_of_a_search_bounds_its_exact_divergence(epsilon: float, gamma
         return gamma * low / (1 - (1 - gamma) * low)
 
     p, q = best_is_low(keep), best_is_low(1 - keep)
-    bound = search_curve(RandomizedResponse(epsilon), gamma)
+    bound = Selected(RandomizedResponse(epsilon), mean=1 / gamma)
     for order in (1.5, 2.0, 8.0, 64.0):
         for a, b in ((p, q), (q, p)):
             exact = math.log(a**order * b ** (1 - order) + (1 - a) ** order * (1 - b) ** (1 - order)) / (order - 1)
             assert exact <= float(bound.rdp(order))
-
-
-def test_a_search_costs_more_than_a_run() -> None:
-    run = Gaussian(mu=0.2)
-    assert search_curve(run, 0.2).epsilon(1e-5) > run.epsilon(1e-5)
-    assert (np.asarray(search_curve(run, 0.2).rdp(ORDERS)) > run.rdp(ORDERS)).all()
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +149,7 @@ def test_the_statement_is_about_the_search_not_about_one_run(search: PrivateSear
     for statement in (search.privacy_statement(), search.best_estimator_.privacy_statement()):
         assert (statement.epsilon, statement.delta, statement.planned) == (2.0, 1e-5, 1)
         assert statement.search is not None and statement.receipt.counts() == {"search": 1}
-    assert search.best_estimator_.epsilon < 1.5
+    assert 1.5 < search.best_estimator_.epsilon < 2.0  # a run gets less than the search, and more than by Rényi DP
     assert search.best_estimator_.receipt_.counts() == {"search": 1}
 
 

@@ -212,7 +212,8 @@ def test_no_key_and_no_count_makes_a_release_fail(noise: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"delta": 0.0}, {"delta": 1e-6, "threshold": 3}, {"threshold": 0}, {"threshold": 2.5}, {"threshold": 1, "max_count": 10**6, "scale": 0.1}, {"delta": 1.0},
+        {}, {"delta": 0.0}, {"delta": 1e-6, "threshold": 3}, {"threshold": 0},
+        {"threshold": 2.5}, {"threshold": 1, "max_count": 10**6, "scale": 0.1}, {"delta": 1.0},
         {"delta": 1e-6, "max_keys": 0}, {"delta": 1e-6, "max_count": 1.5}, {"delta": 1e-6, "max_total": 0},
         {"delta": 1e-6, "noise": "cauchy"}, {"delta": 1e-6, "scale": 0.0}, {"delta": 1e-6, "neighbours": "some"},
         {"delta": 1e-6, "max_keys": 2**40, "max_count": 2**40},

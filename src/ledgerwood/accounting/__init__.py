@@ -10,7 +10,7 @@ True
 
 from typing import TYPE_CHECKING
 
-import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
+import ledgerwood.accounting.accountant.risk  # noqa: F401  (installs the accountant that prices every cost)
 from ledgerwood._imports import at_first_use
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
@@ -24,6 +24,7 @@ from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.costs.allocation import RandomAllocation
+    from ledgerwood.accounting.costs.best_run import Selected
     from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
     from ledgerwood.accounting.costs.dp_sgd import dp_sgd
     from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
@@ -39,6 +40,7 @@ _HOME = {
     "Plan": "plan.plan",
     "RandomAllocation": "costs.allocation",
     "Release": "plan.releases",
+    "Selected": "costs.best_run",
     "TruncatedPoisson": "costs.fixed_batches",
     "WithoutReplacement": "costs.fixed_batches",
     "dp_sgd": "costs.dp_sgd",
@@ -69,6 +71,7 @@ __all__ = [
     "RandomAllocation",
     "RandomizedResponse",
     "Release",
+    "Selected",
     "Skellam",
     "SparseVector",
     "TruncatedPoisson",

@@ -2,14 +2,9 @@ r"""Private choice of hyper-parameters: the best of a random number of private r
 
 Let Q be one run: draw a candidate at random, train it privately on a part of the rows, score it privately on the
 others, return (model, score). Draw K from the geometric distribution
-:math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often, keep only the best. If Q has
-Rényi curve :math:`r(\lambda)`, the whole has, for every :math:`\hat\lambda\ge 1`,
-
-.. math:: r'(\lambda) = r(\lambda) + 2\Bigl(1-\frac1{\hat\lambda}\Bigr) r(\hat\lambda)
-          + \frac{2\log(1/\gamma)}{\hat\lambda} + \frac{\log(1/\gamma)}{\lambda-1}
-
-(their Theorem 2 with η = 1, E[K] = 1/γ). This price holds for the best run alone: K, the other models and their scores
-are never kept.
+:math:`\Pr[K=k]=\gamma(1-\gamma)^{k-1}`, run Q that often, keep only the best. The whole costs
+:class:`~ledgerwood.accounting.Selected` of the run's cost, with mean 1/γ. This price holds for the best run alone: K,
+the other models and their scores are never kept.
 
 **A run costs the worse of its training and its scoring.** A coin for each record (for each unit if there is one) says
 whether it trains or scores; coins ignore the data, are independent and all alike. Let D' be D with a unit more. Fix all
@@ -17,7 +12,7 @@ coins: the unit trains or scores, so the tables of that part are neighbours and 
 output of the run is then as close as the training is, or the scoring. Let D' be D with a unit u replaced by v. Coins
 are alike, so a run on D' is the same run if v gets the coin that u had; then again the tables of one part are
 neighbours, with u replaced by v, and those of the other are equal. The run is a mixture over coins and settings, and
-the Rényi divergence of mixtures is at most the worst of their components. ∎
+the δ(ε) of mixtures is at most the worst of their components. ∎
 
 **No part is too small.** A part may hold few units, no unit or not all classes; if such a part failed, a failure would
 reveal the number of units. So the whole table is read for its public metadata, every learner trains on any of its rows,
@@ -26,7 +21,6 @@ none included, and a score of no rows is noise around zero counts.
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood import _checks
 from ledgerwood._rounding import format_up
-from ledgerwood.accounting import RDP, Cost, Ledger, Plan, PureDP, Release
+from ledgerwood.accounting import Cost, Ledger, Plan, PureDP, Release, Selected
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.accounting.costs.parallel import worst
 from ledgerwood.errors import ParameterError
@@ -65,33 +59,10 @@ from ledgerwood.learners.training.statement import (
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 from ledgerwood.mechanisms.sampling.exact import Reader
 
-ORDERS = np.unique(np.r_[np.geomspace(1.01, 64, 120), np.geomspace(64, 4096, 40)])
 _FEWEST_ROWS = 100
 """Fewer, by the public number of rows, are not worth dividing into training and scoring rows."""
 _SCORE_SLICE = 0.15
 """The score of a run gets this part of the run's epsilon; training and scoring rows are disjoint."""
-
-
-def search_curve(run: Cost, gamma: float) -> RDP:
-    """Return the cost of the best of a geometric number of runs.
-
-    >>> from ledgerwood.accounting import Gaussian
-    >>> whole = search_curve(Gaussian(mu=0.1), gamma=0.1)
-    >>> Gaussian(mu=0.1).epsilon(1e-5) < 0.35 < 0.8 < whole.epsilon(1e-5) < 0.9
-    True
-    """
-    if not 0 < gamma < 1:
-        raise ParameterError("gamma", "lie in (0, 1)", gamma)
-    if run.infinite_mass() > 0:
-        raise ParameterError(
-            "schema", "declare all categories for a search: learning them spends delta in every run", "undeclared"
-        )
-    curve = np.asarray(run.rdp(ORDERS), dtype=np.float64)
-    log = math.log(1 / gamma)
-    second = float(np.min(2 * (1 - 1 / ORDERS) * curve + 2 * log / ORDERS))
-    values = curve + second + log / (ORDERS - 1)
-    finite = np.isfinite(values)
-    return RDP(dict(zip(ORDERS[finite].tolist(), values[finite].tolist())), neighbours=str(run.neighbours))
 
 
 @dataclass(frozen=True)
@@ -260,19 +231,25 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             models = [self._made(setting, each, delta) for setting in settings]
             score = PureDP(ROUNDING * _SCORE_SLICE * each, neighbours=models[0].schema.neighbours)
             self._priced = [model.plan(X, y).cost for model in models]
-            return search_curve(worst([*self._priced, score]), 1 / self.runs)
+            run = worst([*self._priced, score])
+            if run.infinite_mass() > 0:
+                rule = "declare all categories for a search: learning them spends delta in every run"
+                raise ParameterError("schema", rule, "undeclared")
+            return Selected(run, mean=self.runs)
 
-        good, bad, found = 0.0, epsilon, None
+        good, bad, each = 0.0, epsilon, epsilon / 3
         for _ in range(12):
-            middle = (good + bad) / 2 if good else bad / 3
-            tried = cost(middle)
-            if tried.epsilon(delta) <= epsilon:
-                good, found = middle, tried
+            price = cost(each).epsilon(delta)
+            if price <= epsilon:
+                good = each
             else:
-                bad = middle
-            if good and bad / good < 1.02:
+                bad = each
+            if good and (bad / good < 1.02 or epsilon / 1.02 < price <= epsilon):
                 break
-        if found is None:
+            each *= 0.995 * epsilon / price  # prices rise about in proportion
+            if not good < each < bad:
+                each = (good + bad) / 2 if good else bad / 3
+        if not good:
             raise ParameterError("epsilon", f"be larger for a search of {self.runs} runs on average", epsilon)
         return good, cost(good)
 
@@ -306,7 +283,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         text = (
             f"It is the best of a random, secret number of private runs ({self.runs} on average) over "
             f"{len(_settings(self.candidates))} settings; one run alone is epsilon={format_up(inner.epsilon)}, and the "
-            f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022, Theorem 2)."
+            f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022; Koskela, "
+            f"Redberg and Wang 2024)."
         )
         first, told = "", dict[str, Any]()
         if count.source == "released":  # to the runs it is declared
@@ -323,7 +301,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             **told,
             epsilon=epsilon,
             delta=delta,
-            accounting=f"Rényi DP of the best of a geometric number of runs{first}",
+            accounting=f"the best of a geometric number of runs{first}",
             receipt=receipt,
             planned=len(receipt),
             search=text,

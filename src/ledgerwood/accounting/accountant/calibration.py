@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ledgerwood import _checks
+from ledgerwood.accounting.accountant import risk as risks
 from ledgerwood.accounting.accountant.certified import coarse_log_delta, grid_of, rough_log_delta
 from ledgerwood.accounting.costs.base import Cost
 from ledgerwood.accounting.curves.numerics import boundary
@@ -16,6 +17,9 @@ from ledgerwood.errors import CalibrationError, LedgerwoodError, MethodUnavailab
 #: Relative width of the final bracket around the boundary between too little and enough noise; and of one that only
 #: says where to look.
 _TOLERANCE, _ROUGH = 1e-7, 1e-4
+#: The same for a risk, whose price takes longer.
+_RISK_TOLERANCE = 1e-5
+_ONE_TARGET = "be given with delta, or one of advantage, tpr and mu instead of both (and then no method)"
 #: How far on the safe side of the boundary the answer on a slow grid is aimed at, and may lie, also on a very slow one.
 _AIM, _ALLOWED, _ALLOWED_IF_LONG = 1e-5, 8e-5, 9e-4
 #: The same where privacy-loss distributions are the price.
@@ -32,13 +36,16 @@ _TO_SIXTEEN, _BEYOND_SIXTEEN = 0.28, {16: 0.0, 32: 0.265, 64: 0.315}
 def calibrate(
     cost: Callable[[float], Cost],
     *,
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: tuple[float, float] | None = None,
+    mu: float | None = None,
     method: str | None = None,
     guess: float = 1.0,
     tolerance: float = _TOLERANCE,
 ) -> float:
-    """The scale nearest to "no noise" whose cost is at most (ε, δ).
+    """The scale nearest to "no noise" whose cost is at most (ε, δ), or whose risk is at most the one asked for.
 
     Parameters
     ----------
@@ -46,9 +53,15 @@ def calibrate(
         A function from a positive scale to a cost, monotone in either direction: ``sigma`` makes a cost smaller as
         it grows, ``epsilon`` makes it larger. The direction is found out.
     epsilon, delta
-        The target.
+        The target; or one of the next three instead.
+    advantage
+        The most that ``cost.advantage()`` may be.
+    tpr
+        A false-positive rate and the most that ``cost.tpr`` may be there.
+    mu
+        The most that ``cost.dominating_mu().mu`` may be, over the range of false-positive rates that is its default.
     method
-        Accounting method; the tightest certified one by default.
+        Accounting method; the tightest certified one by default. A risk is always by that one.
     guess
         Where the search starts; any positive number works, a good one saves time.
     tolerance
@@ -64,7 +77,13 @@ def calibrate(
     >>> from ledgerwood.accounting import Gaussian
     >>> f"{calibrate(lambda s: 1000 * Gaussian(sigma=s), epsilon=1.0, delta=1e-6):.4f}"
     '133.5961'
+    >>> f"{calibrate(lambda s: Gaussian(sigma=s), advantage=0.1):.4f}"
+    '3.9790'
     """
+    if epsilon is None or delta is None:
+        return _for_risk(cost, (epsilon, delta, method), advantage, tpr, mu, _checks.positive("guess", guess))
+    if (advantage, tpr, mu) != (None, None, None):
+        raise ParameterError("epsilon", _ONE_TARGET, epsilon)
     target = _checks.non_negative("epsilon", epsilon)
     allowed = _checks.delta_value(delta)
     start = _checks.positive("guess", guess)
@@ -98,6 +117,59 @@ def calibrate(
             start = math.exp(there)
     best = _search(exact, math.log(start), sign, _NEAR, step=step, tolerance=tolerance)
     return _confirmed(cost, best, sign, target, allowed, method)
+
+
+def _for_risk(
+    cost: Callable[[float], Cost],
+    unused: tuple[float | None, float | None, str | None],
+    advantage: float | None,
+    tpr: tuple[float, float] | None,
+    mu: float | None,
+    guess: float,
+) -> float:
+    """The scale nearest to "no noise" whose risk is at most the target."""
+    if unused != (None, None, None) or sum(target is not None for target in (advantage, tpr, mu)) != 1:
+        raise ParameterError("epsilon", _ONE_TARGET, unused[0])
+    if not callable(cost):
+        raise ParameterError("cost", "be a function from a scale to a cost", cost)
+    if advantage is not None:
+        words, most = f"advantage={advantage:g}", _share("advantage", advantage)
+
+        def risk(c: Cost, rough: bool) -> float:
+            return risks.advantage(c, rough=True)[1] if rough else c.advantage()
+    elif tpr is not None:
+        rate, most = _share("tpr[0]", tpr[0]), _share("tpr[1]", tpr[1])
+        words = f"tpr={tpr}"
+        if not rate < most:
+            raise ParameterError("tpr", "be a false-positive rate and a larger true-positive rate", tpr)
+
+        def risk(c: Cost, rough: bool) -> float:
+            return risks.risk(c, rate, rough=True).tpr(rate) if rough else c.tpr(rate)
+    else:
+        words, most = f"mu={mu}", _checks.positive("mu", mu)
+
+        def risk(c: Cost, rough: bool) -> float:
+            fit = risks.risk(c, 1e-6, rough=True).gaussian(1e-6, 1 - 1e-6, ends=False) if rough else c.dominating_mu()
+            return fit.mu
+
+    rough = _RiskPrices(cost, words, lambda c: risk(c, True), most)
+    exact = _RiskPrices(cost, words, lambda c: risk(c, False), most)
+    start = math.log(guess)
+    try:  # Theorem 1 finds the direction quicker
+        sign = _direction(_Prices(cost, 0.0, 0.5, "rdp"), start, _FAR)
+    except MethodUnavailable:
+        sign = _direction(rough, start, _NEAR)
+    # The rough boundary is on the safe side of the exact one and close to it; then a few exact questions do.
+    there = math.log(_search(rough, start, sign, _NEAR, step=0.3, tolerance=2 * _RISK_TOLERANCE))
+    slope = (rough(there + 0.01) - rough(there)) / 0.01
+    found = _next_to(exact, there, slope, sign, _ALLOWED) if slope * sign < 0 else None
+    return math.exp(found) if found is not None else _search(exact, there, sign, _NEAR, tolerance=_RISK_TOLERANCE)
+
+
+def _share(name: str, value: float) -> float:
+    if not 0 < _checks.probability(name, value) < 1:
+        raise ParameterError(name, "lie in (0, 1)", value)
+    return float(value)
 
 
 def affordable(
@@ -267,6 +339,25 @@ class _Prices:
         return self._found[u]
 
 
+class _RiskPrices(_Prices):
+    """The same for a risk: log of what it is, less log of what it may be."""
+
+    def __init__(self, cost: Callable[[float], Cost], words: str, risk: Callable[[Cost], float], target: float) -> None:
+        self._cost, self._risk, self._most = cost, risk, target
+        self._found = {}
+        self.target = words
+
+    def __call__(self, u: float) -> float:
+        if u not in self._found:
+            scale = math.exp(u)
+            reached = self._risk(_made(scale, self._cost))
+            gap = math.log(reached) - math.log(self._most) if reached > 0 else -math.inf
+            self._found[u] = (
+                gap if (gap <= 0) == (reached <= self._most) else math.copysign(1e-15, reached - self._most)
+            )
+        return self._found[u]
+
+
 def _search(
     price: _Prices, start: float, sign: float, reach: float, *, step: float = 0.03, tolerance: float = _TOLERANCE
 ) -> float:
@@ -283,14 +374,7 @@ def _gap(
     method: str | None,
     rough: Callable[[Cost, float], float | None] | None,
 ) -> float:
-    try:
-        value = cost(scale)
-    except LedgerwoodError:
-        raise
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise CalibrationError(f"the cost function failed at scale={scale!r}: {error}") from error
-    if not isinstance(value, Cost):
-        raise CalibrationError(f"the cost function must return a cost, got {type(value).__name__} at scale={scale!r}")
+    value = _made(scale, cost)
     if rough is not None:
         found = rough(value, epsilon)
         return (-math.inf if found is None else found) - math.log(delta)
@@ -299,6 +383,18 @@ def _gap(
         return (price - epsilon) / max(epsilon, 1.0) if math.isfinite(price) else math.inf
     reached = value.delta(epsilon, method)
     return math.log(reached) - math.log(delta) if reached > 0 else -math.inf
+
+
+def _made(scale: float, cost: Callable[[float], Cost]) -> Cost:
+    try:
+        value = cost(scale)
+    except LedgerwoodError:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise CalibrationError(f"the cost function failed at scale={scale!r}: {error}") from error
+    if not isinstance(value, Cost):
+        raise CalibrationError(f"the cost function must return a cost, got {type(value).__name__} at scale={scale!r}")
+    return value
 
 
 def _direction(price: _Prices, start: float, reach: float) -> float:

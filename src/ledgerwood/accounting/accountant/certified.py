@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ledgerwood._checks import Array
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
 from ledgerwood.accounting.costs.base import Composition, Cost, compose, sequence
 from ledgerwood.accounting.costs.guarantees import ApproxDP, PureDP
 from ledgerwood.accounting.costs.parallel import Worst
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.accounting.curves.conversion import epsilon_from_rdp, log_delta_from_rdp
+from ledgerwood.accounting.curves.gaussian import log_delta as log_gaussian
 from ledgerwood.accounting.curves.numerics import boundary, least
 from ledgerwood.errors import MethodUnavailable
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 _CLOSED = {method.name: method for method in CLOSED_FORMS}
 #: Grid points of the rest's loss: its discretisation adds about 1e-5 of its own spread.
 _MIXED_POINTS = 2**13
+_TOO_DIFFERENT = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
 #: Relative rounding of a pair's closed-form profile, added to log δ.
 _PROFILE_ROUNDING = 1e-10
 
@@ -86,8 +91,7 @@ class _Losses:
             tolerance = ROUGH if rough is None else TOLERANCE
             return compose(self._pairs[index], delta=self._delta, tolerance=tolerance, rough=rough)
         except (ArithmeticError, MemoryError, ValueError):
-            reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-            raise MethodUnavailable("pld", reason) from None
+            raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 
     def _at(self, index: int) -> ComposedLoss:
         if index not in self._fine:
@@ -192,8 +196,7 @@ def _rough_log_delta(cost: Cost, epsilon: float) -> float:
         directions = _with_cells(_directions(cost.priced_terms(), "pld"), -30.0)
         return max(compose(pairs, epsilon=epsilon, tolerance=ROUGH).log_delta_upper(epsilon) for pairs in directions)
     except (ArithmeticError, MemoryError, ValueError):
-        reason = "its releases differ by too many orders of magnitude for one grid; use 'rdp'"
-        raise MethodUnavailable("pld", reason) from None
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
 
 
 def rough_log_delta(cost: Cost, epsilon: float) -> float | None:
@@ -536,3 +539,97 @@ CERTIFIED = (
     Method("pld", "privacy-loss distributions, connect-the-dots", _pld_epsilon, _pld_log_delta),
     Method("optimal", "the tightest certified: exact or optimal adaptive", _optimal_epsilon, _optimal_log_delta),
 )
+
+
+# -- one profile for each direction -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEnds:
+    """The profile of one direction at ε ≥ 0: an upper end or a composed loss from above, and a lower end."""
+
+    upper: Callable[[float], float] | None
+    pmf: Callable[[], LossPmf] | None
+    lower: Callable[[Array], Array] | None
+    slow: bool = False
+
+
+def profile_ends(cost: Cost, delta: float, *, rough: bool = False) -> tuple[ProfileEnds, ...]:
+    """The profiles of a cost that is no choice of several, sharp for δ down to ``delta`` unless a rough one will do.
+
+    One if both directions are the same, else that of (with the record, without it) and that of the reverse.
+    """
+    tight = all(part.is_tight() for part, _ in cost.priced_terms())
+    route = _route(cost)
+    if route == "kov":
+        kov = _CLOSED["kov"].log_delta
+        return (_closed_ends(lambda e: kov(cost, e).value, lambda e: kov(cost, e).value if tight else None),)
+    mu = cost.mu()
+    if mu is not None:
+        return (_closed_ends(lambda e: log_gaussian(mu, e), lambda e: log_gaussian(mu, e) if tight else None),)
+    if route == "profile":
+        return tuple(_pair_ends(pair, tight) for pair in _own_pairs(cost))
+    if route == "recursion":
+        floor = _floor(math.log(delta))
+        mixed = _mixed(cost, floor)
+        ends = _closed_ends(mixed.log_upper, lambda e: _mixed(cost, floor, lower=True).log_lower(e) if tight else None)
+        return (replace(ends, slow=True),)
+    losses = [_composed_once(tuple(pairs), delta, rough) for pairs in _directions(cost.priced_terms(), "pld")]
+    if any(type(part).lower_pairs is not Cost.lower_pairs for part, _ in cost.priced_terms()) or not tight:
+        return tuple(ProfileEnds(None, loss.pmf, None) for loss in losses)
+    return tuple(ProfileEnds(None, loss.pmf, loss.deltas_lower) for loss in losses)
+
+
+def _closed_ends(upper: Callable[[float], float], lower: Callable[[float], float | None]) -> ProfileEnds:
+    """The ends of a profile that is known by its logarithm; no lower one where that is None."""
+
+    def above(epsilon: float) -> float:
+        return min(1.0, math.exp(min(upper(epsilon), 0.0)) * (1 + 2 * _PROFILE_ROUNDING))
+
+    def below(epsilons: Array) -> Array:
+        values = [lower(e) for e in epsilons.tolist()]
+        return np.array([0.0 if v is None else math.exp(min(v, 0.0)) * (1 - 2 * _PROFILE_ROUNDING) for v in values])
+
+    return ProfileEnds(above, None, below)
+
+
+def _pair_ends(pair: LossPair, tight: bool) -> ProfileEnds:
+    below = pair.below()
+    return _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
+
+
+def composed(cost: Cost) -> bool:
+    """Whether the price of a cost is read off a composed loss: no formula and no recursion is as tight."""
+    return _route(cost) == "pld"
+
+
+def advantage_ends(cost: Cost, *, lower: bool, rough: bool = False) -> tuple[float, float]:
+    """Both ends of δ at ε = 0, the same in both directions, by loss distributions; 0 for an unknown lower end."""
+    from ledgerwood.accounting.accountant.pld.composition import ROUGH, compose
+    from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
+
+    terms = cost.priced_terms()
+    tight = all(part.is_tight() and type(part).lower_pairs is Cost.lower_pairs for part, _ in terms)
+    pairs = _with_cells(_directions(terms, "pld"), math.log(1e-2))[0]
+    try:
+        found = [
+            compose(pairs, epsilon=0.0, tolerance=tolerance)
+            for tolerance in ((ROUGH,) if rough else (ROUGH, TOLERANCE))
+        ]
+        upper = min(loss.delta_upper(0.0) for loss in found)
+        return (found[-1].delta_lower(0.0) if lower and tight else 0.0), upper
+    except (ArithmeticError, MemoryError, ValueError):
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None
+
+
+@lru_cache(maxsize=8)
+def _composed_once(pairs: tuple[tuple[LossPair, int], ...], delta: float, rough: bool) -> ComposedLoss:
+    from ledgerwood.accounting.accountant.pld.composition import ROUGH
+    from ledgerwood.accounting.accountant.pld.composition import compose as compose_losses
+    from ledgerwood.accounting.accountant.pld.grid_choice import TOLERANCE
+
+    try:
+        within = _with_cells([list(pairs)], math.log(delta))[0]
+        return compose_losses(within, delta=delta, whole=True, tolerance=ROUGH if rough else TOLERANCE)
+    except (ArithmeticError, MemoryError, ValueError):
+        raise MethodUnavailable("pld", _TOO_DIFFERENT) from None

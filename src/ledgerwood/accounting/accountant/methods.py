@@ -7,7 +7,7 @@ import math
 
 from ledgerwood.accounting.accountant.certified import CERTIFIED, optimal_lower
 from ledgerwood.accounting.accountant.closed_form import CLOSED_FORMS, Method, Price
-from ledgerwood.accounting.costs.base import Account, Cost, Pricing, install_accountant
+from ledgerwood.accounting.costs.base import Account, Cost
 from ledgerwood.accounting.costs.selection import BoundedRange
 from ledgerwood.errors import MethodUnavailable, ParameterError
 
@@ -58,7 +58,10 @@ def _ranked(cost: Cost, argument: float, what: str) -> list[tuple[str, Price]]:
 
 
 def delta(cost: Cost, epsilon: float, method: str | None = None) -> float:
-    """δ at ε: an upper bound, never 0 where the truth is positive."""
+    """δ at ε: an upper bound, never 0 where the truth is positive; at a negative ε by that of the reversed pair."""
+    if epsilon < 0:  # P(S) - e^-ε Q(S) = 1 - e^-ε + e^-ε (Q(S') - e^ε P(S')) of the complement S'
+        rest = delta(cost, -epsilon, method)
+        return min(1.0, (-math.expm1(epsilon) + math.exp(epsilon) * rest) * (1 + 2.0**-50))
     price = _ranked(cost, epsilon, "delta")[0][1] if method is None else _priced(cost, method, epsilon, "delta")
     mass = cost.infinite_mass()
     if epsilon >= cost.pure_epsilon():
@@ -119,6 +122,3 @@ def account(cost: Cost, delta_target: float, lower_end: bool = True) -> Account:
         if found.value < price.value:  # two grids of one truth: every method is an upper bound, so the least holds
             name, price = other, found
     return Account(price.value, min(lower, price.value), delta_target, name, order, table)
-
-
-install_accountant(Pricing(epsilon, delta, account))

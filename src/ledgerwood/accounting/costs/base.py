@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -23,15 +23,18 @@ from ledgerwood.errors import NeighboursMismatch, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
+    from ledgerwood.accounting.curves.tradeoff import GaussianFit, RiskCurve
 
 
 @dataclass(frozen=True)
 class Pricing:
-    """The three questions that a cost passes on to the accountant."""
+    """The questions that a cost passes on to the accountant."""
 
     epsilon: Callable[[Cost, float, str | None], float]
     delta: Callable[[Cost, float, str | None], float]
     account: Callable[[Cost, float, bool], Account]
+    risk: Callable[[Cost, float, bool], RiskCurve]
+    advantage: Callable[[Cost, bool], tuple[float, float]]
 
 
 _installed: list[Pricing] = []
@@ -151,12 +154,127 @@ class Cost(ABC):
         return _installed[-1].epsilon(self, _checks.delta_value(delta), method)
 
     def delta(self, epsilon: float, method: str | None = None) -> float:
-        """An upper bound on δ at ``epsilon``; never 0 when the truth is positive."""
-        return _installed[-1].delta(self, _checks.non_negative("epsilon", epsilon), method)
+        """An upper bound on δ at ``epsilon``, which may be negative; never 0 when the truth is positive."""
+        value = _checks.real("epsilon", epsilon, "be finite")
+        if not math.isfinite(value):
+            raise ParameterError("epsilon", "be finite", epsilon)
+        return _installed[-1].delta(self, value + 0.0, method)
+
+    def profile(self, epsilon: Array, *, tail: float) -> Array:
+        """Upper bounds of δ at many ε, all from one composition that is sharp for δ down to ``tail``."""
+        return _installed[-1].risk(self, tail, False).deltas(epsilon)
 
     def account(self, delta: float, *, lower_end: bool = True) -> Account:
         """The price by every method, with the certified lower end unless that is not wanted."""
         return _installed[-1].account(self, _checks.delta_value(delta), lower_end)
+
+    # -- risk: what an attacker can do --------------------------------------------------------------------------------
+
+    @overload
+    def tradeoff(self, alpha: float, *, bounds: Literal[False] = False) -> float: ...
+    @overload
+    def tradeoff(self, alpha: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
+    def tradeoff(self, alpha: float, *, bounds: bool = False) -> float | tuple[float, float]:
+        """The least false-negative rate (type II error) of any test with false-positive rate ``alpha``.
+
+        The test tells whether a record was there, or which of two; the smaller value of the two directions. A lower
+        bound; with ``bounds`` the pair (lower, upper) between which the truth of this class of mechanisms lies.
+
+        >>> from ledgerwood.accounting import Gaussian
+        >>> f"{Gaussian(sigma=1.0).tradeoff(0.05):.4f}"
+        '0.7405'
+        """
+        rate = _checks.probability("alpha", alpha)
+        curve = _installed[-1].risk(self, rate, bounds)
+        value = curve.tradeoff(rate)
+        return (value, max(value, 1.0 - curve.tpr_lower(rate))) if bounds else value
+
+    @overload
+    def tpr(self, fpr: float, *, bounds: Literal[False] = False) -> float: ...
+    @overload
+    def tpr(self, fpr: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
+    def tpr(self, fpr: float, *, bounds: bool = False) -> float | tuple[float, float]:
+        """The greatest true-positive rate of any test with false-positive rate ``fpr``: an upper bound.
+
+        >>> from ledgerwood.accounting import PureDP
+        >>> f"{PureDP(1.0).tpr(0.01):.6f}"
+        '0.027183'
+        """
+        rate = _checks.probability("fpr", fpr)
+        curve = _installed[-1].risk(self, rate, bounds)
+        value = curve.tpr(rate)
+        return (curve.tpr_lower(rate), value) if bounds else value
+
+    @overload
+    def advantage(self, *, bounds: Literal[False] = False) -> float: ...
+    @overload
+    def advantage(self, *, bounds: Literal[True]) -> tuple[float, float]: ...
+    def advantage(self, *, bounds: bool = False) -> float | tuple[float, float]:
+        """The greatest true-positive rate minus false-positive rate of any test: δ at ε = 0. An upper bound.
+
+        >>> from ledgerwood.accounting import Gaussian
+        >>> f"{Gaussian(sigma=1.0).advantage():.4f}"
+        '0.3829'
+        """
+        ends = _installed[-1].advantage(self, bounds)
+        return ends if bounds else ends[1]
+
+    @overload
+    def bayes_risk(self, prior: float = 0.5, *, bounds: Literal[False] = False) -> float: ...
+    @overload
+    def bayes_risk(self, prior: float = 0.5, *, bounds: Literal[True]) -> tuple[float, float]: ...
+    def bayes_risk(self, prior: float = 0.5, *, bounds: bool = False) -> float | tuple[float, float]:
+        """The least probability of a wrong guess, if one of the two datasets has probability ``prior`` beforehand.
+
+        A lower bound, whichever of the two it is.
+
+        >>> from ledgerwood.accounting import Gaussian
+        >>> f"{Gaussian(sigma=1.0).bayes_risk(0.5):.4f}"
+        '0.3085'
+        """
+        share = _checks.probability("prior", prior)
+        if share in (0.0, 1.0):
+            return (0.0, 0.0) if bounds else 0.0
+        curve = _installed[-1].risk(self, min(share, 1 - share), bounds)
+        odds = math.log1p(-share) - math.log(share)
+        value = max(share * (1.0 - curve.delta(odds)) - 2.0**-50, 0.0)
+        return (value, max(value, share * (1.0 - curve.delta_lower(odds)))) if bounds else value
+
+    @overload
+    def reconstruction(self, baseline: float, *, bounds: Literal[False] = False) -> float: ...
+    @overload
+    def reconstruction(self, baseline: float, *, bounds: Literal[True]) -> tuple[float, float]: ...
+    def reconstruction(self, baseline: float, *, bounds: bool = False) -> float | tuple[float, float]:
+        """The greatest probability of reconstructing a record that a guess without the release hits with ``baseline``.
+
+        Hayes, Mahloujifar & Balle 2023: the attacker knows every other record. "Hits" is any criterion that is fixed
+        beforehand, and ``baseline`` its probability under the attacker's prior for the best fixed guess. Equals
+        ``tpr(baseline)``: an upper bound.
+
+        >>> from ledgerwood.accounting import PureDP
+        >>> f"{PureDP(1.0).reconstruction(0.001):.6f}"
+        '0.002718'
+        """
+        rate = _checks.probability("baseline", baseline)
+        return self.tpr(rate, bounds=True) if bounds else self.tpr(rate)
+
+    def dominating_mu(self, alpha: tuple[float, float] = (1e-6, 1 - 1e-6), *, bounds: bool = False) -> GaussianFit:
+        """The least μ so that no test with a false-positive rate in the range ``alpha`` beats μ-Gaussian DP.
+
+        Outside the range it promises nothing: no central limit theorem is used, and tails are often heavier than
+        Gaussian ones. ``excess`` says by how much the Gaussian curve overstates the power; with ``bounds`` the lower
+        end says that no smaller μ would do.
+
+        >>> from ledgerwood.accounting import PureDP
+        >>> fit = PureDP(1.0).dominating_mu((0.01, 0.5))
+        >>> f"{fit.mu:.3f}", fit.alpha
+        ('1.236', (0.01, 0.5))
+        """
+        low, high = (_checks.probability("alpha", end) for end in alpha)
+        if not 0 < low < high < 1:
+            raise ParameterError("alpha", "be a range (least, greatest) inside (0, 1)", alpha)
+        curve = _installed[-1].risk(self, min(low, 1 - high), bounds)
+        return curve.gaussian(low, high, ends=bounds, known=self.mu())
 
 
 class Atom(Cost):

@@ -8,6 +8,7 @@ from typing import Any
 from ledgerwood import _checks
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Atom, Composition, Cost, compose, sequence
+from ledgerwood.accounting.costs.best_run import Selected
 from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
@@ -42,11 +43,19 @@ KINDS: dict[str, Callable[..., Atom]] = {
         RandomAllocation,
         WithoutReplacement,
         TruncatedPoisson,
+        Selected,
         MatrixMechanism,
     )
 }
 
-SAMPLED = (PoissonSubsampled, PoissonSubsampledGroup, RandomAllocation, WithoutReplacement, TruncatedPoisson)
+SAMPLED = (
+    PoissonSubsampled,
+    PoissonSubsampledGroup,
+    RandomAllocation,
+    WithoutReplacement,
+    TruncatedPoisson,
+    Selected,
+)
 """Kinds with a cost inside."""
 
 MOST_PARTS = 10**7

@@ -354,7 +354,7 @@ class Plan:
         def cost(noise: float) -> Cost:
             return target._with_noise(noise).cost
 
-        options = {} if tolerance is None else {"tolerance": tolerance}
+        options: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
         guess = _first_noise(epsilon, delta)
         noise = calibrate(cost, epsilon=epsilon, delta=delta, method=method, guess=guess, **options)
         return target._with_noise(noise)

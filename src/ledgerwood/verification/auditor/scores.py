@@ -75,8 +75,8 @@ class FrequencyRatios:
     A value seen several times is a cell of its own; the others are cut at pooled quantiles. With :math:`l =
     \ln\frac{c_1 + 1/2}{c_2 + 1/2}` of variance :math:`v = \frac{1}{c_1 + 1/2} + \frac{1}{c_2 + 1/2}` a cell's score is
     :math:`l\,t/(t + v)`, the posterior mean of a log-ratio of variance ``t``: the mean of :math:`l^2 - v` over all
-    rows, or :math:`l^2 - 4 v` of the cell itself if that is larger. So rare cells are drawn to 0, and one that stands out by
-    more than two standard errors is not, whatever the others are like.
+    rows, or :math:`l^2 - 4 v` of the cell itself if that is larger. So rare cells are drawn to 0, and one that stands
+    out by more than two standard errors is not, whatever the others are like.
     """
 
     index: int | None

@@ -213,6 +213,14 @@ class ComposedLoss:
         """A lower bound of delta at epsilon."""
         return math.exp(self.log_delta_lower(epsilon)) * (1 - 2.0**-50)
 
+    def deltas_lower(self, epsilons: Array) -> Array:
+        """Lower bounds of delta at several epsilons, all under one tilt."""
+        tilt = self._sharp_tilt(float(np.sort(epsilons)[len(epsilons) // 4]), False)
+        logs = np.array([self._bounds(e, False, tilt)[0] for e in epsilons.tolist()])
+        return np.asarray(
+            np.maximum(np.exp(logs) * (1 - 2.0**-50), -np.expm1(np.minimum(epsilons, 0.0)) * (1 - 2.0**-40))
+        )
+
     def epsilon_upper(self, delta: float) -> float:
         """An epsilon of at least 0 whose upper bound of delta is at most ``delta``; ``inf`` where there is
         none.

@@ -118,7 +118,7 @@ def certified_bound(block: Counts | Guesses, *, null: NullHypothesis | None = No
     >>> round(certified_bound(Counts(500, 100, 10_000)), 3)
     1.358
     >>> round(certified_bound(Guesses(1000, 200, 10_000)), 3)  # the same ratio seen in both directions
-    1.468
+    1.429
     """
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
