@@ -47,7 +47,7 @@ from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, score_of_rows
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
-from ledgerwood.learners.training.public_metadata import ROW_COUNT, RowCount, checked_budget, left_after
+from ledgerwood.learners.training.public_metadata import ROW_COUNT, TUNING, RowCount, checked_budget, left_after
 from ledgerwood.learners.training.statement import (
     Line,
     PrivacyStatement,
@@ -151,18 +151,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("a search requires y to be passed, but the target y is None")
         schema = self.estimator.schema
         count = RowCount.of(schema, len(target), _checks.positive("epsilon", self.epsilon))
+        epsilon, delta = checked_budget(self.epsilon, self.delta, count.number)
+        left, classifier = left_after(count, epsilon), is_classifier(self.estimator)
         rng, name = source_for(self.random_state), f"PrivateSearch of {type(self.estimator).__name__}"
         opening = None
         if count.number is None:
             opening = Release(ROW_COUNT, count.mechanism(schema.max_rows_per_unit, schema.neighbours).cost)
+            # What would be refused whatever the count is, is refused before it is out.
+            self._schema = _fixed(schema, count.released(TUNING.supposed), target, classifier)
+            checked_metric(self.estimator, self.metric, self._schema.classes or ())
+            self._calibrated(settings, left, delta, X, target)
             count = _released(count, opening, X, len(target), schema, rng, ledger, f"{name}: {ROW_COUNT}")
-        self._schema = _fixed(schema, count, target, is_classifier(self.estimator))
+        self._schema = _fixed(schema, count, target, classifier)
         checked_metric(self.estimator, self.metric, self._schema.classes or ())
-        epsilon, delta = checked_budget(self.epsilon, self.delta, count.number if opening is None else None)
         if opening is None and count.known() < _FEWEST_ROWS:  # a released count is too noisy to refuse by
             raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", count.number)
         warn_if_weak(epsilon, delta, count.known())
-        left = left_after(count, epsilon)
         each, cost = self._calibrated(settings, left, delta, X, target)
 
         def run(data: tuple[Any, Any], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
