@@ -111,7 +111,7 @@ def measure(case: Case, variant: str, options: dict[str, Any], change: Change, e
     numbers = case.target_bounds is not None
     schema = Schema(
         bounds=case.bounds, categories=case.categories, target_bounds=case.target_bounds,
-        classes=None if numbers else [0, 1],
+        classes=None if numbers else [0, 1], rows=len(train),
     )  # fmt: skip
     kind = BoostedAdaSSPRegressor if numbers else BoostedAdaSSPClassifier
     own: dict[str, Any] = {"schema": schema, "row_norm": case.row_norm, "random_state": seed, "delta": DELTA}

@@ -144,6 +144,18 @@ def denominator_down(numerator: float, quotient: float) -> float:
     return found
 
 
+def difference_down(whole: float, part: float) -> float:
+    """Return a float of at most ``whole - part``.
+
+    >>> from fractions import Fraction
+    >>> Fraction(difference_down(1.0, 0.01)) + Fraction(0.01) <= 1
+    True
+    """
+    found = whole - part
+    exact = Fraction(whole) - Fraction(part)
+    return found if Fraction(found) <= exact else math.nextafter(found, -math.inf)
+
+
 def sum_up(count: int, size: float, more: int = 0, other: float = 0.0) -> float:
     """``count * size + more * other`` as the least double not below it."""
     terms = [(times, part) for times, part in ((count, size), (more, other)) if times]

@@ -37,7 +37,7 @@ TRAIN = ["train", "adult.csv", "--target", "income", "--schema", "schema.json", 
 
 def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: Path) -> None:
     table = adult(tmp_path)
-    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--journal", "j.jsonl"]
+    words = [*TRAIN, "--epsilon", "4", "--report", "r.html", "--rows", "1e3", "--journal", "j.jsonl"]
     found = ask(*words, cwd=tmp_path)
     model = load(tmp_path / "m.json")
     assert found["statement"]["epsilon"] == 4.0 == model.plan_.epsilon
@@ -53,6 +53,22 @@ def test_train_writes_model_report_and_journal_and_predict_reads_them(tmp_path: 
     assert written.tolist() == model.predict(table.drop(columns="income")).tolist()
     shares = ask("predict", "m.json", "adult.csv", "--probabilities", cwd=tmp_path)
     assert np.allclose(np.sum(list(shares.values()), axis=0), 1)
+
+
+def test_train_takes_a_public_number_of_rows_or_releases_a_noisy_one(tmp_path: Path) -> None:
+    rows = len(adult(tmp_path))
+    schema = json.loads((tmp_path / "schema.json").read_text())
+    (tmp_path / "schema.json").write_text(json.dumps({**schema, "rows": None}))
+    words = [*TRAIN, "--epsilon", "4"]
+    told = {more: ask(*words, *more, cwd=tmp_path) for more in ((), ("--rows", "1e3"), ("--rows", "public"))}
+    found = [(answer["statement"]["details"]["row_count"], answer["releases"][0]["label"]) for answer in told.values()]
+    assert [source for source, _ in found] == ["released", "declared", "public"]
+    assert [label == "row count" for _, label in found] == [True, False, False]
+    assert told["--rows", "1e3"]["statement"]["details"]["rows"] == 1000
+    assert told["--rows", "public"]["statement"]["details"]["rows"] == rows
+    refused = run(*words, "--journal", "j.jsonl", cwd=tmp_path, code=2)
+    assert "--rows 20000 on the command line" in " ".join(refused.split())
+    assert "whole number" in run(*words, "--rows", "many", cwd=tmp_path, code=2)
 
 
 def test_a_budget_on_disk_pays_for_a_training_or_refuses_it(tmp_path: Path) -> None:
@@ -215,7 +231,7 @@ class Reader(HTMLParser):
 def model() -> PrivateBoostingClassifier:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"<b>age</b>": rng.uniform(size=400), "hours": rng.uniform(size=400)})
-    schema = Schema(bounds={"<b>age</b>": (0, 1), "hours": (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={"<b>age</b>": (0, 1), "hours": (0, 1)}, classes=[0, 1], rows=400)
     found = PrivateBoostingClassifier(recipe="xgb", n_trees=3, max_depth=2, epsilon=3.0, delta=1e-4, schema=schema)
     return found.fit(X, (X["hours"] > 0.5).astype(int))
 
@@ -336,7 +352,7 @@ def test_every_kind_of_model_has_a_report(
 def searched() -> PrivateSearch:
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(400, 2))
-    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows=400)
     learner = PrivateBoostingClassifier(recipe="tr", n_trees=2, max_depth=1, schema=schema)
     return PrivateSearch(learner, {"n_trees": [1, 2]}, epsilon=4.0, delta=1e-6, runs=2).fit(
         X, (X[:, 0] > 0.5).astype(int)
@@ -417,7 +433,7 @@ def test_plans_of_recipes_are_the_plans_of_their_models(recipe: str, size: dict[
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(size=(500, 6)), columns=list("abcdef"))
     y = (X["a"] > 0.5).astype(int)
-    schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1])
+    schema = Schema(bounds=dict.fromkeys(X, (0, 1)), classes=[0, 1], rows=500)
     facts = PlanRequest(recipe=recipe, rows=500, features=6, epsilon=2.0, **size)
     namespace: dict[str, Any] = {}
     exec(facts.python().replace("print(plan.table())", ""), namespace)

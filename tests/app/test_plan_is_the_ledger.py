@@ -36,7 +36,9 @@ def _schema(folder: Path, target: str, *, categories: bool = False, **more: Any)
     )
     if categories:
         facts["categories"] = {"colour": ["red", "green"]}
-    (folder / "s.json").write_text(Schema(**{"bounds": dict.fromkeys(NUMBERS, (0, 1)), **facts, **more}).to_json())
+    (folder / "s.json").write_text(
+        Schema(**{"bounds": dict.fromkeys(NUMBERS, (0, 1)), "rows": ROWS, **facts, **more}).to_json()
+    )
 
 
 def _spent(folder: Path) -> list[tuple[str, int, Any]]:
@@ -101,7 +103,7 @@ def test_what_is_not_declared_and_who_has_several_rows(tmp_path: Path) -> None:
     planned = json.loads(by_flags)
     assert json.loads(here("plan", *words, "--schema", "s.json", "--features", "6", "--json", cwd=tmp_path)) == planned
     assert "one person, of whom at most 2 rows are used, added or removed" in planned["statement"]
-    files = ["--schema", "s.json", "--model", "m.json", "--task", "regression"]
+    files = ["--schema", "s.json", "--model", "m.json", *words]
     trained = json.loads(here("train", "t.csv", "--target", "y", *files, "--json", cwd=tmp_path))
     assert trained["releases"] == planned["releases"]
     assert planned["releases"][0]["label"] == "bounds"

@@ -16,6 +16,7 @@ from ledgerwood.learners import (
     PrivateRegressorBase,
     PublicMetadata,
     ReleaseSession,
+    RowCount,
     Schema,
     Table,
 )
@@ -72,7 +73,7 @@ class ToyClassifier(PrivateClassifierBase):
         return Plan([release], neighbours=metadata.neighbours)
 
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
-        metadata = PublicMetadata(table.columns, "classification", 1, 1.0, 0.5, plan.neighbours)
+        metadata = PublicMetadata(table.columns, "classification", RowCount(1), 1.0, 0.5, plan.neighbours)
         scale = plan["means"].scale
         assert scale is not None and labels.classes is not None
         mechanism = GaussianMechanism(scale, row_norm(metadata), neighbours=plan.neighbours)

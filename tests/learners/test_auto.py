@@ -12,7 +12,7 @@ from ledgerwood.errors import ParameterError
 from ledgerwood.learners import PrivateBoostingClassifier, PrivateBoostingRegressor, Schema, plan_boosting
 from ledgerwood.learners.trees.recipes import choose_trees, signal_to_noise
 
-SCHEMA = Schema(bounds=dict.fromkeys(range(3), (0.0, 1.0)), classes=[0, 1])
+SCHEMA = Schema(bounds=dict.fromkeys(range(3), (0.0, 1.0)), classes=[0, 1], rows="public")
 
 
 def table(n: int = 400, m: int = 3, seed: int = 0):
@@ -103,10 +103,10 @@ def test_settings_given_by_hand_replace_the_chosen_ones() -> None:
 
 def test_auto_learns_three_classes_numbers_and_undeclared_columns() -> None:
     X, _ = table(3000)
-    schema = Schema(bounds=SCHEMA.bounds, classes=[0, 1, 2])
+    schema = Schema(bounds=SCHEMA.bounds, classes=[0, 1, 2], rows="public")
     y = (3 * X[:, 0]).astype(int)
     assert PrivateBoostingClassifier(epsilon=20.0, schema=schema, random_state=0).fit(X, y).score(X, y) > 0.8
-    target = Schema(bounds=SCHEMA.bounds, target_bounds=(0, 2))
+    target = Schema(bounds=SCHEMA.bounds, target_bounds=(0, 2), rows="public")
     z = X[:, 0] + X[:, 1]
     assert PrivateBoostingRegressor(epsilon=20.0, schema=target, random_state=0).fit(X, z).score(X, z) > 0.8
     bare = PrivateBoostingClassifier(epsilon=20.0, random_state=0).fit(X, (z > 1).astype(int))

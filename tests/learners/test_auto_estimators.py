@@ -21,7 +21,7 @@ from ledgerwood.learners import (
 from ledgerwood.learners.auto.estimators import probability
 
 BOUNDS = dict.fromkeys(range(5), (0.0, 1.0))
-SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1])
+SCHEMA = Schema(bounds=BOUNDS, classes=[0, 1], rows="public")
 
 
 def table(n: int = 4000, seed: int = 0):
@@ -53,14 +53,16 @@ def test_the_budget_chooses_the_model_and_the_plan_is_known_before_it_is_spent(e
 
 def test_few_features_are_never_left_to_a_linear_model() -> None:
     X, y = table()
-    few = PrivateClassifier(epsilon=0.05, delta=1e-5, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1))))
+    few = PrivateClassifier(
+        epsilon=0.05, delta=1e-5, schema=Schema(bounds=dict.fromkeys(range(3), (0, 1)), rows="public")
+    )
     assert "grids" in str(few.explain_choice(X[:, :3], y))
 
 
 def test_several_classes_are_left_to_a_linear_model_where_the_budget_is_too_small_for_trees() -> None:
     X, _ = table()
     y = np.digitize(X[:, 0], [0.33, 0.67])
-    schema = Schema(bounds=BOUNDS, classes=[0, 1, 2])
+    schema = Schema(bounds=BOUNDS, classes=[0, 1, 2], rows="public")
     small, large = (PrivateClassifier(epsilon=e, delta=1e-5, schema=schema, random_state=0) for e in (0.05, 1.0))
     assert "a linear model" in str(small.explain_choice(X, y)) and "grids" in str(large.explain_choice(X, y))
     assert dict(small.explain_choice(X, y).linear)["bins"] is None
@@ -74,7 +76,7 @@ def test_several_classes_are_left_to_a_linear_model_where_the_budget_is_too_smal
 @pytest.mark.parametrize("task", ["two classes", "four classes", "number"])
 def test_two_tables_with_the_same_public_metadata_get_the_same_plan(task: str, n: int, epsilon: float) -> None:
     schema = Schema(
-        bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
+        rows="public", bounds=dict.fromkeys("abcde", (0.0, 9.0)), categories={"f": ["x", "y", "z"]},
         **{"target_bounds": (0.0, 9.0)} if task == "number" else {"classes": list(range(2 if "two" in task else 4))},
     )  # fmt: skip
     rng = np.random.default_rng(0)
@@ -101,7 +103,7 @@ def test_three_classes_regression_frames_and_no_schema() -> None:
     three = (3 * X[:, 0]).astype(int)
     model = PrivateClassifier(epsilon=10.0, random_state=0).fit(frame, three)
     assert model.score(frame, three) > 0.7
-    target = Schema(bounds=BOUNDS, target_bounds=(0, 2))
+    target = Schema(bounds=BOUNDS, target_bounds=(0, 2), rows="public")
     z = X[:, 0] + X[:, 1]
     regressor = PrivateRegressor(epsilon=5.0, schema=target, random_state=0).fit(X, z)
     assert regressor.score(X, z) > 0.7 and "regression" in str(regressor.explain_choice())
@@ -113,9 +115,7 @@ def test_one_ledger_pays_and_a_unit_of_several_rows_is_priced() -> None:
     PrivateClassifier(epsilon=1.0, delta=1e-5, schema=SCHEMA).fit(X, y, ledger=ledger)
     assert 0 < ledger.remaining().epsilon < 1.5
     frame = pd.DataFrame(X, columns=list("abcde")).assign(person=np.arange(len(X)) // 2)
-    schema = Schema(
-        bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2
-    )  # fmt: skip
+    schema = Schema(bounds=dict.fromkeys("abcde", (0.0, 1.0)), classes=[0, 1], unit="person", max_rows_per_unit=2)
     model = PrivateClassifier(epsilon=4.0, delta=1e-5, schema=schema, random_state=0).fit(frame, y)
     assert model.privacy_statement().details["rows_per_unit"] == 2 and model.score(frame, y) > 0.7
 

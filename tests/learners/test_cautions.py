@@ -18,7 +18,7 @@ from ledgerwood.mechanisms.sampling.exact import Reader
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(400, 2))
 Y = (X[:, 0] > 0.5).astype(int)
-SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows="public")
 
 
 def test_the_default_delta_is_well_below_one_over_n() -> None:

@@ -45,7 +45,7 @@ def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
     return data.assign(y=(data["a"] > 0.4).astype(int))
 
 
-SCHEMA = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, classes=[0, 1])
+SCHEMA = Schema(bounds={"a": (0, 1), "b": (0, 1)}, categories={"c": ["x", "y", "z"]}, classes=[0, 1], rows="public")
 
 
 def model(recipe: str = "xgb", **options: Any) -> PrivateBoostingClassifier:
@@ -325,7 +325,7 @@ def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeyp
     given = data[COLUMNS], data["y"]
     for number, recipe in enumerate(["xgb", "sarus", "feverless", "tr_ih_ebm", "pr"]):
         model(recipe, n_trees=1, rows=0.5).fit(*given, checkpoint=tmp_path / f"{number}")
-    BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-5, schema=Schema(classes=[0, 1])).fit(
+    BoostedAdaSSPClassifier(epsilon=8.0, delta=1e-5, schema=Schema(classes=[0, 1], rows="public")).fit(
         *given, checkpoint=tmp_path / "linear"
     )
     assert seen and not any(b" at 0x" in piece for piece in seen)
@@ -336,6 +336,8 @@ class Losing:
 
     def __init__(self, at: int) -> None:
         self.at = at
+
+    def check(self) -> None: ...
 
     def digests(self, parts: Any, key: bytes) -> list[str]:
         return OutOfCoreEngine().digests(parts, key)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from ledgerwood.accounting import Plan, Release
-from ledgerwood.learners import Column, PublicMetadata
+from ledgerwood.learners import Column, PublicMetadata, RowCount
 from ledgerwood.learners.data.privacy_unit import keep_rows
 from ledgerwood.learners.training.discovery import (
     BINS,
@@ -97,7 +97,9 @@ def test_the_slice_is_as_stated_and_the_unit_is_not_priced_twice() -> None:
     from ledgerwood.accounting import Gaussian
 
     for rows in (1, 4):
-        metadata = PublicMetadata(columns, "classification", 1000, 1.0, 1e-3, classes=(0, 1), max_rows_per_unit=rows)
+        metadata = PublicMetadata(
+            columns, "classification", RowCount(1000), 1.0, 1e-3, classes=(0, 1), max_rows_per_unit=rows
+        )
         plan = complete_plan(Plan([Release("train", Gaussian, times=3, share=1.0)]), metadata, releases(metadata, 1.0))
         spends = {row["label"]: row["spend"] for row in plan.table()}
         assert spends["bounds"] == pytest.approx(0.05, rel=1e-6)

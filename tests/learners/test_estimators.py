@@ -44,7 +44,7 @@ N = 900
 FRAME = pd.DataFrame({"age": RNG.uniform(18, 90, N), "job": RNG.choice(["a", "b", "c"], N)})
 Y = ((FRAME["age"] > 50) ^ (FRAME["job"] == "a")).astype(int).to_numpy()
 FACTS: dict[str, Any] = {"bounds": {"age": (18, 90)}, "categories": {"job": ["a", "b", "c"]}, "classes": [0, 1]}
-SCHEMA = Schema(**FACTS)
+SCHEMA = Schema(**FACTS, rows="public")
 
 
 def small(**parameters: Any) -> PrivateBoostingClassifier:
@@ -92,11 +92,13 @@ def test_row_order_and_threads_do_not_change_the_model() -> None:
 
 
 def test_pipelines_and_set_output() -> None:
-    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1])
+    schema = Schema(bounds=dict.fromkeys(range(4), (0, 1)), classes=[0, 1], rows="public")
     steps = make_column_transformer((MinMaxScaler(), ["age"]), (OneHotEncoder(sparse_output=False), ["job"]))
     pipe = make_pipeline(steps, small(schema=schema))
     assert pipe.fit(FRAME, Y).predict(FRAME).shape == (N,)
-    framed = make_pipeline(clone(steps), small(schema=Schema(classes=[0, 1]))).set_output(transform="pandas")
+    framed = make_pipeline(clone(steps), small(schema=Schema(classes=[0, 1], rows="public"))).set_output(
+        transform="pandas"
+    )
     framed.fit(FRAME, Y)
     assert next(iter(framed[-1].feature_names_in_)) == "minmaxscaler__age"
 
@@ -145,7 +147,7 @@ def test_models_pickle_small_and_without_data() -> None:
     assert "differentially private" in str(back.privacy_statement())
 
 
-PERSONS = Schema(**FACTS, unit="person", max_rows_per_unit=2)
+PERSONS = Schema(**FACTS, rows="public", unit="person", max_rows_per_unit=2)
 WHO = FRAME.assign(person=np.arange(N) // 2)
 MESSAGES: list[tuple[str, Any, str]] = [
     ("no rows", lambda: small().fit(FRAME.iloc[:0], Y[:0]), "0 sample(s)"),
@@ -192,7 +194,7 @@ def test_no_message_about_labels_shows_one() -> None:
 
 
 def test_the_papers_accounting_is_kept_where_metadata_is_learned_or_units_have_rows() -> None:
-    for schema, frame in ((Schema(classes=[0, 1]), FRAME), (PERSONS, WHO)):
+    for schema, frame in ((Schema(classes=[0, 1], rows="public"), FRAME), (PERSONS, WHO)):
         plan = small(recipe="xgb", accounting="paper", schema=schema).plan(frame, Y)
         assert plan.cost.epsilon(1e-4, "rdp") <= 1.0, "calibrated by Theorem 1, as the DP-XGB paper does"
         assert plan.cost.epsilon(1e-4) < 0.95
@@ -206,7 +208,7 @@ def test_sampled_rows_spend_the_budget(rate: float, trees: int, epsilon: float) 
 
 
 def test_a_unit_may_have_many_rows() -> None:
-    schema = Schema(**FACTS, unit="person", max_rows_per_unit=100)
+    schema = Schema(**FACTS, rows="public", unit="person", max_rows_per_unit=100)
     model = small(recipe="xgb", schema=schema).fit(FRAME.assign(person=np.arange(N) // 100), Y)
     assert model.plan_["leaf"].scale == pytest.approx(100 * small(recipe="xgb").plan(FRAME, Y)["leaf"].scale, rel=0.05)
 
@@ -242,7 +244,7 @@ def test_an_auto_estimator_interrupted_leaves_a_smaller_model_or_none(kind: Any,
     """A linear model that trees start from may be half made: then there is no model, and never a false statement."""
     metadata = {name: fact for name, fact in FACTS.items() if name != "classes"}
     target: dict[str, Any] = {"classes": [0, 1]} if kind is PrivateClassifier else {"target_bounds": (0, 1)}
-    model = kind(epsilon=4.0, delta=1e-4, schema=Schema(**metadata, **target))
+    model = kind(epsilon=4.0, delta=1e-4, schema=Schema(**metadata, **target, rows="public"))
     total = sum(release.times for release in model.plan(FRAME, Y).releases())
     last = max(1, round(part * total))
 

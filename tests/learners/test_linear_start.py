@@ -22,7 +22,7 @@ from ledgerwood.learners.trees.aggregator import SCORE_BITS, BinEdges, Structure
 from ledgerwood.learners.trees.local_aggregator import LocalAggregator
 from ledgerwood.learners.trees.loss import make_loss
 
-SCHEMA = Schema(bounds=dict.fromkeys(range(5), (0.0, 1.0)), target_bounds=(0, 3))
+SCHEMA = Schema(bounds=dict.fromkeys(range(5), (0.0, 1.0)), target_bounds=(0, 3), rows="public")
 ROOT = Structure(0, np.empty(0, dtype=np.int32), np.empty((0, 256), dtype=np.uint8))
 
 
@@ -59,7 +59,7 @@ def test_a_prediction_is_the_linear_score_and_the_trees() -> None:
 
 def test_a_classifier_of_a_few_numbers_starts_from_a_line_too() -> None:
     X, y = table()
-    schema = Schema(bounds=SCHEMA.bounds, classes=[0, 1])
+    schema = Schema(bounds=SCHEMA.bounds, classes=[0, 1], rows="public")
     model = PrivateClassifier(epsilon=3.0, delta=1e-5, schema=schema, random_state=0).fit(X, (y > 1.5).astype(int))
     assert model.explain_choice().linear_share == 0.15 and model.score(X, (y > 1.5).astype(int)) > 0.8
     raw = start_scores(model.encoder_, read_table(X, schema), model.weights_, "classification")[0] / 2**16

@@ -36,7 +36,7 @@ def test_a_null_in_a_boolean_column_does_not_change_the_plan(kind: str) -> None:
         flags = [first, *[True, False] * (N // 2)][:N]
         column = pd.Series(flags, dtype="boolean") if kind == "pandas" else pl.Series(flags, dtype=pl.Boolean)
         X = (pd.DataFrame if kind == "pandas" else pl.DataFrame)({"flag": column, "x": SPREAD})
-        model = ToyClassifier(schema=Schema(bounds={"x": (0, 1)}, classes=[0, 1]), delta=1e-5)
+        model = ToyClassifier(schema=Schema(bounds={"x": (0, 1)}, classes=[0, 1], rows=N), delta=1e-5)
         return [release.label for release in model.plan(X, Y).releases()]
 
     assert labels(None) == labels(True)
@@ -136,13 +136,16 @@ def test_a_search_does_not_tell_its_number_of_runs(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-def test_the_row_count_is_a_convention_wherever_a_neighbour_may_change_it(neighbours: str) -> None:
+def test_the_row_count_is_released_wherever_a_neighbour_may_change_it(neighbours: str) -> None:
     X = pd.DataFrame({"who": np.arange(N) // 2, "x": SPREAD})
     schema = Schema(unit="who", neighbours=neighbours, bounds={"x": (0, 1)}, classes=[0, 1])
-    conventions = ToyClassifier(schema=schema).fit(X, Y).privacy_statement().conventions
-    declared = ToyClassifier(schema=replace(schema, rows=N)).fit(X, Y).privacy_statement().conventions
-    assert [line for line in conventions if f"number of rows ({N})" in line] == list(set(conventions) - set(declared))
-    assert set(conventions) > set(declared)
+    counts = [
+        ToyClassifier(schema=replace(schema, rows=rows), delta=1e-5).fit(X, Y).receipt_.counts().get("row count", 0)
+        for rows in (None, N, "public")
+    ]
+    assert counts == [1, 0, 0]
+    alone = Schema(neighbours="replace_one", bounds={"x": (0, 1)}, classes=[0, 1])
+    assert "row count" not in ToyClassifier(schema=alone, delta=1e-5).fit(X[["x"]], Y).receipt_.counts()
 
 
 @pytest.mark.parametrize("distinct", [15, 16])  # of 30 rows: scikit-learn warns above half

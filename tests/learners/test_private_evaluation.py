@@ -19,7 +19,7 @@ from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema
 RNG = np.random.default_rng(11)
 X = RNG.uniform(0, 1, size=(4000, 2))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=4000) > 0.5).astype(int)
-SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows="public")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_a_fit_and_a_search_tell_of_their_own_releases_alone(kind: str, seed: in
 
 def test_a_score_prices_units_and_replacements() -> None:
     frame = pd.DataFrame({"p": np.repeat(np.arange(1000), 4), "a": X[:, 0]})
-    schema = Schema(bounds={"a": (0, 1)}, classes=[0, 1], unit="p", max_rows_per_unit=3)
+    schema = Schema(bounds={"a": (0, 1)}, classes=[0, 1], unit="p", max_rows_per_unit=3, rows="public")
     grouped = private_score(ToyClassifier(schema=schema).fit(frame, Y), frame, Y, epsilon=0.5)
     assert grouped.epsilon == pytest.approx(0.5) and "'p' (at most 3 rows)" in str(grouped)
     assert grouped.receipt.lines[0].cost["epsilon"] == pytest.approx(0.5)  # for three rows, not for one
@@ -99,7 +99,9 @@ def test_a_score_prices_units_and_replacements() -> None:
 
 def test_a_regressor_is_scored_by_its_error() -> None:
     target = 10 * X[:, 0]
-    model = ToyRegressor(schema=Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 10))).fit(X, target)
+    model = ToyRegressor(schema=Schema(bounds={0: (0, 1), 1: (0, 1)}, target_bounds=(0, 10), rows="public")).fit(
+        X, target
+    )
     score = private_score(model, X, target, epsilon=1.0)
     assert abs(score.value - np.abs(model.predict(X) - target).mean()) < 6 * score.error
     with pytest.raises(ParameterError, match="'mae' for a regressor"):
@@ -183,7 +185,7 @@ def test_units_stay_on_one_side_of_the_split() -> None:
     from ledgerwood.learners.search import _part
 
     units = RNG.integers(50, size=2000)
-    train = _part(np.column_stack([units, X[:2000]]), Schema(unit=0), b"k" * 32, 2000)
+    train = _part(np.column_stack([units, X[:2000]]), Schema(unit=0, rows="public"), b"k" * 32, 2000)
     sides = {unit: set(train[units == unit].tolist()) for unit in range(50)}
     assert all(len(side) == 1 for side in sides.values()) and 0.5 < train.mean() < 0.95
 

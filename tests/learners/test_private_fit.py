@@ -22,7 +22,7 @@ from ledgerwood.learners import Progress, Schema
 GENERATOR = np.random.default_rng(7)
 X = GENERATOR.uniform(0, 1, size=(600, 2))
 Y = (X[:, 0] > 0.5).astype(int)
-SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows="public")
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,18 @@ def test_without_a_schema_bounds_are_learned_and_paid_for() -> None:
     low, high = model.columns_[0].bounds
     assert (low, high) == (32.0, 128.0)
     statement = model.privacy_statement()
-    [learned], public = statement.learned, {item.name: item for item in statement.public}
+    [count, learned], public = statement.learned, {item.name: item for item in statement.public}
+    assert count.name == "number of rows" and "rows" not in public
     assert learned.name == "bounds" and "10 % of the concentrated budget" in learned.source
     assert public["label values"].value == "0, 1" and "ASSUMED PUBLIC" in public["label values"].source
-    assert model.receipt_.counts() == {"bounds": 1, "means": 2}
+    assert model.receipt_.counts() == {"row count": 1, "bounds": 1, "means": 2}
 
 
 def test_without_a_schema_categories_are_learned_with_delta() -> None:
     words = np.array(["red", "green", "rare"])[np.r_[np.zeros(2000, int), np.ones(2000, int), [2]]]
     model = ToyClassifier().fit(pd.DataFrame({"colour": words}), np.r_[np.zeros(2000, int), np.ones(2001, int)])
     assert set(model.columns_[0].categories) == {"red", "green"}
-    [learned] = model.privacy_statement().learned
+    [_, learned] = model.privacy_statement().learned
     assert learned.name == "categories" and learned.source.endswith("delta 1e-07")
     assert model.plan_.cost.epsilon(model.plan_.delta) <= 1.0
 
@@ -136,7 +137,7 @@ def test_searches_charge_their_ledger_or_warn_of_the_total() -> None:
 def test_a_plan_leaves_a_fitted_model_alone() -> None:
     model = ToyClassifier(schema=SCHEMA).fit(X, Y)
     before = dict(vars(model))
-    model.set_params(schema=None).plan(np.column_stack([X, X]), np.array(["a", "b", "c"])[Y + 1])
+    model.set_params(schema=Schema(rows=9)).plan(np.column_stack([X, X]), np.array(["a", "b", "c"])[Y + 1])
     assert {k: v for k, v in vars(model).items() if k != "schema"} == {k: v for k, v in before.items() if k != "schema"}
 
 
@@ -151,7 +152,7 @@ def test_weights_are_refused_with_the_reason() -> None:
 def test_a_unit_is_priced_for_all_its_rows_and_named() -> None:
     frame = pd.DataFrame({"person": np.repeat(np.arange(200), 3), "a": X[:, 0], "b": X[:, 1]})
     facts: dict[str, Any] = {"bounds": {"a": (0, 1), "b": (0, 1)}, "classes": [0, 1], "unit": "person"}
-    rows = ToyClassifier(schema=Schema(**facts, max_rows_per_unit=2)).fit(frame, Y)
+    rows = ToyClassifier(schema=Schema(**facts, rows="public", max_rows_per_unit=2)).fit(frame, Y)
     single = ToyClassifier(schema=Schema(**{**facts, "unit": None}, rows=600)).fit(frame.drop(columns="person"), Y)
     assert rows.plan_["means"].scale == pytest.approx(2 * single.plan_["means"].scale, rel=1e-3)
     assert "all rows with one value of 'person', of which at most 2 are used" in str(rows.privacy_statement()).replace(
@@ -170,7 +171,7 @@ def test_every_learner_uses_at_most_k_rows_of_a_unit() -> None:
             return super()._train(table, labels, plan, session)
 
     X3 = np.column_stack([np.repeat(np.arange(100), 6), X])
-    schema = Schema(bounds={1: (0, 1), 2: (0, 1)}, classes=[0, 1], unit=0, max_rows_per_unit=2)
+    schema = Schema(bounds={1: (0, 1), 2: (0, 1)}, classes=[0, 1], unit=0, max_rows_per_unit=2, rows="public")
     model = Watched(schema=schema).fit(X3, Y)
     assert seen == [200] and model.n_features_in_ == 2
     np.testing.assert_array_equal(model.predict(X3), model.predict(X))
@@ -235,7 +236,7 @@ def test_fitted_models_pickle_and_clone() -> None:
 
 def test_wrong_columns_at_predict_are_named() -> None:
     frame = pd.DataFrame(X, columns=["a", "b"])
-    schema = Schema(bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
+    schema = Schema(bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1], rows="public")
     model = ToyClassifier(schema=schema).fit(frame, Y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[["b", "a"]])

@@ -18,6 +18,7 @@ from ledgerwood.learners import (
     PrivateBoostingClassifier,
     PrivateClassifier,
     PublicMetadata,
+    RowCount,
     Schema,
 )
 from ledgerwood.learners.training.session import ReleaseSession
@@ -28,7 +29,9 @@ from ledgerwood.mechanisms import GaussianMechanism
 def test_the_reserve_of_a_plan_is_charged_for_a_whole_privacy_unit(rows: int) -> None:
     plan = Plan([Release("leaf", Gaussian, share=1.0, group=rows)], reserve=1.0).calibrate(epsilon=1.0, delta=1e-6)
     columns = (Column("x", "number", bounds=(0.0, 1.0)),)
-    metadata = PublicMetadata(columns, "classification", 100, 1.0, 1e-6, classes=(0, 1), max_rows_per_unit=rows)
+    metadata = PublicMetadata(
+        columns, "classification", RowCount(100), 1.0, 1e-6, classes=(0, 1), max_rows_per_unit=rows
+    )
     ledger, other = Ledger(plan=plan), Ledger(epsilon=10.0, delta=1e-5)
     session = ReleaseSession(ledger, charge=other, plan=plan, metadata=metadata)
     session.release(GaussianMechanism(sensitivity=1.0, sigma=100.0), 0.0, "reserve")

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.kit.toy_learners import ToyClassifier, ToyRegressor
 
 from ledgerwood.accounting import Ledger
-from ledgerwood.learners import PrivateBoostingClassifier, PrivateSearch, Schema
+from ledgerwood.learners import AdaSSPRegressor, PrivateBoostingClassifier, PrivateSearch, Schema
 from ledgerwood.learners.engines import Partitions
 from ledgerwood.learners.federated import FederatedTask, Federation
 from ledgerwood.learners.vertical import OrderPreservingTransformer
@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(600, 2))
 Y = (X[:, 0] > X[:, 1]).astype(int)
-SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+SCHEMA = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows=600)
 
 
 def one_record() -> str:
@@ -42,12 +42,19 @@ def charged_to_a_ledger() -> str:
 
 def learned_bounds_and_categories() -> str:
     frame = pd.DataFrame({"x": X[:, 0], "colour": np.where(X[:, 1] > 0.5, "red", "blue")})
-    return str(ToyClassifier(epsilon=5.0).fit(frame, Y).privacy_statement())
+    statement = ToyClassifier(epsilon=5.0).fit(frame, Y).privacy_statement()
+    return str(statement).replace(f"about {statement.details['rows']},", "about 600,")
+
+
+def exact_row_count(accounting: str) -> str:
+    schema = Schema(bounds={0: (0, 1)}, target_bounds=(0, 1), rows="public" if accounting == "tight" else None)
+    model = AdaSSPRegressor(epsilon=1.0, delta=1e-6, accounting=accounting, schema=schema)
+    return str(model.fit(X[:, :1], X[:, 1]).privacy_statement())
 
 
 def units_of_three_rows() -> str:
     frame = pd.DataFrame({"who": np.arange(600) // 3, "x": X[:, 0]})
-    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1), unit="who", max_rows_per_unit=3)
+    schema = Schema(bounds={"x": (0, 1)}, target_bounds=(0, 1), unit="who", max_rows_per_unit=3, rows=600)
     return str(ToyRegressor(schema=schema).fit(frame, X[:, 1]).privacy_statement())
 
 
@@ -75,7 +82,7 @@ def private_search() -> str:
 
 def federation(noise: str) -> str:
     relation = "replace_one" if noise == "local" else "add_remove"
-    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], neighbours=relation)
+    schema = Schema(bounds={0: (0, 1)}, classes=[0, 1], neighbours=relation, rows="public")
     identities = {1: "aa" * 32, 2: "bb" * 32, 3: "cc" * 32}
     task = FederatedTask(
         schema, (0,), identities, threshold=2, rows=100, recipe="tr_cyc", options={"n_trees": 2}, noise=noise
@@ -105,6 +112,7 @@ STATEMENTS: dict[str, Callable[[], str]] = {
         seeded_and_behind_a_scaler, stopped_early, private_search, vertical_model,
     )
 } | {
+    **{f"exact_row_count_{way}": lambda way=way: exact_row_count(way) for way in ("tight", "paper")},
     **{f"federation_{noise}": lambda noise=noise: federation(noise) for noise in ("shares", "central", "local")},
     **{f"randomized_table_{m}": lambda m=m: randomized_table(m) for m in ("global_map", "local_map")},
 }  # fmt: skip

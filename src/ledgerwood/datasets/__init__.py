@@ -170,7 +170,8 @@ def _loaded(source: _Source, backend: str | None) -> Dataset:
         bounds={name: bounds for name, (bounds, _) in source.bounds.items()},
         categories={name: text.split() for name, text in source.categories.items()},
         classes=[0, 1],
-        sources=sources | {"classes": source.question},
+        rows=len(y),
+        sources=sources | {"classes": source.question, "rows": "the size of the published table"},
     )
     return Dataset(_frame(data, backend), y, schema)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ledgerwood.learners.training.estimator import PrivateEstimator as PrivateEstimator
     from ledgerwood.learners.training.estimator import PrivateRegressorBase as PrivateRegressorBase
     from ledgerwood.learners.training.public_metadata import PublicMetadata as PublicMetadata
+    from ledgerwood.learners.training.public_metadata import RowCount as RowCount
     from ledgerwood.learners.training.session import Progress as Progress
     from ledgerwood.learners.training.session import ReleaseSession as ReleaseSession
     from ledgerwood.learners.training.statement import PrivacyStatement as PrivacyStatement
@@ -54,6 +55,7 @@ _HOME = {
     "PrivateSearch": "search",
     "Progress": "training.session",
     "PublicMetadata": "training.public_metadata",
+    "RowCount": "training.public_metadata",
     "Receipt": "training.statement",
     "ReleaseSession": "training.session",
     "Schema": "data.schema",

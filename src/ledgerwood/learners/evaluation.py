@@ -208,7 +208,7 @@ def _kept(X: Any, n: int, rows: NDArray[np.bool_] | None, schema: Schema, sessio
 def _same_rows(predicted: Any, labels: NDArray[Any]) -> NDArray[Any]:
     found = np.asarray(predicted)
     if len(found) != len(labels):
-        raise ValueError(f"X has {len(found)} rows and y {len(labels)}: there must be one label for each row")
+        raise ValueError("X and y have different numbers of rows: there must be one label for each row")
     return found
 
 

@@ -21,6 +21,7 @@ none included, and a score of no rows is noise around zero counts.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -35,19 +36,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from ledgerwood import _checks
 from ledgerwood._rounding import format_up
-from ledgerwood.accounting import Cost, Ledger, PureDP, Selected
+from ledgerwood.accounting import Cost, Ledger, Plan, PureDP, Release, Selected
 from ledgerwood.accounting.costs import serialization
 from ledgerwood.accounting.costs.parallel import worst
 from ledgerwood.errors import ParameterError
 from ledgerwood.learners.data.frames import unit_column
 from ledgerwood.learners.data.labels import trainable
-from ledgerwood.learners.data.privacy_unit import identities
+from ledgerwood.learners.data.privacy_unit import identities, keep_rows
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.evaluation import ROUNDING, Metric, checked_metric, score_of_rows
 from ledgerwood.learners.training import sklearn_guard
 from ledgerwood.learners.training.estimator import PrivateEstimator, source_for
-from ledgerwood.learners.training.public_metadata import checked_budget
-from ledgerwood.learners.training.statement import Line, PrivacyStatement, Receipt, search_plan, warn_if_weak
+from ledgerwood.learners.training.public_metadata import ROW_COUNT, TUNING, RowCount, checked_budget, left_after
+from ledgerwood.learners.training.statement import (
+    Line,
+    PrivacyStatement,
+    Receipt,
+    released_rows,
+    search_plan,
+    warn_if_weak,
+)
 from ledgerwood.mechanisms.randomness import RandomSource, SystemSource
 from ledgerwood.mechanisms.sampling.exact import Reader
 
@@ -141,30 +149,44 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         target = trainable(y)
         if target is None:
             raise ValueError("a search requires y to be passed, but the target y is None")
-        self._schema = _fixed(self.estimator.schema, target, is_classifier(self.estimator))
+        schema = self.estimator.schema
+        count = RowCount.of(schema, len(target), _checks.positive("epsilon", self.epsilon))
+        epsilon, delta = checked_budget(self.epsilon, self.delta, count.number)
+        left, classifier = left_after(count, epsilon), is_classifier(self.estimator)
+        rng, name = source_for(self.random_state), f"PrivateSearch of {type(self.estimator).__name__}"
+        opening = None
+        if count.number is None:
+            opening = Release(ROW_COUNT, count.mechanism(schema.max_rows_per_unit, schema.neighbours).cost)
+            # What would be refused whatever the count is, is refused before it is out.
+            self._schema = _fixed(schema, count.released(TUNING.supposed), target, classifier)
+            checked_metric(self.estimator, self.metric, self._schema.classes or ())
+            self._calibrated(settings, left, delta, X, target)
+            count = _released(count, opening, X, len(target), schema, rng, ledger, f"{name}: {ROW_COUNT}")
+        self._schema = _fixed(schema, count, target, classifier)
         checked_metric(self.estimator, self.metric, self._schema.classes or ())
-        rows = self._schema.rows or 0
-        epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
-        if rows < _FEWEST_ROWS:
-            raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", rows)
-        warn_if_weak(epsilon, delta, rows)
-        each, cost = self._calibrated(settings, epsilon, delta, X, target)
-        rng = source_for(self.random_state)
+        if opening is None and count.known() < _FEWEST_ROWS:  # a released count is too noisy to refuse by
+            raise ParameterError("X", f"have at least {_FEWEST_ROWS} rows for a search", count.number)
+        warn_if_weak(epsilon, delta, count.known())
+        each, cost = self._calibrated(settings, left, delta, X, target)
 
         def run(data: tuple[Any, Any], source: RandomSource | None) -> tuple[float, dict[str, Any], Any]:
             with sklearn_guard.private_search():
                 return self._runs(settings, each, delta, data[0], data[1], source)
 
         mechanism = _Best(cost, run)
-        plan = search_plan(cost, epsilon, delta)
+        plan = search_plan(cost, left, delta)
+        if opening is not None:
+            plan = plan.after(opening, epsilon)
         if ledger is None:
             sklearn_guard.warn_if_untracked(type(self).__name__, plan)
         own = Ledger(plan=plan)
         journal = own if ledger is None else ledger
-        name = "search" if ledger is None else f"PrivateSearch of {type(self.estimator).__name__}"
-        score, setting, best = journal.release(mechanism, (X, target), label=name, rng=rng)
+        label = "search" if ledger is None else name
+        score, setting, best = journal.release(mechanism, (X, target), label=label, rng=rng)
         private = rng is None or rng.private
-        best.statement_ = self._statement(best, cost, epsilon, delta, private, ledger)
+        lines = [] if opening is None else [Line(opening.label, serialization.to_dict(opening.priced()), private)]
+        lines.append(Line("search", serialization.to_dict(cost), private))
+        best.statement_ = self._statement(best, count, epsilon, delta, Receipt(tuple(lines)), ledger)
         best.plan_, best.receipt_ = plan, best.statement_.receipt
         self.best_estimator_, self.best_params_, self.best_score_ = best, setting, score
         if hasattr(best, "classes_"):
@@ -259,7 +281,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 return best
 
     def _statement(
-        self, best: Any, cost: Cost, epsilon: float, delta: float, private: bool, ledger: Ledger | None
+        self, best: Any, count: RowCount, epsilon: float, delta: float, receipt: Receipt, ledger: Ledger | None
     ) -> PrivacyStatement:
         inner: PrivacyStatement = best.statement_
         text = (
@@ -268,14 +290,24 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             f"statement is about the whole search, its choice and its score (Papernot and Steinke 2022; Koskela, "
             f"Redberg and Wang 2024)."
         )
-        line = Line("search", serialization.to_dict(cost), private)
+        first, told = "", dict[str, Any]()
+        if count.source == "released":  # to the runs it is declared
+            learned, paragraph = released_rows(count)
+            first = ", added to that of the row count"
+            told = {
+                "public": tuple(item for item in inner.public if item.name != "rows"),
+                "learned": (learned, *inner.learned),
+                "conventions": (paragraph, *inner.conventions),
+                "details": {**inner.details, "row_count": count.source},
+            }
         return replace(
             inner,
+            **told,
             epsilon=epsilon,
             delta=delta,
-            accounting="the best of a geometric number of runs",
-            receipt=Receipt((line,)),
-            planned=1,
+            accounting=f"the best of a geometric number of runs{first}",
+            receipt=receipt,
+            planned=len(receipt),
             search=text,
             charged_to=None if ledger is None else "the ledger given to fit",
             leaks=inner.leaks + sklearn_guard.leaks(),
@@ -283,12 +315,35 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _fixed(schema: Schema, y: Any, classifier: bool) -> Schema:
+def _released(
+    count: RowCount,
+    opening: Release,
+    X: Any,
+    rows: int,
+    schema: Schema,
+    rng: RandomSource | None,
+    ledger: Ledger | None,
+    label: str,
+) -> RowCount:
+    """Release the number of rows, at most ``max_rows_per_unit`` of each unit, before anything is chosen by it."""
+    if schema.unit is not None:
+        key = secrets.token_bytes(32)  # which rows are kept depends on it, how many does not
+        rows = len(keep_rows(unit_column(X, schema.unit), schema.max_rows_per_unit, key))
+    if ledger is None:
+        ledger = Ledger(plan=Plan([opening], neighbours=schema.neighbours).calibrate(count.epsilon, 0.0))
+        label = ROW_COUNT
+    mechanism = count.mechanism(schema.max_rows_per_unit, schema.neighbours)
+    return count.released(int(ledger.release(mechanism, rows, label=label, rng=rng)))
+
+
+def _fixed(schema: Schema, count: RowCount, y: Any, classifier: bool) -> Schema:
     """Return the schema with all that a plan depends on, so that it is the same for any part of the rows."""
-    fixed: dict[str, Any] = {"rows": schema.rows or len(y)}
+    fixed: dict[str, Any] = {"rows": "public" if count.is_exact else count.number}
     sources = dict(schema.sources or {})
-    if schema.rows is None:
-        sources["rows"] = "counted, and public by convention"
+    if count.source == "replace_one":
+        sources["rows"] = "the same for all neighbours"
+    if count.source == "released":
+        sources["rows"] = "released before the search"
     if classifier and schema.classes is None:
         fixed["classes"] = np.unique(y).tolist()
         sources["classes"] = "taken from y and ASSUMED PUBLIC"

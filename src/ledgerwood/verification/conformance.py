@@ -124,7 +124,7 @@ class _Trial:
             y[:2] = [0, 1]
         return X, y
 
-    def made(self, *, rows: int = 100, random_state: Any = None, **metadata: Any) -> Any:
+    def made(self, *, rows: int | None = 100, random_state: Any = None, **metadata: Any) -> Any:
         from sklearn.base import clone
 
         from ledgerwood.learners import Schema
@@ -204,14 +204,17 @@ class _Trial:
         return "four rows cost more noise than one"
 
     def audited(self, samples: int, seconds: float | None) -> str:
-        """Train many times on a table and on the same with one more record, and let the auditor tell them apart."""
+        """Train many times on a table and on the same with one more record, and let the auditor tell them apart.
+
+        The number of rows is not declared, so it must not leave either.
+        """
         X, y = np.full((12, 2), 0.3), np.zeros(12, dtype=np.float64 if self.regression else np.int64)
         y[:6] = 1
         pair = ((X, y), (np.vstack([X, [[1.0, 1.0]]]), np.append(y, y.dtype.type(1))))
 
         def train(data: tuple[Any, Any], rng: np.random.Generator) -> list[float]:
-            model = self.made(rows=12, random_state=int(rng.integers(2**31))).fit(*data)
-            return list(_numbers(model))
+            model = self.made(rows=None, random_state=int(rng.integers(2**31))).fit(*data)
+            return [*_chosen_by_rows(model), *_numbers(model)]
 
         report = audit(
             train,
@@ -226,6 +229,13 @@ class _Trial:
         if not report.passed:
             raise _Failed("the audit did not finish: give it more seconds or fewer samples")
         return f"epsilon >= {report.epsilon_lower:.3g} certified, {self.epsilon} stated"
+
+
+def _chosen_by_rows(model: Any) -> Iterator[float]:
+    """What a statement and a plan say that may depend on the number of rows."""
+    yield float(model.privacy_statement().details["rows"])
+    yield model.privacy_statement().delta
+    yield from (release.scale or 0.0 for release in list(model.plan_.releases())[:3])
 
 
 def _numbers(model: Any) -> Iterator[float]:

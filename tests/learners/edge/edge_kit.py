@@ -21,11 +21,11 @@ import pytest
 
 from ledgerwood.learners.training import estimator
 from ledgerwood.learners.training.discovery import SetSelection
-from ledgerwood.mechanisms import GaussianMechanism
+from ledgerwood.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from ledgerwood.mechanisms.randomness import SeededSource
 
 N = 60
-"""The declared number of rows, whatever the table has."""
+"""The released number of rows, whatever the table has."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ def check_neighbours(one: Observed, other: Observed) -> None:
 @contextlib.contextmanager
 def blindfolded(found: Observed) -> Iterator[None]:
     """Let mechanisms note what they are given, and answer from seeds."""
-    gaussian, select = GaussianMechanism.release, SetSelection.release
+    gaussian, select, laplace = (m.release for m in (GaussianMechanism, SetSelection, DiscreteLaplaceMechanism))
 
     def seeded() -> SeededSource:
         return SeededSource(np.random.default_rng(len(found.values)))
@@ -75,8 +75,18 @@ def blindfolded(found: Observed) -> Iterator[None]:
             select(self, value, seeded())  # which must not raise, whatever the values
             return select(self, [Counter({"red": 10**6, "green": 10**6}) for _ in value], seeded())
 
+    def of_counts(self: Any, value: Any, rng: Any = None) -> Any:
+        found.values.append(np.array(value))
+        if np.ndim(value):
+            found.claims.append(float(self.sensitivity.l1))
+            return laplace(self, np.zeros_like(value), seeded())
+        found.claims.append(float(self.sensitivity))
+        laplace(self, value, seeded())  # which must not raise, whatever the value
+        return N
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GaussianMechanism, "release", of_sums)
+        patch.setattr(DiscreteLaplaceMechanism, "release", of_counts)
         patch.setattr(SetSelection, "release", of_sets)
         patch.setattr(estimator, "source_for", lambda _: SeededSource(np.random.default_rng(11)))
         yield

@@ -13,11 +13,11 @@ from ledgerwood.learners import Schema
 
 COLUMNS = ("x", "c", "t", "who", "y")
 N = 60
-FACTS: dict[str, Any] = {"classes": ["no", "yes"], "rows": N, "unit": "who"}
+FACTS: dict[str, Any] = {"classes": ["no", "yes"], "unit": "who"}
 DECLARED = Schema(bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, **FACTS)
 LEARNED = Schema(kinds={"x": "number", "c": "number", "t": "category"}, **FACTS)
 REGRESSION = Schema(
-    bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, target_bounds=(0, 1), rows=N, unit="who"
+    bounds={"x": (0, 10)}, categories={"c": [1, 2, 3], "t": ["red", "green"]}, target_bounds=(0, 1), unit="who"
 )
 
 

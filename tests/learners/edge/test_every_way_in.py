@@ -279,9 +279,7 @@ def as_polars(rows: list[Any]) -> Any:
     return pl.DataFrame({name: pl.Series(list(array[:, j]), dtype=pl.Object) for j, name in enumerate(FEATURES)})
 
 
-NUMBERED = Schema(
-    bounds={0: (0, 10)}, categories={1: [1, 2, 3], 2: ["red", "green"]}, classes=["no", "yes"], rows=60, unit=3
-)
+NUMBERED = Schema(bounds={0: (0, 10)}, categories={1: [1, 2, 3], 2: ["red", "green"]}, classes=["no", "yes"], unit=3)
 
 
 @pytest.mark.parametrize("make", [as_lists, as_deque, as_objects, as_pandas, as_polars])
@@ -365,7 +363,7 @@ def test_text_in_numbers_is_missing_whatever_type_of_text_it_has(kind: pa.DataTy
         views = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
         raw = pa.array(cells, views[kind])
         table = pa.table({"x": pa.Array.from_buffers(kind, len(raw), raw.buffers())})
-        schema = Schema(bounds={"x": (0, 10)}, classes=["no", "yes"], rows=60)
+        schema = Schema(bounds={"x": (0, 10)}, classes=["no", "yes"])
         return observe(lambda: facts_of(boosting(schema).fit(table, y)))
 
     numbers = [str(row[0]).encode() for row in rows]
@@ -466,7 +464,7 @@ def test_blocks_of_a_dask_array_have_types_and_masks_of_their_own() -> None:
 
     rows = np.array([[row[0], row[1], i] for i, row in enumerate(clean())])
     labels = np.array([("no", "yes")[i % 2] for i in range(len(rows))])
-    schema = Schema(bounds={0: (0, 10)}, categories={1: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=2)
+    schema = Schema(bounds={0: (0, 10)}, categories={1: [1, 2, 3]}, classes=["no", "yes"], unit=2)
 
     def run(*more: Any) -> Observed:
         X = array.concatenate([array.from_delayed(delayed(block), block.shape, rows.dtype) for block in (rows, *more)])
@@ -487,7 +485,7 @@ def test_integers_of_a_dask_array_are_no_ids() -> None:
 
     rows = np.array([[row[1], row[3]] for row in clean()])
     rounded = np.array([*rows.astype(float).tolist(), [np.nan, 5]])
-    schema = Schema(categories={0: [1, 2, 3]}, classes=["no", "yes"], rows=60, unit=1)
+    schema = Schema(categories={0: [1, 2, 3]}, classes=["no", "yes"], unit=1)
     for block in (rows, rounded):
         X = array.from_delayed(delayed(block), block.shape, rows.dtype)
         y = array.from_array(np.array(["yes"] * len(block)))

@@ -18,7 +18,7 @@ from tests.kit.linear_parts import SumOfParts
 
 from ledgerwood.accounting import Ledger
 from ledgerwood.errors import FormatError, ParameterError
-from ledgerwood.learners import Column, PublicMetadata, Schema
+from ledgerwood.learners import Column, PublicMetadata, RowCount, Schema
 from ledgerwood.learners.data.labels import read_labels
 from ledgerwood.learners.data.partitions import FramePart
 from ledgerwood.learners.data.table import read_table
@@ -227,7 +227,7 @@ def test_parameters_are_checked_before_anything_is_spent(options: dict[str, Any]
 def test_rounds_grow_with_what_public_metadata_says_of_the_signal() -> None:
     def rounds(rows: int, epsilon: float, features: int, task: Any = "classification") -> int:
         columns = tuple(Column(i, "number", bounds=(0.0, 1.0)) for i in range(features))
-        return automatic_rounds(PublicMetadata(columns, task, rows, epsilon, 1e-6))
+        return automatic_rounds(PublicMetadata(columns, task, RowCount(rows), epsilon, 1e-6))
 
     by_epsilon = [rounds(30_000, epsilon, 14) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert by_epsilon == [5, 10, 20, 40]
@@ -275,4 +275,4 @@ def test_parts_read_by_workers_give_the_bits_of_the_whole_table() -> None:
 
 def test_a_regression_takes_no_other_loss() -> None:
     with pytest.raises(ParameterError, match="squared"):
-        BoostedAdaSSPRegressor(loss="hinge", delta=1e-6).plan(np.zeros((3, 1)), np.zeros(3))
+        BoostedAdaSSPRegressor(loss="hinge", delta=1e-6, schema=Schema(rows=3)).plan(np.zeros((3, 1)), np.zeros(3))

@@ -211,7 +211,7 @@ class PlanState:
         assert self.plan.delta is not None
         spent = any(self._used[label] and cost.infinite_mass() > 0 for label, cost in self._costs.items())
         whole = self.plan.delta if delta is None else delta
-        return own_delta(whole, self.plan.cost.infinite_mass(), spent=spent)
+        return own_delta(whole, self.plan.rest().cost.infinite_mass(), spent=spent)
 
     def statement(self, *, releases: int, private: bool) -> str:
         """Return the guarantee as a full sentence."""
@@ -219,7 +219,8 @@ class PlanState:
         return (
             f"The {releases} releases recorded so far, and all that the plan still allows, are together "
             f"(epsilon={format_up(self.plan.epsilon)}, delta={format_up(self.plan.delta)})-differentially private for "
-            f"{Neighbours(self.neighbours).sentence}; accounting: the plan's costs in the plan's order; assumed: the "
+            f"{Neighbours(self.neighbours).sentence}; accounting: the plan's costs in the plan's order"
+            f"{self.plan._opening_words()}; assumed: the "
             f"sensitivities the mechanisms state, disjoint parts in parallel blocks, and no other way out of the data."
             + ("" if private else NOT_PRIVATE)
         )
@@ -308,12 +309,15 @@ class PlanState:
 
     def _balance(self, counts: Counter[str]) -> Balance:
         assert self.plan.delta is not None
-        left, parts, amount, limit = Counter(counts), [], 0.0, 0.0
+        left, parts, amount, limit, before = Counter(counts), [], 0.0, 0.0, 0.0
         for run in self._runs:
             taken = min(run.times, left[run.label])
             left[run.label] -= taken
-            parts.append((run.cost, taken))
+            if self.plan.opening is not None and run.label == self.plan.opening.label:
+                before = taken * (run.cost.pure_epsilon() or 0.0)  # the others are chosen after it: epsilons add
+            else:
+                parts.append((run.cost, taken))
             amount += taken * small_scale_rho(run.cost)
             limit += run.times * small_scale_rho(run.cost)
-        epsilon = sequence(parts, neighbours=self.neighbours).epsilon(self.plan.delta) if amount else 0.0
-        return Balance(amount, limit, epsilon, self.plan.delta, 0.0, None)
+        rest = sequence(parts, neighbours=self.neighbours).epsilon(self.plan.delta) if amount else 0.0
+        return Balance(amount, limit, before + rest, self.plan.delta, 0.0, None)

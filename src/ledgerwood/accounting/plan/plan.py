@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
-from ledgerwood._rounding import format_up
+from ledgerwood._rounding import difference_down, format_up
 from ledgerwood.accounting.accountant.calibration import calibrate
 from ledgerwood.accounting.accountant.filters import Filter, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, sequence
+from ledgerwood.accounting.costs.guarantees import ApproxDP
 from ledgerwood.accounting.costs.noise import Gaussian
 from ledgerwood.accounting.costs.parallel import PART_HINT, PART_RULE
 from ledgerwood.accounting.curves.numerics import least
@@ -75,6 +76,9 @@ class Plan:
         A share kept for releases not known yet: of Gaussian DP, any size, under the label ``"reserve"``.
     epsilon, delta, reserve_mu
         What :meth:`calibrate` fills in: the target, and the Gaussian DP parameter of the reserve.
+    opening
+        A release of pure DP that came first and by whose output the others may have been chosen. They are planned for
+        what it leaves of epsilon, and the two are added (basic composition; ``docs/theory/row-count.md``).
 
     Examples
     --------
@@ -93,6 +97,7 @@ class Plan:
     epsilon: float | None = None
     delta: float | None = None
     reserve_mu: float | None = None
+    opening: Release | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", tuple(self.items))
@@ -122,11 +127,46 @@ class Plan:
             object.__setattr__(self, "delta", _checks.delta_value(self.delta))
         if self.reserve is None and self.reserve_mu is not None:
             raise ParameterError("reserve_mu", "come with a reserve", self.reserve_mu)
+        if self.opening is not None:
+            self._check_opening(self.opening)
+
+    def _check_opening(self, opening: Release) -> None:
+        rule = "be one release of pure DP with known noise, under the plan's neighbours, that leaves some epsilon"
+        if not isinstance(opening, Release) or opening.times != 1 or opening.share is not None or not opening.is_known:
+            raise ParameterError("opening", rule, opening)
+        cost = opening.priced(self.neighbours)
+        pure = cost.pure_epsilon()
+        if pure is None or cost.neighbours != self.neighbours or not pure < (self.epsilon or math.inf):
+            raise ParameterError("opening", rule, opening)
 
     # ---- reading
 
+    def rest(self) -> Plan:
+        """Return what follows the opening, with the epsilon that is left for it; the plan itself if it has none."""
+        if self.opening is None:
+            return self
+        left = None if self.epsilon is None else difference_down(self.epsilon, self._opening_epsilon())
+        return replace(self, opening=None, epsilon=left)
+
+    def after(self, opening: Release, epsilon: float) -> Plan:
+        """Return this calibrated plan with an opening before it, for that epsilon in all.
+
+        >>> from ledgerwood.accounting import DiscreteLaplace, Gaussian, Plan, Release
+        >>> count = Release("row count", DiscreteLaplace(scale=100.0, sensitivity=1))
+        >>> plan = Plan([Release("leaf", Gaussian, times=50, share=1.0)]).calibrate(epsilon=0.98, delta=1e-6)
+        >>> whole = plan.after(count, epsilon=1.0)
+        >>> whole.epsilon, [run.label for run in whole.runs()], whole.is_within_target()
+        (1.0, ['row count', 'leaf'], True)
+        """
+        whole = replace(self, opening=opening, epsilon=epsilon)
+        if self._target()[0] > (whole.rest().epsilon or 0.0):
+            raise ParameterError("epsilon", "be at least that of the opening and of the plan together", epsilon)
+        return whole
+
     def releases(self) -> Iterator[Release]:
         """Yield every release, groups opened."""
+        if self.opening is not None:
+            yield self.opening
         for item in self.items:
             yield from _members(item)
 
@@ -143,7 +183,14 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """The whole plan as one cost, in its own order."""
+        """The whole plan as one cost, in its own order.
+
+        After an opening the rest counts as what it was planned for, (epsilon, delta): its noise may depend on the
+        opening's output, and that bound does not.
+        """
+        if self.opening is not None:
+            epsilon, delta = self.rest()._target()
+            return self.opening.priced(self.neighbours) + ApproxDP(epsilon, delta, neighbours=self.neighbours)
         return sequence([(run.cost, run.times) for run in self.runs()], neighbours=self.neighbours)
 
     def runs(self) -> tuple[Run, ...]:
@@ -176,7 +223,7 @@ class Plan:
         spends = self._spends()
         total = math.fsum(spends.values())
         rows = []
-        for item in self.items:
+        for item in self._all_items():
             for release in _members(item):
                 cost = release.priced(relation_inside(item, self.neighbours))
                 label = item.label if isinstance(item, InParallel) else release.label
@@ -190,6 +237,8 @@ class Plan:
     def explain(self) -> TextTable:
         """Return what each label costs alone and what the rest costs without it; then the whole by every method."""
         delta = self._target()[1]
+        if self.opening is not None:
+            return self._explain_after(self.opening)
         runs = self.runs()
         account = self.account()
         rows: list[dict[str, Any]] = []
@@ -204,6 +253,17 @@ class Plan:
             price, note = (None, found) if isinstance(found, str) else (found, "")
             row = {"part": "whole plan", "method": method, "epsilon": price, "epsilon_of_the_rest": None}
             rows.append({**row, "note": note})
+        return TextTable(rows)
+
+    def _explain_after(self, opening: Release) -> TextTable:
+        """Return the table of the rest, with the opening's epsilon added wherever it is not left out."""
+        more, rest = self._opening_epsilon(), self.rest()
+        note = "the others are chosen after it: epsilons add"
+        first = {"part": opening.label, "method": "basic", "epsilon": more, "epsilon_of_the_rest": rest.epsilon}
+        rows: list[dict[str, Any]] = [{**first, "note": note}]
+        for row in rest.explain():
+            column = "epsilon" if row["part"] == "whole plan" else "epsilon_of_the_rest"
+            rows.append({**row, column: None if row[column] is None else row[column] + more})
         return TextTable(rows)
 
     def statement(self, protects: str | None = None) -> str:
@@ -224,7 +284,8 @@ class Plan:
         return (
             f"Releasing {listed}, with the noise of the plan and in its order, is (epsilon={format_up(epsilon)}, "
             f"delta={format_up(delta)})-differentially private for {protects}, whatever is "
-            f"asked on the strength of earlier outputs; accounting: adaptive composition in the plan's order; assumed: "
+            f"asked on the strength of earlier outputs; accounting: adaptive composition in the plan's order"
+            f"{self._opening_words()}; assumed: "
             f"the stated sensitivities, disjoint parts in parallel groups, noise from the operating system's source."
         )
 
@@ -277,6 +338,12 @@ class Plan:
             return self._within(budget)
         if epsilon is None or delta is None:
             raise ParameterError("epsilon", "be given together with delta", (epsilon, delta))
+        if self.opening is not None:
+            left = difference_down(_checks.positive("epsilon", epsilon), self._opening_epsilon())
+            if left <= 0:
+                raise CalibrationError(f"{self.opening.label!r} alone costs more than epsilon={epsilon}")
+            rest = replace(self, opening=None, epsilon=None, delta=None)
+            return rest.calibrate(left, delta, method=method, tolerance=tolerance).after(self.opening, epsilon)
         target = replace(self, epsilon=_checks.positive("epsilon", epsilon), delta=_checks.delta_value(delta))
         if not self._shares():
             if self.cost.epsilon(delta, method) > epsilon:
@@ -328,6 +395,7 @@ class Plan:
             epsilon=self.epsilon,
             delta=self.delta,
             reserve_mu=self.reserve_mu,
+            opening=self.opening,
         )
 
     @classmethod
@@ -353,8 +421,22 @@ class Plan:
 
     # ---- inside
 
+    def _all_items(self) -> tuple[Item, ...]:
+        return (*(() if self.opening is None else (self.opening,)), *self.items)
+
+    def _opening_epsilon(self) -> float:
+        return 0.0 if self.opening is None else self.opening.priced(self.neighbours).pure_epsilon() or 0.0
+
+    def _opening_words(self) -> str:
+        if self.opening is None:
+            return ""
+        return (
+            f" of all releases but {self.opening.label}, which came first and whose "
+            f"epsilon={format_up(self._opening_epsilon())} is added"
+        )
+
     def _labels(self) -> Iterator[str]:
-        for item in self.items:
+        for item in self._all_items():
             yield item.label
             if not isinstance(item, Release):
                 yield from (release.label for release in item.members)
@@ -440,7 +522,7 @@ class Plan:
 @lru_cache(maxsize=64)
 def _runs(plan: Plan) -> tuple[Run, ...]:
     found: list[Run] = []
-    for item in plan.items:
+    for item in plan._all_items():
         match item:
             case Release():
                 found.append(Run(item.label, item.priced(plan.neighbours), item.times))
@@ -456,6 +538,7 @@ def _runs(plan: Plan) -> tuple[Run, ...]:
 
 @lru_cache(maxsize=64)
 def _is_within_target(plan: Plan) -> bool:
+    plan = plan.rest()
     epsilon, delta = plan._target()
     return any(plan.cost.epsilon(delta, method) <= epsilon for method in ("rdp", None))
 
@@ -494,7 +577,7 @@ def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
     """Whether a filter would accept every release of the plan, counted as the ledger counts."""
     units = delta_units = 0
     moving = plan.neighbours == "replace_one"
-    for item in plan.items:
+    for item in plan._all_items():
         costs = [(r.priced(relation_inside(item, plan.neighbours)), r.times) for r in _members(item)]
         rounds = 1 if isinstance(item, Release) else item.times
         for column, price in enumerate((rule.price, Cost.infinite_mass)):

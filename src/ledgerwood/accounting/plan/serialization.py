@@ -25,9 +25,15 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def fields_to_dict(items: Iterable[Item], **fields: Any) -> dict[str, Any]:
+def fields_to_dict(items: Iterable[Item], opening: Release | None = None, **fields: Any) -> dict[str, Any]:
     """Return a plan's fields as plain values."""
-    return {"format": FORMAT, "version": VERSION, **fields, "items": [_item_to_dict(item) for item in items]}
+    body = {**fields, "items": [_item_to_dict(item) for item in items]}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **body,
+        **({} if opening is None else {"opening": _release_to_dict(opening)}),
+    }
 
 
 def fields_from_dict(data: Any) -> dict[str, Any]:
@@ -37,7 +43,9 @@ def fields_from_dict(data: Any) -> dict[str, Any]:
     version = data.get("version")
     if not is_integer(version) or not 1 <= version <= VERSION:
         raise FormatError(f"the plan has version {version!r}; this library reads up to {VERSION}. Update ledgerwood")
-    fields = _strict(data, _PLAN, "a plan")
+    fields = _strict(data, _PLAN, "a plan", optional=("opening",))
+    if "opening" in fields:
+        fields["opening"] = _release_from_dict(fields["opening"])
     if not isinstance(fields["items"], list) or len(fields["items"]) > MOST_RELEASES:
         raise FormatError(f"the field 'items' of a plan must be a list of at most {MOST_RELEASES} entries")
     items = [_item_from_dict(item) for item in fields["items"]]

@@ -164,5 +164,6 @@ def _from_schema(path: str, given: dict[str, Any], task: str | None) -> dict[str
     learned = features - declared + (regression and found.target_bounds is None)
     own = {"features": features, "categories": categories, "learned": learned, "neighbours": str(found.neighbours)}
     own["classes"] = 0 if regression else given["classes"] if found.classes is None else len(found.classes)
-    own |= {"unit_rows": found.max_rows_per_unit, "rows": given["rows"] or found.rows}
+    rows = given["rows"] or (None if found.rows == "public" else found.rows)
+    own |= {"unit_rows": found.max_rows_per_unit, "rows": rows}
     return own

@@ -6,12 +6,13 @@ import contextlib
 import os
 import sys
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ledgerwood.app.cli.files import check_output, read_schema, reading, write_table
-from ledgerwood.app.cli.options import Delta, Depth, Json, Target, Trees, examples, recipe_names
+from ledgerwood.app.cli.options import Delta, Depth, Json, Target, Trees, examples, recipe_names, whole
 from ledgerwood.app.output import CommandOutput
 from ledgerwood.errors import FormatError, ParameterError, WeakGuarantee, did_you_mean
 
@@ -31,9 +32,9 @@ def register(app: typer.Typer) -> None:
     app.command(
         short_help="A private model from a table and its schema.",
         epilog=examples(
-            "ledgerwood train adult.csv --target income --schema schema.json --epsilon 1 --model adult.json",
+            "ledgerwood train adult.csv --target income --schema schema.json --rows 30000 --model adult.json",
             "ledgerwood train adult.csv --target income --schema schema.json --recipe xgb --trees 10 --depth 3 "
-            "--model small.json --report report.html --journal small.jsonl",
+            "--rows 30000 --model small.json --report report.html --journal small.jsonl",
             "ledgerwood train adult.csv --target income --schema schema.toml --recipe linear --model lin.json --json",
         ),
     )(train)
@@ -78,6 +79,14 @@ def train(
     depth: Depth = None,
     epsilon: Target = 1.0,
     delta: Delta = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            parser=lambda text: text if text == "public" else str(whole(text)),
+            metavar="INTEGER|public",
+            help="A public number of rows, best a round one; 'public' if the exact number is. Else it is released.",
+        ),
+    ] = None,
     journal: Annotated[
         str | None, typer.Option(metavar="FILE", help="Keep the ledger of this training in a new file.")
     ] = None,
@@ -104,6 +113,8 @@ def train(
     from ledgerwood.learners.data.labels import usable_labels
 
     declared = Schema() if schema is None else read_schema(schema)
+    if rows is not None:
+        declared = replace(declared, rows=rows if rows == "public" else int(rows))
     files = open_files(table)
     if target not in files.names:
         raise ParameterError("target", f"be a column of {table}", target, did_you_mean(target, files.names))

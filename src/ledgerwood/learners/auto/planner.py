@@ -19,7 +19,7 @@ from ledgerwood.learners.linear.loss import loss_named
 from ledgerwood.learners.linear.plan import LinearSettings as LinearSettings
 from ledgerwood.learners.linear.plan import automatic_loss, automatic_rounds, automatic_shares, plan_linear
 from ledgerwood.learners.training.discovery import whole_plan
-from ledgerwood.learners.training.public_metadata import PublicMetadata, check_rows
+from ledgerwood.learners.training.public_metadata import PublicMetadata, RowCount, check_rows
 from ledgerwood.learners.trees.plan import AUTO, LINEAR, accounting_method, outline, plan_of_trees, tree_settings
 from ledgerwood.learners.trees.recipes import AutoChoice
 from ledgerwood.learners.trees.settings import TreeSettings
@@ -49,7 +49,8 @@ def plan_of_choice(choice: AutoChoice, metadata: PublicMetadata) -> Plan:
 
 def _plan_of_linear(metadata: PublicMetadata, rounds: int | None = None) -> Plan:
     """Return the plan of a boosted linear model; its default number of rounds if none is given."""
-    check_rows(metadata.rows, MAX_ROWS)
+    if metadata.count.source != "released":  # a noisy count says nothing about overflow
+        check_rows(metadata.rows, MAX_ROWS)
     rounds = automatic_rounds(metadata) if rounds is None else rounds
     loss = loss_named(automatic_loss(metadata.task))
     return plan_linear(LinearSettings(loss, rounds, automatic_shares(rounds)), metadata.neighbours)
@@ -117,7 +118,8 @@ def declared_metadata(
     columns = [Column(i, "number", None if i < n_learned else (0.0, 1.0)) for i in range(numbers)]
     columns += [Column(numbers + i, "category", categories=(0, 1)) for i in range(n_categories)]
     return PublicMetadata(
-        tuple(columns), "regression" if regression else "classification", n_rows, float(epsilon), float(delta),
+        tuple(columns), "regression" if regression else "classification", RowCount(n_rows), float(epsilon),
+        float(delta),
         neighbours, None if n_classes is None else tuple(range(n_classes)),
         (-1.0, 1.0) if regression and n_learned <= numbers else None, max_rows_per_unit,
     )  # fmt: skip

@@ -205,7 +205,7 @@ class Partitions:
         floats of integers where one is missing.
         """
         delayed = frame.to_delayed()
-        counts = frame.map_partitions(len).compute().tolist()
+        counts = frame.map_partitions(_rows_of, list(frame.columns), meta=("rows", "int64")).compute().tolist()
         parts = tuple(DelayedPart(piece, int(n)) for piece, n in zip(delayed, counts, strict=True) if n)
         if not parts:
             raise ParameterError("X", "have at least one row", 0)
@@ -225,6 +225,14 @@ class Partitions:
         pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), X.chunks[0], strict=True)
         parts = tuple(DelayedPart(delayed(_pair)(a, b), int(n)) for a, b, n in pairs if n)
         return cls(parts, None, np.zeros((1, X.shape[1]), dtype=X.dtype), types_vary=True)
+
+
+def _rows_of(piece: Any, names: list[Any]) -> Any:
+    """Return how many rows a partition has; refuse one without the columns that Dask has on record."""
+    missing = [name for name in names if name not in piece.columns]
+    if missing:
+        raise ParameterError("part", "have the same columns as the others", f"<without {missing[:6]}>")
+    return len(piece)
 
 
 def _parquet_parts(file: str, part_rows: int) -> Iterator[ParquetPart]:

@@ -44,7 +44,9 @@ class Schema:
     target_bounds
         ``(low, high)`` of a regression target; it is clipped to them.
     rows
-        The number of rows if it is public. It is used for ``delta=None`` and for choices made from n.
+        A public number of rows, best a round one near the true number, which it need not equal. It is used for
+        ``delta=None`` and for choices made from n. ``"public"``: the exact number of rows is public. Without either
+        a noisy count is the first release of every fit, unless one record replaces another.
     neighbours
         ``"add_remove"`` or ``"replace_one"``: what two datasets differ in by one unit.
     unit
@@ -69,7 +71,7 @@ class Schema:
     categories: Mapping[Key, Sequence[Scalar]] | None = None
     classes: Sequence[Scalar] | None = None
     target_bounds: tuple[float, float] | None = None
-    rows: int | None = None
+    rows: int | str | None = None
     neighbours: str = "add_remove"
     unit: Key | None = None
     max_rows_per_unit: int = 1
@@ -99,7 +101,9 @@ class Schema:
             assign(self, "target_bounds", _interval("target_bounds", self.target_bounds))
         if self.classes is not None and self.target_bounds is not None:
             raise ParameterError("schema", "give classes or target_bounds, not both", self.classes)
-        if self.rows is not None:
+        if self.rows not in (None, "public"):
+            if isinstance(self.rows, str):
+                raise ParameterError("rows", 'be a public number of rows, or "public"', self.rows)
             assign(self, "rows", _checks.integer("rows", self.rows, 1))
         assign(self, "max_rows_per_unit", _checks.integer("max_rows_per_unit", self.max_rows_per_unit, 1))
         self._check_unit()

@@ -72,6 +72,11 @@ class Columns:
     numbers: NDArray[np.uint64] | None = None
     drops_unlabelled: ClassVar[bool] = False
 
+    @property
+    def counted(self) -> int:
+        """How many rows count: exact, and private."""
+        return self.rows
+
     def table(self, columns: Sequence[Column] | None = None, *, n_threads: int | None = None) -> Table:
         """Return the table for columns whose bounds and categories are known by now. Total on values."""
         known = tuple(self.columns if columns is None else columns)

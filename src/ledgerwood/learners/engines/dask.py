@@ -82,6 +82,10 @@ class DaskEngine:
     def __sklearn_clone__(self) -> DaskEngine:
         return self
 
+    def check(self) -> None:
+        """Raise if the cluster cannot be used; asked before anything is released."""
+        self._checked()
+
     def sums(self, records: Sequence[Records]) -> DaskSums:
         """Open parts on the workers and return the object that sums over them.
 

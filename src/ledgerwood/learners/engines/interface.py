@@ -94,7 +94,7 @@ def read_part(
     loaded = part.load()
     table = read_as(_features(loaded, [column.name for column in columns]), columns, any_type=True)
     if len(table) != part.rows:
-        raise ParameterError("part", f"have {part.rows} rows whenever it is loaded", len(table))
+        raise ParameterError("part", "have the same number of rows whenever it is loaded", "another")
     values, keep = usable_labels(loaded[1] if isinstance(loaded, tuple) else loaded[target], classes)
     if rows.keep is not None:
         keep &= rows.keep

@@ -132,6 +132,9 @@ class OutOfCoreEngine:
     n_threads: int | None = None
     folder: str | None = None
 
+    def check(self) -> None:
+        """There is nothing that could be missing."""
+
     def sums(self, records: Sequence[Records]) -> OutOfCoreSums:
         """Return the object that sums over some parts."""
         return OutOfCoreSums(records, self.n_threads, self.folder)

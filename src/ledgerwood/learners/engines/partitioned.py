@@ -55,6 +55,13 @@ class PartitionedColumns(Columns):
     about: tuple[GroupedRows, ...] = ()
     drops_unlabelled: ClassVar[bool] = True
 
+    @property
+    def counted(self) -> int:
+        """How many rows count: exact, and private."""
+        assert self.source is not None
+        about = self.about or (GroupedRows(),) * len(self.source.parts)
+        return sum(rows.count(part.rows) for part, rows in zip(self.source.parts, about, strict=True))
+
     def digest(self, engine: Any, key: bytes) -> str:
         """Return a keyed digest of all parts, taken where the engine has them."""
         assert self.source is not None
@@ -159,6 +166,8 @@ class PartitionedEstimator(PrivateEstimator):
     def _within_units(
         self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession
     ) -> tuple[Columns, NDArray[Any]]:
-        if isinstance(given, PartitionedColumns) and schema.unit is not None:
+        if isinstance(given, PartitionedColumns) and schema.unit is None:
+            self._engine.check()  # the number of rows is released without it
+        elif isinstance(given, PartitionedColumns):
             return given.within_units(self._engine, schema, session.generator().bytes(32)), target
         return super()._within_units(given, target, schema, session)

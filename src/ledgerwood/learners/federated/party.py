@@ -103,7 +103,7 @@ class Party:
             raise ParameterError("X", rule, [c.name for c in columns.columns])
         values, usable = usable_labels(y, task.schema.classes)
         if len(usable) != columns.rows:
-            raise ParameterError("y", f"have a label for each of the {columns.rows} rows of X", len(usable))
+            raise ParameterError("y", "have a label for each row of X", "another number")
         self._count = columns.rows
         check_rows(self._count, MAX_ROWS)
         table = columns.take(np.flatnonzero(usable)).table()

@@ -80,6 +80,9 @@ class LinearModel(PartitionedEstimator):
         )
         return plan_linear(self._settings(rounds, metadata.n_outputs), metadata.neighbours)
 
+    def _follows_paper(self) -> bool:
+        return self.accounting == "paper"
+
     def _train(self, table: Table, labels: Labels, plan: Plan, session: ReleaseSession) -> Mapping[str, Any]:
         encoder = RowEncoder(table.columns, self.bins, self.fit_intercept, self.row_norm)
         bound = RowBound(encoder.square_bound, str(plan.neighbours))

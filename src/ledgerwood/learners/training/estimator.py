@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ledgerwood.accounting import Ledger, Plan
+from ledgerwood import _checks
+from ledgerwood.accounting import Ledger, Plan, Release
 from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
 from ledgerwood.learners.data.columns import Column, Task
 from ledgerwood.learners.data.frames import raw_columns, without_unit
@@ -35,7 +36,16 @@ from ledgerwood.learners.training.checkpoint import Checkpoint, digest_of, finge
 from ledgerwood.learners.training.codec import save
 from ledgerwood.learners.training.discovery import whole_plan
 from ledgerwood.learners.training.model_checks import check_model
-from ledgerwood.learners.training.public_metadata import MAX_ROWS, PublicMetadata, check_rows, checked_budget
+from ledgerwood.learners.training.public_metadata import (
+    HOW_TO_DECLARE,
+    MAX_ROWS,
+    TUNING,
+    PublicMetadata,
+    RowCount,
+    check_rows,
+    checked_budget,
+    left_after,
+)
 from ledgerwood.learners.training.session import ReleaseSession, Stopped, with_progress_bar
 from ledgerwood.learners.training.statement import PrivacyStatement, Receipt, statement_for, warn_if_weak
 from ledgerwood.mechanisms.randomness import RandomSource, SeededSource
@@ -115,8 +125,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public metadata only. Spends nothing."""
-        return self._planned(self.public_metadata(X, y))
+        """Return the plan that ``fit(X, y)`` would follow; of the data it uses public metadata only. Spends nothing.
+
+        The number of rows must be among them: declared, or public by the neighbouring relation.
+        """
+        metadata = self.public_metadata(X, y)
+        metadata.count.known()
+        return self._planned(metadata)
 
     def public_metadata(self, X: Any, y: Any = None) -> PublicMetadata:
         """Return the public metadata of ``X`` and ``y``: all that a plan may depend on."""
@@ -142,9 +157,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         given, target, metadata, assumed = self._read(X, y, schema)
         if rows is not None:
             given, target = given.take(np.flatnonzero(rows)), target[rows]
-        plan = self._planned(metadata)
-        if not sklearn_guard.in_private_search():
-            warn_if_weak(metadata.epsilon, metadata.delta, metadata.rows)
+        opening = metadata.opening
+        plan = self._planned(metadata) if opening is None else _opening_plan(opening, metadata)
         rng = source_for(self.random_state)
         if checkpoint is not None and rng is not None:
             raise ParameterError("random_state", "be None with a checkpoint, which has its own key", self.random_state)
@@ -159,11 +173,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with_progress_bar(self.verbose, self.callbacks) as callbacks,
         ):
             plan = plan.frozen()  # as the ledger follows it, and as a file keeps it
-            journal, charge = self._ledgers(plan, ledger, saved)
+            journal, charge = self._ledgers(plan, ledger, saved, alone=opening is not None)
+            if charge is not None and opening is not None:  # a ledger that is too small is refused before the count
+                supposed = replace(metadata, count=metadata.count.released(TUNING.supposed))
+                self._ledgers(self._planned(supposed).frozen(), ledger, saved)
             session = ReleaseSession(
                 journal, rng, charge=charge, plan=plan, callbacks=callbacks,
                 name=type(self).__name__, metadata=metadata, checkpoint=saved,
             )  # fmt: skip
+            given, target = self._within_units(given, target, schema, session)
+            if opening is not None:
+                most = metadata.count.mechanism(metadata.max_rows_per_unit, metadata.neighbours)
+                noisy = session.open(most, given.counted, opening.label)
+                metadata = replace(metadata, count=metadata.count.released(noisy))
+                plan = self._planned(metadata).frozen()
+                journal = self._ledgers(plan, ledger, saved, opened=True)[0]
+                session.follow(journal, plan, metadata)
+            if not sklearn_guard.in_private_search():
+                warn_if_weak(plan.epsilon or 0.0, metadata.delta, metadata.rows)
             fit = _Fit(
                 self, schema, metadata, assumed, leaks, journal, session, plan,
                 charged=ledger, keyed=saved is not None, drops_unlabelled=drops_unlabelled or given.drops_unlabelled,
@@ -219,8 +246,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         validate_data(self, without_unit(X, schema.unit), skip_check_array=True, reset=True)
         if len(target) != given.rows:
             raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {[given.rows, len(target)]}: "
-                "X and y must have one row for each record"
+                "Found input variables with inconsistent numbers of samples: X and y must have one row for each record"
             )
         metadata, shown = self._metadata(given, target, schema)
         return given, target, metadata, shown
@@ -228,11 +254,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _metadata(self, given: Columns, target: NDArray[Any], schema: Schema) -> tuple[PublicMetadata, tuple[str, ...]]:
         """Return the public metadata, and which of them were assumed; of the target only its values count."""
         classes, shown = self._classes(target, schema)
-        rows = given.rows if schema.rows is None else schema.rows
-        check_rows(max(rows, given.rows), self._most_rows)
-        epsilon, delta = checked_budget(self.epsilon, self.delta, rows)
+        count = RowCount.of(schema, given.rows, _checks.positive("epsilon", self.epsilon), paper=self._follows_paper())
+        check_rows(max(count.number or 0, given.rows), self._most_rows)
+        epsilon, delta = checked_budget(self.epsilon, self.delta, count.number)
         metadata = PublicMetadata(
-            given.columns, self._task, rows, epsilon, delta, schema.neighbours, classes,
+            given.columns, self._task, count, left_after(count, epsilon), delta, schema.neighbours, classes,
             schema.target_bounds, schema.max_rows_per_unit,
         )  # fmt: skip
         return metadata, shown
@@ -253,16 +279,39 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return digest_of([*given.values, given.units, target], key)
 
     def _planned(self, metadata: PublicMetadata) -> Plan:
-        return whole_plan(self._plan(metadata), metadata, self._accounting(metadata))
+        plan = whole_plan(self._plan(metadata), metadata, self._accounting(metadata))
+        return plan if metadata.opening is None else plan.after(metadata.opening, float(self.epsilon))
 
-    def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
-        """Return the ledger that keeps the plan, and the one that pays besides."""
+    def _follows_paper(self) -> bool:
+        """Whether a paper is followed to the letter, its public number of rows included."""
+        return False
+
+    def _ledgers(
+        self,
+        plan: Plan,
+        ledger: Ledger | None,
+        saved: Checkpoint | None,
+        *,
+        alone: bool = False,
+        opened: bool = False,
+    ) -> tuple[Ledger, Ledger | None]:
+        """Return the ledger that keeps the plan, and the one that pays besides.
+
+        ``alone``: the plan is that of the row count, by which the rest will be planned. ``opened``: the count is out
+        and paid for, and the plan is whole.
+        """
         resumed = saved is not None and saved.resumed
         if ledger is None:
-            sklearn_guard.warn_if_untracked(type(self).__name__, plan)
+            if not alone:
+                sklearn_guard.warn_if_untracked(type(self).__name__, plan)
             return Ledger(plan=plan), None
         if not isinstance(ledger, Ledger):
             raise ParameterError("ledger", "be a ledgerwood.accounting.Ledger", type(ledger).__name__)
+        if ledger.plan is not None and alone:
+            raise ParameterError(
+                "ledger", "have a filter where the number of rows is private: the plan is made after its release",
+                "<a plan>", HOW_TO_DECLARE,
+            )  # fmt: skip
         if ledger.plan is not None:
             if not plan.same_charges(ledger.plan) or not all(saved and saved.owns(e.id) for e in ledger.journal()):
                 raise ParameterError(
@@ -275,11 +324,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "ledger", f"be stated for the schema's neighbours {plan.neighbours!r}", ledger.neighbours
             )
         left = ledger.remaining()
-        if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
+        if not resumed and not (plan.rest() if opened else plan).fits(left):  # a resumed run has paid for a part of it
+            begun = "the row count was released and no more" if opened else "the fit was not begun"
             raise BudgetExceeded(
                 type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
                 limit=left.epsilon,
-                hint="The ledger cannot pay for the whole plan, so the fit was not begun. Lower epsilon on the "
+                hint=f"The ledger cannot pay for the whole plan, so {begun}. Lower epsilon on the "
                 "estimator, or open a larger ledger (reserved_delta=... if categories are learned).",
             )  # fmt: skip
         return Ledger(plan=plan), ledger
@@ -359,7 +409,7 @@ class _Fit:
     def trained(self, given: Columns, target: NDArray[Any]) -> Mapping[str, Any]:
         """Return the fitted attributes of the learner; all releases happen here."""
         model = self.estimator
-        given, target = model._within_units(given, target, self.schema, self.session)
+        self.session.report_opening()
         self.columns, self.target_bounds = discovery.learn(given, target, self.metadata, self.plan, self.session)
         labels = model._labels(target, self.metadata, self.target_bounds)
         table = given.table(self.columns, n_threads=getattr(model, "n_threads", None))
@@ -378,6 +428,11 @@ class _Fit:
             shared["target_bounds_"] = self.target_bounds
         for name, value in {**fitted, **shared, "receipt_": receipt}.items():
             setattr(self.estimator, name, value)
+
+
+def _opening_plan(opening: Release, metadata: PublicMetadata) -> Plan:
+    """Return the plan of the row count alone."""
+    return Plan([opening], neighbours=metadata.neighbours).calibrate(metadata.count.epsilon, 0.0)
 
 
 class PrivateClassifierBase(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]

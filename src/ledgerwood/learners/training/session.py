@@ -108,16 +108,36 @@ class ReleaseSession:
         self.metadata = metadata
         self._checkpoint, self._choices = checkpoint, 0
         self._callbacks = tuple(callbacks)
-        plan = ledger.plan if plan is None else plan
-        self._releases = {} if plan is None else {release.label: release for release in plan.releases()}
-        self.total = 0 if plan is None else sum(run.times for run in plan.runs())
         self.done = 0
         self.fitted: Mapping[str, Any] | None = None
         self.always: dict[str, Any] = {}  # attributes of every model that is kept
         self._began = time.monotonic()
         self._trees, self._spent = 0, 0.0
-        table = () if plan is None or not callbacks else plan.table()
+        self._opening: tuple[Cost, str, Any] | None = None
+        self._set_plan(ledger.plan if plan is None else plan)
+
+    def _set_plan(self, plan: Plan | None) -> None:
+        self._releases = {} if plan is None else {release.label: release for release in plan.releases()}
+        self.total = 0 if plan is None else sum(run.times for run in plan.runs())
+        table = () if plan is None or not self._callbacks else plan.table()
         self._shares = {str(row["label"]): float(row["spend"]) / int(row["times"]) for row in table}
+
+    def open(self, mechanism: Any, value: Any, label: str) -> Any:
+        """Release what comes before the plan is made; :meth:`follow` must come next."""
+        return self._released(mechanism, value, label, opening=True)
+
+    def follow(self, ledger: Ledger, plan: Plan, metadata: PublicMetadata) -> None:
+        """Go on by a plan that was made after :meth:`open`, with a ledger that has the opening's charge again."""
+        assert self._opening is not None
+        cost, label, source = self._opening
+        ledger.charge_release(cost, label, source)
+        self._ledger, self.metadata = ledger, metadata
+        self._set_plan(plan)
+
+    def report_opening(self) -> None:
+        """Tell callbacks of what :meth:`open` released."""
+        if self._opening is not None:
+            self._report(self._opening[1])
 
     @property
     def private(self) -> bool:
@@ -140,11 +160,18 @@ class ReleaseSession:
         The mechanism states the cost for one record. What is charged, to the plan's ledger and then to the user's, is
         the cost for the plan's group and sampling rate; then the result is recalled from the checkpoint, or drawn.
         """
+        result = self._released(mechanism, value, label)
+        self._report(label)
+        return result
+
+    def _released(self, mechanism: Any, value: Any, label: str, *, opening: bool = False) -> Any:
         check_value(mechanism, value)
         saved, number = self._checkpoint, self.done
         source = bound_source(mechanism, value, self.rng if saved is None else saved.source(number))
         cost = self._cost(mechanism.cost, label)
         self._ledger.charge_release(cost, label, source)
+        if opening:
+            self._opening = cost, label, source
         if self._charge is not None:
             self._charge.charge_release(cost, f"{self._name}: {label}", source)
         if saved is None:
@@ -153,7 +180,6 @@ class ReleaseSession:
             found = saved.recall(number)
             result = found[0] if found else saved.store(number, mechanism.release(value, source), source.seal)
         self.done += 1
-        self._report(label)
         return result
 
     def sample_key(self) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from ledgerwood.learners.data.columns import Column
 from ledgerwood.learners.data.schema import Schema
 from ledgerwood.learners.training import discovery
 from ledgerwood.learners.training.codec import OMITTED_IF_DEFAULT, stored
-from ledgerwood.learners.training.public_metadata import PublicMetadata, delta_of
+from ledgerwood.learners.training.public_metadata import PublicMetadata, RowCount, delta_of
 
 __all__ = ["LARGE_EPSILON", "cautions", "warn_if_weak"]
 
@@ -178,6 +178,9 @@ class PrivacyStatement:
             yield "NOT PRIVATE: a random_state was set, so the noise can be reproduced and taken away."
         claim = "is" if self.private else "would be"
         counts = ", ".join(f"{n} x {label}" for label, n in self.receipt.counts().items()) or "nothing"
+        why = _EXACT.get(self.details.get("row_count", ""))
+        if why is not None:
+            yield _exact_rows(why, self.details["rows"], self.neighbours, self.unit)
         yield (
             f"This {self.learner} {claim} (epsilon={format_up(self.epsilon)}, delta={format_up(self.delta)})-"
             f"differentially private for {self.unit} {_change(self.neighbours)}; accounting: {self.accounting}."
@@ -238,6 +241,25 @@ def _change(neighbours: str) -> str:
     return "added or removed" if neighbours == Neighbours.ADD_REMOVE else "replaced by another"
 
 
+_EXACT = {
+    "public": "As the schema says",
+    "paper": "By the convention of the paper that is followed",
+}
+
+
+def _exact_rows(why: str, rows: int, neighbours: str, unit: str) -> str:
+    one = unit.split(" (")[0]
+    twice = (
+        f"; between two tables of this size that differ in {one}, epsilon counts twice and delta 1 + e^epsilon times"
+        if neighbours == Neighbours.ADD_REMOVE
+        else ""
+    )
+    return (
+        f"{why}, the exact number of rows ({rows}) is taken as public: what follows holds for tables whose size is "
+        f"known. Whoever can see that number change sees that rows came or went{twice}."
+    )
+
+
 _ASSUMED = "read from what was given and assumed public"
 
 _KEYED = (
@@ -282,14 +304,18 @@ def statement_for(
         public=tuple(_public(schema, metadata, shown, leaks, drops_unlabelled)),
         learned=tuple(_learned(metadata, columns, plan)),
         conventions=(
-            *_conventions(schema, metadata, estimator),
+            *_conventions(schema, metadata),
             *((_STILL_KEYED if stopped else _KEYED,) if keyed else ()),
         ),
         leaks=leaks,
         unseen=unseen,
         charged_to=None if charged is None else "the ledger given to fit",
         stopped_early=stopped,
-        details={"rows_per_unit": metadata.max_rows_per_unit, "rows": metadata.rows},
+        details={
+            "rows_per_unit": metadata.max_rows_per_unit,
+            "rows": metadata.rows,
+            "row_count": metadata.count.source,
+        },
     )
 
 
@@ -297,7 +323,8 @@ def _accounting(estimator: Any, metadata: PublicMetadata) -> str:
     method = estimator._accounting(metadata)
     way = "the tightest certified method" if method is None else f"the method {method!r}"
     groups = f", priced for groups of {metadata.max_rows_per_unit} rows" if metadata.max_rows_per_unit > 1 else ""
-    return f"adaptive composition of the plan's releases in its order by {way}, an upper bound{groups}"
+    first = ", added to that of the row count" if metadata.count.source == "released" else ""
+    return f"adaptive composition of the plan's releases in its order by {way}, an upper bound{groups}{first}"
 
 
 def _unit(schema: Schema) -> str:
@@ -333,8 +360,14 @@ def _public(
                 MetadataItem("target bounds", _interval(metadata.target_bounds), schema.source("target_bounds"))
             )
         found.append(_label_item("targets", "finite numbers", drops_unlabelled))
-    if schema.rows is not None:
-        found.append(MetadataItem("rows", str(schema.rows), schema.source("rows")))
+    if metadata.count.source != "released":
+        why = {
+            "declared": schema.source("rows"),
+            "replace_one": "the same for all neighbours",
+            "public": "exact, and said to be public",
+            "paper": "exact, and public by the paper's convention",
+        }
+        found.append(MetadataItem("rows", str(metadata.rows), why[metadata.count.source]))
     return found
 
 
@@ -345,13 +378,13 @@ def _label_item(name: str, what: str, drops_unlabelled: bool) -> MetadataItem:
 
 
 def _learned(metadata: PublicMetadata, columns: tuple[Column, ...], plan: Plan) -> list[MetadataItem]:
-    unknown = discovery.Unknown.of(metadata)
+    unknown, count = discovery.Unknown.of(metadata), metadata.count
+    found = [released_rows(count)[0]] if count.source == "released" else []
     if not unknown:
-        return []
-    spends = {str(row["label"]): float(row["spend"]) for row in plan.table()}
+        return found
+    spends = {str(row["label"]): float(row["spend"]) for row in plan.rest().table()}
     part = sum(spends.get(label, 0.0) for label in (discovery.BOUNDS, discovery.CATEGORIES))
     share = f"together {100 * part:.3g} % of the concentrated budget"
-    found = []
     if unknown.bounds or unknown.target:
         what = f"{len(unknown.bounds)} column(s)" + (" and the target" if unknown.target else "")
         found.append(MetadataItem("bounds", f"of {what}, by a log-scale histogram", share))
@@ -363,17 +396,20 @@ def _learned(metadata: PublicMetadata, columns: tuple[Column, ...], plan: Plan) 
     return found
 
 
-def _conventions(schema: Schema, metadata: PublicMetadata, estimator: Any) -> list[str]:
+def released_rows(count: RowCount) -> tuple[MetadataItem, str]:
+    """Return what a statement says of a released number of rows: what was learned, and a paragraph."""
+    noise = f"about {count.number}, by discrete Laplace noise of scale {count.scale:.6g}"
+    return MetadataItem("number of rows", noise, f"epsilon {format_up(count.epsilon)}"), (
+        f"The number of rows is private. A noisy count was released first, with epsilon={format_up(count.epsilon)}; "
+        "all settings and noise were chosen by it, for what it left of epsilon, and the two epsilons are added. "
+        "Declaring a public number of rows would save the first."
+    )
+
+
+def _conventions(schema: Schema, metadata: PublicMetadata) -> list[str]:
     found = []
-    if schema.rows is None and (metadata.neighbours == "add_remove" or schema.unit is not None):
-        change = (
-            "adding or removing a record" if metadata.neighbours == "add_remove" else "a unit with more or fewer rows"
-        )
-        use = "delta and the plan were" if estimator.delta is None else "the plan was"
-        found.append(
-            f"By convention the number of rows ({metadata.rows}) is treated as public: {use} made from it, although "
-            f"{change} changes it."
-        )
+    if metadata.count.source == "released":
+        found.append(released_rows(metadata.count)[1])
     if schema.unit is not None:
         found.append("Rows without a value of the unit count together as one unit.")
     found.append("Values out of bounds were clipped, unknown categories and missing values have a code of their own.")

@@ -195,6 +195,9 @@ class _PrivateBoosting(TreeModelMixin, PartitionedEstimator):
             start_scores=start_scores,
         )  # fmt: skip
 
+    def _follows_paper(self) -> bool:
+        return vars(self).get("accounting") == "paper"
+
     def _train(
         self,
         table: Table,
