@@ -140,6 +140,18 @@ def test_a_training_by_dp_sgd_instead_of_releases() -> None:
     assert steps["reached"] <= 1.0 < dp_sgd(rate=0.1, noise_multiplier=2.0, steps=steps["steps"] + 1).epsilon(1e-5)
 
 
+def test_what_an_attacker_can_do_against_a_training() -> None:
+    found = ask(
+        "account", "dp-sgd", "--rate", "0.1", "--noise-multiplier", "2", "--steps", "20", "-d", "1e-5", "--risk"
+    )
+    cost = dp_sgd(rate=0.1, noise_multiplier=2.0, steps=20)
+    assert found["risk"]["advantage"] == cost.advantage() and found["risk"]["tpr"][1]["tpr"] == cost.tpr(0.01)
+    noise = ask("calibrate", "dp-sgd", "--rate", "0.1", "--steps", "20", "--advantage", "0.1")
+    assert 0.0999 < dp_sgd(rate=0.1, noise_multiplier=noise["noise_multiplier"], steps=20).advantage() <= 0.1
+    noise = ask("calibrate", "dp-sgd", "--rate", "0.1", "--steps", "20", "--tpr", "0.01", "0.03")
+    assert dp_sgd(rate=0.1, noise_multiplier=noise["noise_multiplier"], steps=20).tpr(0.01) <= 0.03
+
+
 def test_calibrate_inverts_account(tmp_path: Path) -> None:
     found = ask("calibrate", "1000 Gaussian", "-e", "1", "-d", "1e-6", "--save", "p.json", cwd=tmp_path)
     (release,) = found["releases"]

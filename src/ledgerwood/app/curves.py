@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ledgerwood.accounting.costs.base import Cost, sequence
 from ledgerwood.errors import MethodUnavailable
@@ -99,23 +99,41 @@ def missed(points: Sequence[tuple[float, float]], false_alarm: float) -> float:
     return min(max(bounds), 1.0)
 
 
-def attack_sentence(
-    points: Sequence[tuple[float, float]], neighbours: str, unit_rows: int = 1, false_alarm: float = 0.05
-) -> str:
-    """Return in words what the best attacker can tell, given a valid profile.
+FALSE_ALARM = 0.05
+"""The rate of false accusations that the sentence speaks of."""
 
-    >>> print(attack_sentence([(0.0, 0.0)], "add_remove")[-81:])
+
+def attack_sentence(recognized: float, neighbours: str, unit_rows: int = 1, false_alarm: float = FALSE_ALARM) -> str:
+    """Return in words what the best attacker can tell, given a bound of the true-positive rate at that false alarm.
+
+    >>> print(attack_sentence(0.05, "add_remove")[-81:])
     recognise at most 5.0 in 100 people whose data were. Blind guessing recognises 5.
     """
     records, was = ("record", "was") if unit_rows == 1 else (f"records, {unit_rows} at most,", "were")
     relation = f"{was} in the data" if neighbours == "add_remove" else "was as they suspect or replaced by another"
-    caught = math.ceil(1000 * (1 - missed(points, false_alarm)) - 1e-9) / 10  # "at most": rounded up
+    caught = math.ceil(1000 * recognized - 1e-9) / 10  # "at most": rounded up
     return (
         f"Suppose someone who knows everything else tries to tell from the published model whether one person's "
         f"{records} {relation}. If they accept to be wrong about {100 * false_alarm:.0f} in 100 people whose data were "
         f"not used, they will recognise at most {caught:.1f} in 100 people whose data were. Blind guessing recognises "
         f"{100 * false_alarm:.0f}."
     )
+
+
+def risks(cost: Cost) -> dict[str, Any]:
+    """Return what an attacker can do against a cost: bounds by the tightest accountant.
+
+    >>> from ledgerwood.accounting import Gaussian
+    >>> found = risks(Gaussian(sigma=1.0))
+    >>> f"{found['advantage']:.4f} {found['bayes_risk']:.4f} {found['tpr'][1]['tpr']:.4f}"
+    '0.3829 0.3085 0.0924'
+    """
+    rates = (0.001, 0.01, FALSE_ALARM)
+    return {
+        "advantage": cost.advantage(),
+        "bayes_risk": cost.bayes_risk(0.5),
+        "tpr": [{"fpr": rate, "tpr": cost.tpr(rate)} for rate in rates],
+    }
 
 
 def tradeoff(points: Sequence[tuple[float, float]], steps: int = 40) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledgerwood.app.cli.options import number_option, whole_option
-from ledgerwood.app.output import CommandOutput
+from ledgerwood.app.output import CommandOutput, price
 from ledgerwood.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ NoiseMultiplier = Annotated[
 Steps = Annotated[int | None, _option("--steps", "noisy steps of the training.", integer=True)]
 Epochs = Annotated[float | None, _option("--epochs", "passes over the data, instead of steps.")]
 Limit = Annotated[int | None, _option("--limit", "most records of a Poisson batch; more are cut.", integer=True)]
+Advantage = Annotated[float | None, _option("--advantage", "the most that an attacker may gain over guessing.")]
+Tpr = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--tpr", metavar="FPR VALUE", help="dp-sgd: a false-positive rate, and the most that is recognized at it."
+    ),
+]
+Mu = Annotated[float | None, _option("--mu", "the most that the dominating mu of Gaussian DP may be.")]
 Sampler = Annotated[
     str | None,
     typer.Option("--sampler", help="dp-sgd: poisson (the default), without_replacement or balls_in_bins."),
@@ -84,9 +92,17 @@ class TrainingRun:
 
 
 def calibrated(
-    run: TrainingRun, epsilon: float | None, delta: float | None, method: str | None, save: str | None
+    run: TrainingRun,
+    epsilon: float | None,
+    delta: float | None,
+    method: str | None,
+    save: str | None,
+    risk: dict[str, Any],
 ) -> CommandOutput:
     """Return the least noise multiplier for a target, or the most steps that a given one affords."""
+    wanted = {name: target for name, target in risk.items() if target is not None}
+    if wanted:
+        return _for_risk(run, wanted, (epsilon, delta, method, save))
     if epsilon is None:
         raise ParameterError("epsilon", "be given", None, "For example --epsilon 1")
     if delta is None:
@@ -111,6 +127,30 @@ def calibrated(
         [[found.noise_multiplier, data["steps"], f"{reached:.6g}", f"{delta:.6g}"]],
     )
     return answer.say(f"{cost!r}: at most epsilon = {epsilon:g} at delta = {delta:g} for {cost.neighbours.sentence}.")
+
+
+def _for_risk(run: TrainingRun, wanted: dict[str, Any], others: tuple[Any, ...]) -> CommandOutput:
+    from ledgerwood.accounting import calibrate
+    from ledgerwood.app import curves
+
+    if len(wanted) > 1 or any(other is not None for other in others):
+        raise ParameterError(f"--{next(iter(wanted))}", "be the only target", wanted)
+    if run.noise_multiplier is not None:
+        raise ParameterError(
+            "noise_multiplier", "be left out: it is what a risk is answered with", run.noise_multiplier
+        )
+
+    def cost(sigma: float) -> Cost:
+        return replace(run, noise_multiplier=sigma).cost()
+
+    cost(1.0)  # what is wrong with the other options is said of them
+    sigma = calibrate(cost, **wanted)
+    found = cost(sigma)
+    advantage, caught = found.advantage(), found.tpr(curves.FALSE_ALARM)
+    data = {"noise_multiplier": sigma, **wanted, "reached": {"advantage": advantage, "tpr": caught}}
+    answer = CommandOutput({**data, "cost": repr(found), "neighbours": str(found.neighbours)})
+    answer.table(["noise multiplier", "advantage, at most"], [[sigma, price(advantage)]])
+    return answer.say(curves.attack_sentence(caught, str(found.neighbours)))
 
 
 def _noise(run: TrainingRun, epsilon: float, delta: float, method: str | None) -> TrainingRun:

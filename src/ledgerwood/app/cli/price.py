@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
             "ledgerwood calibrate '1000 Gaussian' --epsilon 1 --delta 1e-6",
             "ledgerwood calibrate '200 BoundedRange share=0.7' '50 Gaussian share=0.3' -e 1 -d 1/32561",
             "ledgerwood calibrate dp-sgd --batch-size 256 --dataset-size 60000 --epochs 60 -e 1 -d 1e-5",
+            "ledgerwood calibrate dp-sgd --rate 0.002 --steps 10000 --advantage 0.1",
         ),
     )(calibrate)
     app.command(
@@ -59,6 +61,7 @@ def account(
     releases: Listed,
     delta: Delta = None,
     epsilon: Annotated[float | None, number_option("Also the delta at this epsilon.", "--at")] = None,
+    risk: Annotated[bool, typer.Option("--risk", help="Also what an attacker can do.")] = False,
     neighbours: Relation = "add_remove",
     rate: dp_sgd.Rate = None,
     batch_size: dp_sgd.BatchSize = None,
@@ -79,7 +82,7 @@ def account(
         rate, batch_size, dataset_size, noise_multiplier, steps, epochs, sampler, limit, neighbours
     )
     if run.asked(releases):
-        answer_dp_sgd(run.cost(), delta, epsilon).print(as_json=json)
+        answer_dp_sgd(run.cost(), delta, epsilon, risk).print(as_json=json)
         return
     listed, delta, neighbours = _read(releases, delta, neighbours)
     cost = listed.cost(neighbours)
@@ -87,10 +90,10 @@ def account(
     data: dict[str, Any] = {"cost": repr(cost), "neighbours": neighbours, **found.to_dict()}
     answer = CommandOutput(data)
     answer.table(["release", "times", "cost of one"], listed.rows(neighbours))
-    _say_price(answer, data, cost, found, epsilon).print(as_json=json)
+    _say_price(answer, data, cost, found, epsilon, risk).print(as_json=json)
 
 
-def answer_dp_sgd(cost: Cost, delta: float | None, epsilon: float | None) -> CommandOutput:
+def answer_dp_sgd(cost: Cost, delta: float | None, epsilon: float | None, risk: bool = False) -> CommandOutput:
     """Return the price of a training by DP-SGD."""
     from ledgerwood import _checks
 
@@ -100,11 +103,11 @@ def answer_dp_sgd(cost: Cost, delta: float | None, epsilon: float | None) -> Com
     data: dict[str, Any] = {"cost": repr(cost), "neighbours": str(cost.neighbours), **found.to_dict()}
     answer = CommandOutput(data)
     answer.table(["step", "times"], [[repr(part), times] for part, times in cost.terms])
-    return _say_price(answer, data, cost, found, epsilon)
+    return _say_price(answer, data, cost, found, epsilon, risk)
 
 
 def _say_price(
-    answer: CommandOutput, data: dict[str, Any], cost: Cost, found: Account, epsilon: float | None
+    answer: CommandOutput, data: dict[str, Any], cost: Cost, found: Account, epsilon: float | None, risk: bool
 ) -> CommandOutput:
     answer.say(account_sentence(found, str(cost.neighbours)))
     if found.lower > 0:
@@ -113,7 +116,23 @@ def _say_price(
     if epsilon is not None:
         data["at"] = {"epsilon": epsilon, "delta": cost.delta(epsilon)}
         answer.say(f"At epsilon = {epsilon:g}: delta = {price(data['at']['delta'])}.")
+    if risk:
+        from ledgerwood.app.curves import risks
+
+        data["risk"] = risks(cost)
+        answer.say(risk_sentences(data["risk"], str(cost.neighbours)))
     return answer
+
+
+def risk_sentences(found: dict[str, Any], neighbours: str) -> str:
+    """Return what an attacker can do, in sentences; numbers are rounded to the attacker's side."""
+    from ledgerwood.app.curves import attack_sentence
+
+    worst = math.floor(1e4 * found["bayes_risk"]) / 1e4
+    return (
+        f"{attack_sentence(found['tpr'][-1]['tpr'], neighbours)} Advantage: at most "
+        f"{price(found['advantage'])}. If both cases are as likely, at least {worst:.4f} of all guesses are wrong."
+    )
 
 
 def calibrate(
@@ -121,6 +140,9 @@ def calibrate(
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = None,
+    advantage: dp_sgd.Advantage = None,
+    tpr: dp_sgd.Tpr = None,
+    mu: dp_sgd.Mu = None,
     neighbours: Relation = "add_remove",
     save: Annotated[str | None, typer.Option("--save", metavar="FILE", help="Write the plan as JSON.")] = None,
     rate: dp_sgd.Rate = None,
@@ -135,14 +157,21 @@ def calibrate(
 ) -> None:
     """What noise for this epsilon? Leave out the noise, give a share of the budget to each kind of release.
 
-    For the word dp-sgd instead of releases: the noise multiplier; or, if that is given, how many steps it affords.
+    For the word dp-sgd instead of releases: the noise multiplier, for an epsilon or for a risk; or, if it is given,
+    how many steps it affords.
     """
     run = dp_sgd.TrainingRun(
         rate, batch_size, dataset_size, noise_multiplier, steps, epochs, sampler, limit, neighbours
     )
     if run.asked(releases):
-        dp_sgd.calibrated(run, epsilon, delta, method, save).print(as_json=json)
+        risk = {"advantage": advantage, "tpr": tpr, "mu": mu}
+        dp_sgd.calibrated(run, epsilon, delta, method, save, risk).print(as_json=json)
         return
+    for name, target in (("--advantage", advantage), ("--tpr", tpr), ("--mu", mu)):
+        if target is not None:
+            raise ParameterError(
+                name, "be given with 'dp-sgd' only; in Python calibrate() takes it for any cost", target
+            )
     listed, delta, neighbours = _read(releases, delta, neighbours)
     epsilon = _target(listed, epsilon)
     plan = listed.plan(neighbours).calibrate(epsilon=epsilon, delta=delta, method=method)

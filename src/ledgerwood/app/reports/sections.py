@@ -48,8 +48,7 @@ def guarantee(plan: Plan, unit_rows: int = 1) -> str:
     listed = html.paragraph(f"Epsilon at delta = {price(delta)}, by every accountant that can price it:") + listed
     if others:
         listed += html.paragraph(f"Not for these releases: {'; '.join(others)}.")
-    points = curves.profile(plan.cost, curves.grid(plan.epsilon or 1.0, 12), None)
-    words = curves.attack_sentence(points, str(plan.neighbours), unit_rows)
+    words = curves.attack_sentence(plan.cost.tpr(curves.FALSE_ALARM), str(plan.neighbours), unit_rows)
     profile = html.figure(
         lambda: plots.plot_profile(plan.cost, delta=delta, axes=plots.new_axes(4.4, 3.6)),
         "The privacy profile: every point of it holds.",

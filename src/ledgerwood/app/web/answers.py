@@ -177,7 +177,9 @@ def _why(request: PlanRequest) -> list[dict[str, str]]:
 
 def _words(request: PlanRequest, points: list[tuple[float, float]]) -> dict[str, str]:
     return {
-        "attack": curves.attack_sentence(points, request.neighbours, request.unit_rows),
+        "attack": curves.attack_sentence(
+            1 - curves.missed(points, curves.FALSE_ALARM), request.neighbours, request.unit_rows
+        ),
         "epsilon": price(request.epsilon),
         "delta": price(request.target_delta),
     }
