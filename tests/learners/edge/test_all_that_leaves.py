@@ -214,7 +214,10 @@ def test_all_that_a_finished_checkpoint_keeps(blind: list[int], tmp_path: Path) 
     same_for_neighbours(run, blind)
 
 
-@pytest.mark.parametrize("problem", ["labels", "ledger", "plan", "parameter", "planned ledger", "score"])
+@pytest.mark.parametrize(
+    "problem",
+    ["labels", "ledger", "plan", "parameter", "planned ledger", "score", "no features", "blocks", "columns of blocks"],
+)
 def test_no_error_has_the_number_of_rows(problem: str, blind: list[int]) -> None:
     def run(rows: int) -> Any:
         X, y = table(rows)
@@ -230,7 +233,26 @@ def test_no_error_has_the_number_of_rows(problem: str, blind: list[int]) -> None
         if problem == "planned ledger":
             declared = Schema(bounds=BOUNDS, classes=[0, 1], rows=600)
             return model.fit(X, y, ledger=Ledger(plan=PrivateBoostingClassifier(schema=declared, **SMALL).plan(X, y)))
+        if problem == "no features":
+            return model.set_params(schema=Schema(classes=[0, 1])).fit(np.zeros((rows, 0)), y)
+        if problem in ("blocks", "columns of blocks"):
+            arrays = pytest.importorskip("dask.array")
+            labels = y[1:] if problem == "blocks" else y[:, None]
+            return model.fit(arrays.from_array(np.zeros((rows, 2))), arrays.from_array(np.asarray(labels)))
         return private_score(model.fit(*table(400)), X, y[1:])
 
     first, second = (observe(lambda rows=rows: run(rows)).rest for rows in ROWS)
+    assert "error" in first and first == second
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_whether_a_frame_is_empty_changes_no_error(at: int) -> None:
+    """The types of all frames are compared: a single record does not decide which part is named."""
+
+    def run(rows: int) -> Any:
+        frames = [pd.DataFrame({"x": np.zeros(n), "y": np.zeros(n)}) for n in (30, rows, 40)]
+        frames[at] = frames[at].astype("int64")
+        return Partitions.of_frames(frames, "y")
+
+    first, second = (observe(lambda rows=rows: run(rows)).rest for rows in (0, 1))
     assert "error" in first and first == second

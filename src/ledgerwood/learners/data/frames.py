@@ -262,10 +262,10 @@ def _sparse(way_out: str) -> TypeError:
 
 
 def refuse_empty(rows: int, columns: int) -> None:
-    """Raise if there are no columns, or no rows."""
+    """Raise if there are no columns, or no rows; how many rows there are is not said."""
     if not rows or not columns:
-        what = "feature(s)" if not columns else "sample(s)"
-        raise ValueError(f"X has 0 {what} (shape=({rows}, {columns})) while a minimum of 1 is required.")
+        what, shape = ("feature(s)", ", 0") if not columns else ("sample(s)", f"0, {columns}")
+        raise ValueError(f"X has 0 {what} (shape=({shape})) while a minimum of 1 is required.")
 
 
 # ---- data frames

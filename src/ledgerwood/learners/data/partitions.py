@@ -169,11 +169,11 @@ class Partitions:
 
     @classmethod
     def of_frames(cls, frames: Sequence[Any], target: str | None = None) -> Partitions:
-        """Take frames as they are; empty ones are left out."""
+        """Take frames as they are; empty ones are left out, but their types must agree with the others' too."""
         kept = [frame for frame in frames if len(frame)]
         if not kept:
             raise ParameterError("X", "have at least one row", 0)
-        _same_columns([(f"part {i}", _types(frame)) for i, frame in enumerate(kept)])
+        _same_columns([(f"part {i}", _types(frame)) for i, frame in enumerate(frames)])
         return cls(tuple(FramePart(frame) for frame in kept), target, _head(kept[0]))
 
     @classmethod
@@ -216,10 +216,15 @@ class Partitions:
         """Take a Dask array of features and one of labels, by blocks of rows; columns have numbers for names."""
         from dask.delayed import delayed
 
-        if X.ndim != 2 or y.ndim != 1 or X.shape[0] != y.shape[0]:
-            raise ParameterError("X, y", "be a matrix and a vector with one row for each record", (X.shape, y.shape))
+        # Shapes hold the number of rows, which is private: no error shows them.
+        if X.ndim != 2 or y.ndim != 1:
+            found = f"{X.ndim} and {y.ndim} dimensions"
+            raise ParameterError("X, y", "be a matrix and a vector with one row for each record", found)
         if not all(isinstance(n, int) for n in X.shape):
-            raise ParameterError("X", "have blocks of known length", X.shape, "Call X.compute_chunk_sizes() first")
+            known = "blocks of unknown length"
+            raise ParameterError("X", "have blocks of known length", known, "Call X.compute_chunk_sizes() first")
+        if X.shape[0] != y.shape[0]:
+            raise ParameterError("X, y", "have the same number of rows", "different numbers")
         X = X.rechunk({1: -1})
         y = y.rechunk((X.chunks[0],))
         pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), X.chunks[0], strict=True)
