@@ -677,3 +677,18 @@ def test_every_set_of_the_size_is_as_likely() -> None:
         for _ in range(rounds):
             found[tuple(np.flatnonzero(fixed_size_sample(records, batch, source)).tolist())] += 1
         assert all(abs(count - 1500) < 6 * math.sqrt(1500) for count in found.values())
+
+
+@pytest.mark.parametrize("trials", [50, 10**4, 10**9, 7 * 10**12])
+def test_shares_of_a_binomial_keep_their_digits_at_any_number_of_trials(trials: int) -> None:
+    from ledgerwood.accounting.costs.fixed_batches import _binomial
+
+    rate = min(10.0 / trials, 0.3)
+    sizes = np.arange(0, min(trials, 60) + 1.0)
+    found, log_rest = _binomial(trials, rate, sizes)
+    with mpmath.workdps(60):
+        p = mpmath.mpf(rate)
+        exact = [mpmath.binomial(trials, int(k)) * p ** int(k) * (1 - p) ** (trials - int(k)) for k in sizes]
+        rest = 1 - sum(exact) if trials > 60 else mpmath.mpf(0)
+    assert found == pytest.approx([float(x) for x in exact], rel=1e-11)
+    assert rest <= mpmath.exp(log_rest)

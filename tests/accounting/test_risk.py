@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from statistics import NormalDist
 
 import mpmath
 import pytest
@@ -190,3 +191,21 @@ def test_rates_that_are_none_are_refused(bad: object) -> None:
     for question in (PureDP(1.0).tradeoff, PureDP(1.0).tpr, PureDP(1.0).bayes_risk, PureDP(1.0).reconstruction):
         with pytest.raises(ParameterError):
             question(bad)  # type: ignore[operator]
+
+
+def test_reconstruction_covers_records_in_parts_of_different_cost() -> None:
+    """Part A shows its record three times in ten; part B is randomized response. The best fixed guess hits .124."""
+    share_a, share_b, prior_b = 0.628, 0.372, 0.124
+    hits = share_a * 0.3 + share_b * math.e / (1 + math.e)  # what A shows, else what B shows
+    cost = parallel(ApproxDP(0.0, 0.3), PureDP(1.0))
+    assert cost.reconstruction(prior_b) >= hits > cost.tpr(prior_b)
+
+
+def test_no_test_is_claimed_where_only_the_greater_of_two_profiles_is_known() -> None:
+    cost = BoundedRange(1e-3) + PoissonSubsampled(Gaussian(sigma=0.5), rate=0.2)
+    alpha = 0.44
+    z = NormalDist()
+    shift = 2.0
+    with_record = 0.8 * alpha + 0.2 * z.cdf(z.inv_cdf(alpha) + shift)
+    lower, _ = cost.tpr(alpha, bounds=True)
+    assert lower <= with_record * math.exp(1e-3)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -63,7 +64,7 @@ def _options(cost: Cost) -> tuple[Cost, ...]:
 def _curve(cost: Cost, decade: int, lower: bool, rough: bool) -> RiskCurve:
     if options := _options(cost):
         curves = [_curve(option, decade, lower, rough) for option in options]
-        return RiskCurve(tuple(side for curve in curves for side in curve.sides))
+        return RiskCurve(tuple(side for curve in curves for side in curve.sides), len(options))
     if not cost.priced_terms():
         return RiskCurve((_both(ProfileTable(np.array([0.0]), np.array([0.0]))),))
     try:
@@ -87,7 +88,10 @@ def _table(cost: Cost, ends: ProfileEnds, decade: int, lower: bool, bulk: Profil
     below = ends.lower if lower else None
     if ends.pmf is None:
         assert ends.upper is not None
-        return _asked(cost, ends.upper, below, decade, _FEW_PLACES if ends.slow else _PLACES)
+        # A recursion bounds the greater profile of both directions and of all orders: no single pair has it.
+        return replace(
+            _asked(cost, ends.upper, below, decade, _FEW_PLACES if ends.slow else _PLACES), one_pair=not ends.slow
+        )
     pmf = ends.pmf()
     epsilons, deltas = _from_pmf(pmf.losses, pmf.probabilities, pmf.infinite_mass)
     if bulk is not None:  # a composition that is sharp far out may be vague where most of the loss is

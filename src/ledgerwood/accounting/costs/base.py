@@ -251,15 +251,17 @@ class Cost(ABC):
         """The greatest probability of reconstructing a record that a guess without the release hits with ``baseline``.
 
         Hayes, Mahloujifar & Balle 2023: the attacker knows every other record. "Hits" is any criterion that is fixed
-        beforehand, and ``baseline`` its probability under the attacker's prior for the best fixed guess. Equals
-        ``tpr(baseline)``: an upper bound.
+        beforehand, and ``baseline`` its probability under the attacker's prior for the best fixed guess. An upper
+        bound: ``tpr(baseline)``, and more if records may lie in parts of different cost.
 
         >>> from ledgerwood.accounting import PureDP
         >>> f"{PureDP(1.0).reconstruction(0.001):.6f}"
         '0.002718'
         """
         rate = _checks.probability("baseline", baseline)
-        return self.tpr(rate, bounds=True) if bounds else self.tpr(rate)
+        curve = _installed[-1].risk(self, rate, bounds)
+        value = curve.mean_tpr(rate)
+        return (curve.tpr_lower(rate), value) if bounds else value
 
     def dominating_mu(self, alpha: tuple[float, float] = (1e-6, 1 - 1e-6), *, bounds: bool = False) -> GaussianFit:
         """The least μ so that no test with a false-positive rate in the range ``alpha`` beats μ-Gaussian DP.

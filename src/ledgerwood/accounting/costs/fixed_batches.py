@@ -27,7 +27,6 @@ from ledgerwood.accounting.curves.dominating_pairs.base import (
 from ledgerwood.accounting.curves.dominating_pairs.composite import seen_outcomes
 from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
 from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, PublicChoicePair, TwoSidedPair
-from ledgerwood.accounting.curves.numerics import log_factorial
 from ledgerwood.errors import ParameterError
 
 
@@ -287,6 +286,22 @@ def _three_vectors(mu: float, rate: float) -> LossPair:
     return seen_outcomes(p, q)
 
 
+def _binomial(trials: int, rate: float, sizes: Array) -> tuple[Array, float]:
+    """Probabilities of successive sizes, as shares of them all, and a bound of the logarithm of what they leave out.
+
+    Ratios of neighbors are added from the likeliest size outwards: factorials of many trials would lose all digits.
+    The rest is bounded by Chernoff's inequality for a Poisson number, which holds for a binomial one.
+    """
+    ratios = np.log(trials - sizes[:-1]) - np.log(sizes[1:]) + (math.log(rate) - math.log1p(-rate))
+    top = int(np.searchsorted(-ratios, 0.0))  # the ratios fall
+    logs = np.concatenate((-np.cumsum(ratios[:top][::-1])[::-1], [0.0], np.cumsum(ratios[top:])))
+    chance = np.exp(logs)
+    mean = trials * rate
+    ends = [t for t, inside in ((sizes[0] - 1, sizes[0] > 0), (sizes[-1] + 1, sizes[-1] < trials)) if inside]
+    tails = [t - mean - (t * math.log(t / mean) if t > 0 else 0.0) for t in ends]
+    return chance / chance.sum(), max(-230.0, *(tail + math.log(2) for tail in tails), -230.0)
+
+
 @lru_cache(maxsize=16)
 def _opposite_others(
     population: int, rate: float, limit: int, mu: float, void: bool
@@ -299,8 +314,7 @@ def _opposite_others(
     if (min(high, limit) - min(low, limit)) * mu + 2 * WINDOW > MOST_CELLS * CELL or high - low > 10**4:
         return None
     sizes = np.arange(low, high + 1.0)
-    logs = log_factorial(others) - log_factorial(sizes) - log_factorial(others - sizes)
-    chance = np.exp(logs + sizes * math.log(rate) + (others - sizes) * math.log1p(-rate))
+    chance, log_left_out = _binomial(others, rate, sizes)
     kept = rate * np.minimum(1.0, limit / (sizes + 1))  # the record is drawn, and stays
     before = np.minimum(sizes, limit - 1)  # how many others stay with it
     sums = [
@@ -330,7 +344,7 @@ def _opposite_others(
 
     p, q = masses([sums[0], sums[2]]), masses([sums[1], sums[2]])
     # What was left out, of sizes and of far cells, may all be in any cell of the other side.
-    p_safe, q_safe = (np.logaddexp(x + _SLACK, -230.0) for x in (p, q))
+    p_safe, q_safe = (np.logaddexp(x + _SLACK, log_left_out) for x in (p, q))
     some = (p > -200) & (q > -200)
     p, q, p_safe, q_safe = p[some], q[some], p_safe[some], q_safe[some]
     excess = float(np.sum(np.exp(q) * np.expm1(np.clip(p - q, -50, 300)) ** 2))

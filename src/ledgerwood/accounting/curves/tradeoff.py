@@ -32,13 +32,15 @@ _AROUND, _APART = (0.001, 0.01, 0.02, 0.04, 0.08, 0.2, 0.5, 1.5), 1e-6
 class ProfileTable:
     """δ at rising ε, from 0 on: upper bounds in a table, and where they exist functions for both ends.
 
-    ``upper`` is a bound at every ε ≥ 0 that refines the table; ``lower`` is one from below.
+    ``upper`` is a bound at every ε ≥ 0 that refines the table; ``lower`` is one from below. ``one_pair`` says that the
+    lower ends are those of one pair of distributions: only then does a test reach the curve that they make together.
     """
 
     epsilons: Array
     deltas: Array
     upper: Callable[[float], float] | None = None
     lower: Callable[[Array], Array] | None = None
+    one_pair: bool = True
 
     def at_zero(self) -> float:
         """δ at ε = 0."""
@@ -117,7 +119,7 @@ class TradeOff:
     def power_from_below(self, alpha: float) -> float:
         """A lower bound of the true-positive rate of the best test: at least α, which guessing attains."""
         lower = self.forward.lower
-        if lower is None or not 0 < alpha < 1:
+        if lower is None or not self.forward.one_pair or not 0 < alpha < 1:
             return alpha
         own, right = self.forward.best(lambda e, d: d + np.exp(np.minimum(e, 700.0)) * alpha)
         turned, left = self.backward.best(lambda e, d: 1.0 - np.exp(-e) * np.maximum(1.0 - d - alpha, 0.0))
@@ -210,10 +212,23 @@ class RiskCurve:
     """The trade-offs of everything a cost allows: which dataset is the null hypothesis, and which option counts."""
 
     sides: tuple[TradeOff, ...]
+    options: int = 1
 
     def tpr(self, alpha: float) -> float:
         """An upper bound of the true-positive rate at a false-positive rate."""
         return max(side.power(alpha) for side in self.sides)
+
+    def mean_tpr(self, alpha: float) -> float:
+        """An upper bound of the mean true-positive rate of tests whose mean false-positive rate is ``alpha``.
+
+        Different tests may meet different options, so the line at one ε must lie above all of them.
+        """
+        if self.options == 1:
+            return self.tpr(alpha)
+        places = [np.concatenate((-side.backward.epsilons[::-1], side.forward.epsilons)) for side in self.sides]
+        epsilons = np.unique(np.concatenate(places))
+        lines = self.deltas(epsilons) + np.exp(np.minimum(epsilons, 700.0)) * alpha
+        return min(float(np.min(lines)) * (1 + _ROUNDING), 1.0)
 
     def tpr_lower(self, alpha: float) -> float:
         """A true-positive rate that some test reaches."""
