@@ -40,6 +40,7 @@ OTHERS = {
     "accounting": None,
     "app.cli.audit": "VIOLATION NOT_AUDITED _OUTPUTS _TRAININGS",  # exit codes, defaults of options
     "app.cli.main": "BAD_INPUT INTERRUPTED",  # exit codes
+    "app.curves": "FALSE_ALARM",  # the false-positive rate of a sentence
     "app.leaf_noise": "_ANY_SCORE",  # a score at which noise is quoted
     "app.reports": "_DENSITY _READABLE _LISTED",  # what fits on a page
     "app.web.answers": "_LARGE",  # the plan's own limit

@@ -84,6 +84,7 @@ AS_SHOWN = {  # commands of others that no test runs, and why
     "dpxgb/bin/pip install": "the same: it needs an old numpy and an index",
     "PYTHONPATH=src dpxgb/bin/python": "runs in it; options and module are checked",
     "pip install '.[web]'": "make dist installs the wheel; the extra is checked",
+    "PYTHONPATH=OLD/src python -m benchmarks.auditor_generated": "needs a checkout of older sources; module is checked",
     "pytest --dp-audit": "tests/verification runs pytest with the option",
 }
 

@@ -147,7 +147,7 @@ def test_the_worst_lone_counts_are_covered(noise, scale, keys, count, total, thr
         noise, scale, threshold=threshold, max_keys=keys, max_count=count, max_total=total
     )
     worst = mpmath.mpf(0)
-    with mpmath.workdps(60):
+    with mpmath.workdps(200):
         reached = {c: tail(noise, scale, threshold - c) for c in range(1, count + 1)}
         for size in range(1, keys + 1):
             for counts in itertools.combinations_with_replacement(range(1, count + 1), size):

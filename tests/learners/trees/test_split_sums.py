@@ -150,7 +150,7 @@ def _table(rows: int = 12_000) -> tuple[np.ndarray, np.ndarray, dict[str, object
     rng = np.random.default_rng(11)
     X = rng.uniform(-1, 1, size=(rows, 8))
     signal = 1.5 * X[:, 0] - X[:, 1] + X[:, 2] * X[:, 3]
-    return X, signal + rng.normal(0, 0.3, size=rows), {"bounds": dict.fromkeys(range(8), (-1.0, 1.0))}
+    return X, signal + rng.normal(0, 0.3, size=rows), {"bounds": dict.fromkeys(range(8), (-1.0, 1.0)), "rows": rows}
 
 
 @pytest.mark.parametrize("recipe", ["feverless", "pr"])

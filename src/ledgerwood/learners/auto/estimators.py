@@ -135,7 +135,7 @@ class PrivateClassifier(_AutoEstimator, PrivateClassifierBase):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(3000, 2))
     >>> y = (X[:, 0] > X[:, 1]).astype(int)
-    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1])
+    >>> schema = Schema(bounds={0: (0, 1), 1: (0, 1)}, classes=[0, 1], rows=3000)
     >>> model = PrivateClassifier(epsilon=2.0, delta=1e-5, schema=schema).fit(X, y)
     >>> bool(model.score(X, y) > 0.8)
     True

@@ -162,10 +162,10 @@ class PublicMetadata:
 def check_rows(rows: int, most: int) -> None:
     """Refuse more rows than a learner's sums can hold: by their number alone, before anything is spent.
 
-    >>> check_rows(2**40, most=2**36)
+    >>> check_rows(2**40, most=2**20)
     Traceback (most recent call last):
     ...
-    ledgerwood.errors.ParameterError: rows must be at most 68719476736, up to which the sums are exact, got more...
+    ledgerwood.errors.ParameterError: rows must be at most 1048576, up to which the sums are exact, got rows='more'...
     """
     if rows > most:
         hint = "Train on a part of the table; nothing was spent"
