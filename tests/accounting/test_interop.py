@@ -95,7 +95,7 @@ NOISE = st.one_of(
     POSITIVE.map(dp.GaussianDpEvent),
     POSITIVE.map(dp.LaplaceDpEvent),
     st.builds(dp.dp_event.DiscreteLaplaceDpEvent, st.floats(0.02, 3.0), st.integers(1, 4)),
-    st.builds(dp.RandomizedResponseDpEvent, st.floats(0.05, 0.999), st.integers(1, 6))  # at 1 theirs fails,
+    st.builds(dp.RandomizedResponseDpEvent, st.floats(0.05, 0.999), st.integers(1, 6)),  # at 1 theirs fails
     st.builds(dp.ZCDpEvent, st.floats(0.001, 1.0), st.sampled_from([0.0, 0.2])),
     st.builds(dp.PoissonSampledDpEvent, st.floats(0.01, 1.0), POSITIVE.map(dp.GaussianDpEvent)),
 )
