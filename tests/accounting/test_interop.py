@@ -95,7 +95,7 @@ NOISE = st.one_of(
     POSITIVE.map(dp.GaussianDpEvent),
     POSITIVE.map(dp.LaplaceDpEvent),
     st.builds(dp.dp_event.DiscreteLaplaceDpEvent, st.floats(0.02, 3.0), st.integers(1, 4)),
-    st.builds(dp.RandomizedResponseDpEvent, st.floats(0.05, 1.0), st.integers(1, 6)),
+    st.builds(dp.RandomizedResponseDpEvent, st.floats(0.05, 0.999), st.integers(1, 6)),  # at 1 theirs fails
     st.builds(dp.ZCDpEvent, st.floats(0.001, 1.0), st.sampled_from([0.0, 0.2])),
     st.builds(dp.PoissonSampledDpEvent, st.floats(0.01, 1.0), POSITIVE.map(dp.GaussianDpEvent)),
 )
@@ -131,7 +131,7 @@ def test_an_event_never_costs_less_than_in_either_of_their_accountants(event: An
         ours = cost.rdp(orders)
         # At fractional orders their subsampled curve is too large (docs/explanation/peers.md).
         compared = slice(1, None) if "Poisson" in repr(event) else slice(None)
-        assert np.all(ours[compared] >= theirs[compared] * (1 - 1e-9))
+        assert np.all(ours[compared] >= theirs[compared] * (1 - 1e-9) - 1e-14)  # theirs cancels near 0
     numeric = PLDAccountant(RELATIONS[neighbours], value_discretization_interval=1e-3)
     if numeric.supports(event):
         theirs = numeric.compose(event).get_epsilon(1e-3)
