@@ -553,6 +553,7 @@ class ProfileEnds:
     pmf: Callable[[], LossPmf] | None
     lower: Callable[[Array], Array] | None
     slow: bool = False
+    one_pair: bool = True
 
 
 def profile_ends(cost: Cost, delta: float, *, rough: bool = False) -> tuple[ProfileEnds, ...]:
@@ -574,7 +575,7 @@ def profile_ends(cost: Cost, delta: float, *, rough: bool = False) -> tuple[Prof
         floor = _floor(math.log(delta))
         mixed = _mixed(cost, floor)
         ends = _closed_ends(mixed.log_upper, lambda e: _mixed(cost, floor, lower=True).log_lower(e) if tight else None)
-        return (replace(ends, slow=True),)
+        return (replace(ends, slow=True, one_pair=False),)
     losses = [_composed_once(tuple(pairs), delta, rough) for pairs in _directions(cost.priced_terms(), "pld")]
     if not all(_exact_pairs(part) for part, _ in cost.priced_terms()):
         return tuple(ProfileEnds(None, loss.pmf, None) for loss in losses)
@@ -596,7 +597,8 @@ def _closed_ends(upper: Callable[[float], float], lower: Callable[[float], float
 
 def _pair_ends(pair: LossPair, tight: bool) -> ProfileEnds:
     below = pair.below()
-    return _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
+    ends = _closed_ends(lambda e: float(pair.log_delta(e)), lambda e: float(below.log_delta(e)) if tight else None)
+    return replace(ends, slow=pair.slow)
 
 
 def _exact_pairs(part: Cost) -> bool:

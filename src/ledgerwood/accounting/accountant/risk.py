@@ -90,7 +90,7 @@ def _table(cost: Cost, ends: ProfileEnds, decade: int, lower: bool, bulk: Profil
         assert ends.upper is not None
         # A recursion bounds the greater profile of both directions and of all orders: no single pair has it.
         return replace(
-            _asked(cost, ends.upper, below, decade, _FEW_PLACES if ends.slow else _PLACES), one_pair=not ends.slow
+            _asked(cost, ends.upper, below, decade, _FEW_PLACES if ends.slow else _PLACES), one_pair=ends.one_pair
         )
     pmf = ends.pmf()
     epsilons, deltas = _from_pmf(pmf.losses, pmf.probabilities, pmf.infinite_mass)

@@ -316,6 +316,8 @@ def _envelope(cells: list[tuple[float, float]]) -> tuple[tuple[float, float], ..
 class BestRunPair(AtomPair):
     """The profile of the theorem; in a composition, chords of it between knots, which lie above it."""
 
+    slow = True
+
     selected: Selected
     turned: bool = False
 

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,9 @@ class LossPair(ABC):
 
     The defaults are those of a symmetric pair without infinite loss and without a lattice.
     """
+
+    slow: ClassVar[bool] = False
+    """Whether a value of the profile takes a tenth of a second: curves then ask for few."""
 
     @property
     def symmetric(self) -> bool:
