@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, SupportsFloat
@@ -27,6 +27,16 @@ def format_up(value: float, digits: int = 6) -> str:
     ('1.00001', '0.1')
     """
     context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(repr(float(value)))):.{digits}g}"
+
+
+def format_down(value: float, digits: int = 6) -> str:
+    """Return a number with that many significant digits, never more than it is.
+
+    >>> format_down(0.99999999), format_down(0.1)
+    ('0.999999', '0.1')
+    """
+    context = Context(prec=digits, rounding=ROUND_FLOOR)
     return f"{float(context.create_decimal(repr(float(value)))):.{digits}g}"
 
 

@@ -108,22 +108,39 @@ class ReleaseRefused(LedgerwoodError):
 
 
 class BudgetExceeded(ReleaseRefused):
-    """The release would overspend; nothing was released."""
+    """The release would overspend; nothing was released.
+
+    Attributes
+    ----------
+    needed, remaining, limit
+        What it takes, what is left and what there was, in the ``unit`` in which the ledger decides.
+    delta
+        The ledger's delta.
+    """
 
     def __init__(
-        self, label: str, *, needed: float, remaining: float, delta: float, limit: float, hint: str = ""
+        self,
+        label: str,
+        *,
+        needed: float,
+        remaining: float,
+        delta: float,
+        limit: float,
+        unit: str = "epsilon",
+        hint: str = "",
     ) -> None:
         self.label, self.needed, self.remaining = label, needed, remaining
-        self.delta, self.limit, self.hint = delta, limit, hint
+        self.delta, self.limit, self.unit, self.hint = delta, limit, unit, hint
+        digits = next((n for n in range(6, 17) if f"{needed:.{n}g}" != f"{remaining:.{n}g}"), 17)
         super().__init__(
-            f"{label!r} would bring the total to epsilon={needed:.6g} at delta={delta:.3g}, over the budget of "
-            f"epsilon={limit:.6g} (remaining: {remaining:.6g}); nothing was released. "
+            f"{label!r} takes {needed:.{digits}g} of the ledger's {limit:.{digits}g}, of which {remaining:.{digits}g} "
+            f"is left (counted in: {unit}); nothing was released. "
             f"{hint or 'Use more noise, fewer releases, or a larger budget.'}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {"needed": self.needed, "remaining": self.remaining, "delta": self.delta, "limit": self.limit}
-        return _rebuild, (type(self), (self.label,), {**state, "hint": self.hint})
+        names = ("needed", "remaining", "delta", "limit", "unit", "hint")
+        return _rebuild, (type(self), (self.label,), {name: getattr(self, name) for name in names})
 
 
 def _rebuild(cls: type[LedgerwoodError], args: tuple[Any, ...], kwargs: dict[str, Any]) -> LedgerwoodError:

@@ -26,7 +26,7 @@ from ledgerwood.accounting.costs.selection import BoundedRange, NoisyMax, Permut
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
-    from ledgerwood.accounting.ledger.ledger import Ledger
+    from ledgerwood.accounting.ledger.ledger import Ledger, PaidPlan
     from ledgerwood.accounting.plan.plan import Plan
     from ledgerwood.accounting.plan.releases import InParallel, InSequence, Release
 
@@ -34,6 +34,7 @@ _HOME = {
     "InParallel": "plan.releases",
     "InSequence": "plan.releases",
     "Ledger": "ledger.ledger",
+    "PaidPlan": "ledger.ledger",
     "Plan": "plan.plan",
     "Release": "plan.releases",
 }
@@ -54,6 +55,7 @@ __all__ = [
     "Ledger",
     "Neighbours",
     "NoisyMax",
+    "PaidPlan",
     "PermuteAndFlip",
     "Plan",
     "PoissonSubsampled",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _DIGITS = 30
 
+_HALVINGS = 60
+
 UNIT: int = 10**_DIGITS
 """One is this many units: amounts are integers in steps of 1e-30."""
 
@@ -139,6 +141,10 @@ class RenyiFilter:
         """Return the cost's Rényi divergence at the order."""
         return _priced(self, float(cost.renyi(np.array([self.order]))[0]) * (1 + MARGIN))
 
+    def charge(self, cost: Cost) -> tuple[float, float]:
+        """Return the price, and the cost's own delta."""
+        return self.price(cost), cost.infinite_mass()
+
     def epsilon_of(self, amount: float) -> float:
         """Return the conversion of ``amount``."""
         return max(0.0, amount + conversion(self.order, self.delta - self.reserved_delta)) if amount > 0 else 0.0
@@ -182,6 +188,10 @@ class ConcentratedFilter:
         """Return the cost's rho."""
         rho = cost.rho()
         return _priced(self, math.inf if rho is None else rho * (1 + MARGIN))
+
+    def charge(self, cost: Cost) -> tuple[float, float]:
+        """Return the price, and the cost's own delta."""
+        return self.price(cost), cost.infinite_mass()
 
     def epsilon_of(self, amount: float) -> float:
         """Return the best conversion of the curve of ``amount`` over all orders."""
@@ -230,6 +240,10 @@ class GaussianFilter:
         mu = cost.mu()
         return _priced(self, math.inf if mu is None else mu * mu * (1 + MARGIN))
 
+    def charge(self, cost: Cost) -> tuple[float, float]:
+        """Return the price, and the cost's own delta."""
+        return self.price(cost), cost.infinite_mass()
+
     def epsilon_of(self, amount: float) -> float:
         """Return the Gaussian epsilon of the amount."""
         return gaussian.epsilon(math.sqrt(amount), self.delta - self.reserved_delta) if amount > 0 else 0.0
@@ -247,15 +261,20 @@ class GaussianFilter:
 class PureFilter:
     r"""Epsilons add, and the deltas of approximate DP add: :math:`\sum_t \varepsilon_t \le \varepsilon`.
 
-    Rogers, Roth, Ullman & Vadhan 2016 (arXiv:1605.08294); docs/theory/filters.md, Theorem 1. All of delta
-    is for costs with a delta of their own (``ApproxDP``).
+    Rogers, Roth, Ullman & Vadhan 2016 (arXiv:1605.08294); docs/theory/filters.md, Theorem 1. A whole plan is charged
+    the epsilon and delta it states. A cost whose pure epsilon is within the budget is charged that (and a delta of its
+    own); any other the epsilon it has at ``delta / 2**k``, with the k that takes the smallest part of the budget.
 
     >>> PureFilter(epsilon=1.0).limit
     1.0
+    >>> from ledgerwood.accounting import Gaussian
+    >>> epsilon, delta = PureFilter(epsilon=1.0, delta=1e-6).charge(Gaussian(sigma=20.0))
+    >>> round(epsilon, 3), round(1e-6 / delta)
+    (0.243, 4)
     """
 
     name: ClassVar[str] = "pure"
-    unit: ClassVar[str] = "epsilon of pure DP"
+    unit: ClassVar[str] = "epsilon"
     epsilon: float
     delta: float = 0.0
 
@@ -279,6 +298,23 @@ class PureFilter:
         """Return the cost's pure epsilon (its own delta is counted beside it)."""
         return _priced(self, cost.pure_epsilon())
 
+    def charge(self, cost: Cost) -> tuple[float, float]:
+        """Return the epsilon and the delta that the cost takes: functions of it and of the budget alone."""
+        pure = cost.pure_epsilon()
+        if pure <= self.epsilon or self.delta == 0:
+            return self.price(cost), cost.infinite_mass()
+
+        def part(k: int) -> float:
+            return cost.epsilon(math.ldexp(self.delta, -k)) / self.epsilon
+
+        low, high = 0, _HALVINGS  # epsilon grows with k, the part of delta falls: find where they meet
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if part(middle) >= math.ldexp(1.0, -middle) else (middle + 1, high)
+        k = min((max(low - 1, 0), low), key=lambda k: max(part(k), math.ldexp(1.0, -k)))
+        epsilon, delta = cost.epsilon(math.ldexp(self.delta, -k)), math.ldexp(self.delta, -k)
+        return _priced(self, epsilon), delta
+
     def epsilon_of(self, amount: float) -> float:
         """Return the amount."""
         return amount
@@ -298,7 +334,9 @@ Filter: TypeAlias = RenyiFilter | ConcentratedFilter | GaussianFilter | PureFilt
 ``limit``
     the whole amount that may be spent, rounded down;
 ``price(cost)``
-    what a release takes, rounded up (:class:`MethodUnavailable` if it has no such price);
+    the number that adds up, rounded up (:class:`MethodUnavailable` if the cost has no such price);
+``charge(cost)``
+    what a release takes: of the limit, and of the reserved delta;
 ``epsilon_of(amount)``
     epsilon, at ``delta``, of a ledger whose limit is ``amount``;
 ``curve(amount, orders)``
@@ -307,11 +345,9 @@ Filter: TypeAlias = RenyiFilter | ConcentratedFilter | GaussianFilter | PureFilt
 
 
 def make_filter(
-    name: str | None, epsilon: float, delta: float, *, reserved_delta: float = 0.0, order: float | None = None
+    name: str, epsilon: float, delta: float, *, reserved_delta: float = 0.0, order: float | None = None
 ) -> Filter:
-    """Return the filter called ``name``; by default ``"rdp"``, or ``"pure"`` when delta is zero."""
-    if name is None:
-        name = "rdp" if delta > 0 else "pure"
+    """Return the filter called ``name``."""
     if order is not None and name != "rdp":
         raise ParameterError("order", "be given with filter='rdp' only", order)
     match name:
@@ -328,6 +364,38 @@ def make_filter(
                 )
             return PureFilter(epsilon, delta)
     raise ParameterError("filter", "be one of 'rdp', 'gdp', 'zcdp', 'pure'", name)
+
+
+def choose_filter(epsilon: float, delta: float, cost: Cost | None) -> Filter:
+    """Return the filter for a ledger whose first admitted request has this cost (None: a whole plan).
+
+    A whole plan: epsilons and deltas add. Anything else: the one of that rule and the Rényi filter of which it takes
+    the smaller part. Both take every kind of cost. The choice depends on public values only and is made once, before
+    anything is released, so each theorem holds for the ledger (docs/theory/filters.md, "The default").
+
+    >>> from ledgerwood.accounting import Gaussian, PureDP
+    >>> [choose_filter(1.0, 1e-6, cost).name for cost in (None, PureDP(0.1), PureDP(0.01), Gaussian(sigma=50.0))]
+    ['pure', 'pure', 'rdp', 'rdp']
+    """
+    whole: Filter = PureFilter(epsilon, delta)
+    if cost is None or delta == 0:
+        return whole
+    try:
+        each: Filter = RenyiFilter(epsilon, delta)
+    except ParameterError:  # no order leaves anything at this epsilon and delta
+        return whole
+    return min((whole, each), key=lambda rule: _part(rule, cost))
+
+
+def _part(rule: Filter, cost: Cost) -> float:
+    """The part of the budget that a cost takes; infinite if it cannot be taken."""
+    try:
+        amount, delta = rule.charge(cost)
+    except MethodUnavailable:
+        return math.inf
+    if delta > rule.reserved_delta:
+        return math.inf
+    return max(amount / rule.limit, delta / rule.reserved_delta if delta else 0.0)
 
 
 def _check(rule: RenyiFilter | ConcentratedFilter | GaussianFilter) -> None:
@@ -378,6 +446,8 @@ class Balance:
         The part of delta spent (or left) by costs with a delta of their own (``ApproxDP``).
     filter
         The filter whose unit this is; None for a plan, whose unit is the small-scale concentrated cost.
+    is_chosen
+        Whether that filter is fixed. By default a ledger chooses at its first admitted request.
     """
 
     amount: float
@@ -386,6 +456,7 @@ class Balance:
     delta: float
     reserved_delta: float
     filter: Filter | None
+    is_chosen: bool = True
 
     @property
     def fraction(self) -> float:

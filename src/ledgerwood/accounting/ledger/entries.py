@@ -17,12 +17,12 @@ from ledgerwood._rounding import ULP
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Cost
 from ledgerwood.accounting.costs.parallel import PART_HINT, PART_RULE
-from ledgerwood.accounting.ledger.odometer import no_loss, time_uniform_epsilon
+from ledgerwood.accounting.ledger.odometer import loss_curve, no_loss, time_uniform_epsilon
 from ledgerwood.errors import NeighboursMismatch, ParameterError
 
 Curve = NDArray[np.float64]
 
-KINDS = frozenset({"release", "charge", "parallel", "end", "split", "merge", "closed", "torn"})
+KINDS = frozenset({"release", "charge", "plan", "parallel", "end", "split", "merge", "closed", "torn"})
 
 
 NOT_PRIVATE = " WARNING: some noise came from a seeded generator, so the releases are reproducible and not private."
@@ -38,10 +38,12 @@ def drawn_elsewhere(charges: int) -> str:
 class LedgerEntry(NamedTuple):
     """One line of a journal.
 
-    ``kind`` is ``"release"``, ``"charge"`` (its noise is drawn elsewhere), ``"parallel"`` (a block begins), ``"end"``
-    (it ends), ``"split"``, ``"merge"``, ``"closed"`` or ``"torn"``. ``block`` and ``part`` place a release in a
-    parallel block. ``id`` names a release whose noise is a function of that name: the same release may then be made
-    again, at no cost.
+    ``kind`` is ``"release"``, ``"charge"`` (its noise is drawn elsewhere), ``"plan"`` (a whole plan is paid),
+    ``"parallel"`` (a block begins), ``"end"`` (it ends), ``"split"``, ``"merge"``, ``"closed"`` or ``"torn"``.
+    ``block`` and ``part`` place a release in a parallel block; ``block`` alone, in a plan. ``id`` names a release whose
+    noise is a function of that name: the same release may then be made again, at no cost. ``at`` is when it was
+    recorded (ISO 8601, with its zone), ``who`` the label of whoever asked. ``charged`` is what it took, in units of
+    1e-30 of the filter's limit and of the reserved delta; ``rule`` the filter, if this request chose it.
     """
 
     kind: str
@@ -52,6 +54,15 @@ class LedgerEntry(NamedTuple):
     part: int | str | None = None
     data: Mapping[str, Any] | None = None
     id: str | None = None
+    at: str | None = None
+    who: str | None = None
+    charged: tuple[int, int] | None = None
+    rule: Mapping[str, Any] | None = None
+
+    @property
+    def request(self) -> LedgerEntry:
+        """The entry without what the ledger added to it: when, for whom, and at what price."""
+        return self._replace(at=None, who=None, charged=None, rule=None)
 
 
 class Amount(NamedTuple):
@@ -156,6 +167,11 @@ class RunningTotal:
         self._additions = 0
         self._open: dict[int, ParallelBlock] = {}
         self._reserved: dict[str, Curve] = {}
+        self._waiting: dict[Cost, int] = {}
+
+    def add_cost(self, cost: Cost) -> None:
+        """Add a release outside of any block whose curve is computed when it is asked for."""
+        self._waiting[cost] = self._waiting.get(cost, 0) + 1
 
     def add(self, curve: Curve) -> None:
         """Add a release outside of any block."""
@@ -183,6 +199,10 @@ class RunningTotal:
 
     def total(self) -> Curve:
         """Return the sum of everything added, open or set aside, rounded up."""
+        for cost, times in self._waiting.items():
+            self._base += times * loss_curve(cost)
+            self._additions += 2
+        self._waiting = {}
         total = self._base.copy()
         for curve in (*(block.curve() for block in self._open.values()), *self._reserved.values()):
             total += curve

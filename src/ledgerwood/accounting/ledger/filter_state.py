@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from ledgerwood._rounding import format_up
-from ledgerwood.accounting.accountant.filters import Balance, Filter, from_units, to_units
+from ledgerwood._rounding import format_down, format_up
+from ledgerwood.accounting.accountant.filters import (
+    Balance,
+    Filter,
+    choose_filter,
+    from_units,
+    make_filter,
+    to_units,
+)
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.base import Cost
+from ledgerwood.accounting.costs.base import Atom, Cost
+from ledgerwood.accounting.costs.guarantees import ApproxDP
+from ledgerwood.accounting.costs.noise import Gaussian
+from ledgerwood.accounting.curves.numerics import least
 from ledgerwood.accounting.ledger.entries import (
     NOT_PRIVATE,
     Amount,
@@ -25,8 +38,17 @@ from ledgerwood.accounting.ledger.entries import (
     curve_from_json,
     touched,
 )
-from ledgerwood.accounting.ledger.odometer import ORDERS, loss_curve, own_delta
-from ledgerwood.errors import BudgetExceeded, LedgerClosed, MethodUnavailable, ParameterError
+from ledgerwood.accounting.ledger.odometer import ORDERS, loss_curve, no_loss, own_delta
+from ledgerwood.accounting.ledger.plan_state import PlanState
+from ledgerwood.accounting.plan.plan import Plan
+from ledgerwood.errors import (
+    BudgetExceeded,
+    FormatError,
+    LedgerClosed,
+    MethodUnavailable,
+    NeighboursMismatch,
+    ParameterError,
+)
 
 
 class FilterState:
@@ -34,24 +56,63 @@ class FilterState:
 
     _CACHE = 4096
 
-    def __init__(self, rule: Filter, neighbours: str, budget: tuple[int, int] | None = None) -> None:
-        self.filter: Filter = rule
+    def __init__(
+        self,
+        rule: Filter | None,
+        budget: tuple[int, int] | None = None,
+        *,
+        neighbours: str,
+        terms: tuple[float, float] | None = None,
+    ) -> None:
         self.neighbours = neighbours
-        self.limit, self.delta_limit = budget or (
-            to_units(rule.limit, up=False),
-            to_units(rule.reserved_delta, up=False),
-        )
+        self._terms = terms  # of a ledger that has not chosen its filter
+        self._prices: dict[Cost, Amount] = {}
+        self._use(choose_filter(*terms, None) if rule is None and terms is not None else rule, budget)
         self.used = self.delta_used = 0
         self.running_total = RunningTotal()
         self.closed = False
         self._blocks: dict[int, ParallelBlock] = {}
         self._children: dict[str, tuple[int, int]] = {}
+        self._plans: dict[int, tuple[str, PlanState]] = {}
         self._entries = 1  # the opening record is number 0
-        self._prices: dict[Cost, Amount] = {}
+
+    def _use(self, rule: Filter | None, budget: tuple[int, int] | None = None) -> None:
+        assert rule is not None
+        self.filter: Filter = rule
+        self.limit, self.delta_limit = budget or _limits(rule)
+        self._prices.clear()
+
+    def _choose(self, entry: LedgerEntry) -> LedgerEntry:
+        """Fix the filter for the first request that has a price; it stands once that request is committed."""
+        assert self._terms is not None
+        if entry.rule is not None:
+            rule, budget = read_filter(entry.rule)
+            if (rule.epsilon, rule.delta) != self._terms:
+                raise FormatError("the filter on record is not one for the terms of the journal's opening record")
+            self._use(rule, budget)
+            return entry
+        match entry.kind:
+            case "plan":
+                cost = None
+            case "split":  # nothing is known of what will be asked
+                self._use(make_filter("rdp", *self._terms))
+                return entry._replace(rule=written_filter(self.filter))
+            case _:
+                cost = entry.cost
+                if not isinstance(cost, Cost):
+                    return entry  # refused where it is priced
+        self._use(choose_filter(*self._terms, cost))
+        return entry._replace(rule=written_filter(self.filter))
 
     def quote(self, entry: LedgerEntry) -> Charge:
         """Return what the entry takes; refuse only what cannot be entered at all (a replay must not refuse)."""
+        if self._terms is not None and entry.kind in _PRICED:
+            entry = self._choose(entry)
         match entry.kind:
+            case "release" | "charge" if entry.block in self._plans and entry.part is None:
+                return Charge(entry, step=self._in_plan(entry))
+            case "plan":
+                return self._quote_plan(entry)
             case "release" | "charge":
                 return self._quote_release(entry)
             case "split":
@@ -67,10 +128,19 @@ class FilterState:
         entry = charge.entry
         self.used += charge.units
         self.delta_used += charge.delta_units
+        if entry.kind in _PRICED:
+            self._terms = None
         match entry.kind:
+            case "release" | "charge" if charge.step is not None:
+                assert entry.block is not None
+                self._plans[entry.block][1].commit(charge.step)
+            case "plan":
+                assert entry.cost is not None
+                self._plans[self._entries] = entry.label, charge.step
+                self.running_total.add_cost(entry.cost)
             case "release" | "charge" if charge.block is None:
-                assert charge.amount is not None
-                self.running_total.add(charge.amount.curve)
+                assert entry.cost is not None
+                self.running_total.add_cost(self._as_charged(entry.cost, charge))
             case "release" | "charge":
                 _commit_part(charge)
             case "parallel":
@@ -100,6 +170,11 @@ class FilterState:
         """The number the next entry will have."""
         return self._entries
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the filter is fixed."""
+        return self._terms is None
+
     def spent(self) -> Balance:
         """Return what has been spent, what sub-ledgers hold included."""
         return self._balance(self.used, self.delta_used)
@@ -120,13 +195,20 @@ class FilterState:
             f"The {releases} releases recorded here so far, and all that this ledger will still allow, are together "
             f"(epsilon={format_up(epsilon)}, delta={format_up(rule.delta)})-differentially "
             f"private for {Neighbours(self.neighbours).sentence}, however each was chosen from earlier outputs; "
-            f"accounting: {rule.name} filter, fixed before the first release; assumed: the sensitivities the "
+            f"accounting: {self._accounting()}, fixed before the first release; assumed: the sensitivities the "
             f"mechanisms state, disjoint parts in parallel blocks, and no other way out of the data."
             + ("" if private else NOT_PRIVATE)
         )
 
+    def _accounting(self) -> str:
+        if not self.is_chosen:
+            return "a filter that the first request chooses"
+        return "epsilons and deltas add" if self.filter.name == "pure" else f"{self.filter.name} filter"
+
     def divide(self, by: list[float]) -> list[tuple[int, int]]:
         """Return shares of what is left, in units, never more in all than is left."""
+        if self._terms is not None:
+            self._use(make_filter("rdp", *self._terms))
         left, delta_left = self.limit - self.used, self.delta_limit - self.delta_used
         units, delta_units = left, delta_left
         shares = []
@@ -139,28 +221,70 @@ class FilterState:
     def _amount(self, cost: Cost) -> Amount:
         found = self._prices.get(cost)
         if found is None:
-            delta_units = cost.infinite_mass()
-            if delta_units > 0 and self.delta_limit == 0:
+            if cost.infinite_mass() > 0 and self.delta_limit == 0:
                 raise MethodUnavailable(
                     self.filter.name,
                     "it has a delta of its own and the ledger has reserved none for such costs; nothing was released. "
                     "Open the ledger with reserved_delta=... (a part of delta)",
                 )
-            found = Amount(to_units(self.filter.price(cost)), to_units(delta_units), loss_curve(cost))
+            amount, delta = self.filter.charge(cost)
+            found = Amount(to_units(amount), to_units(delta), no_loss())
             if len(self._prices) >= self._CACHE:
                 self._prices.clear()
             self._prices[cost] = found
         return found
 
+    def _with_curve(self, cost: Cost) -> Amount:
+        """Like :meth:`_amount`, with the loss curve that a block adds up part by part."""
+        found = self._amount(cost)
+        if not found.curve.any() and not cost.is_free():
+            charged = self._as_charged(cost, Charge(LedgerEntry("release"), found.units, found.delta_units))
+            found = self._prices[cost] = found._replace(curve=loss_curve(charged))
+        return found
+
+    def _as_charged(self, cost: Cost, charge: Charge) -> Cost:
+        """Return the cost, or the (epsilon, delta) that it was charged in its stead."""
+        if self.filter.name != "pure" or cost.pure_epsilon() <= self.filter.epsilon or not charge.delta_units:
+            return cost
+        epsilon = math.nextafter(from_units(charge.units), math.inf)
+        return ApproxDP(epsilon, from_units(charge.delta_units), neighbours=cost.neighbours)
+
+    def _quote_plan(self, entry: LedgerEntry) -> Charge:
+        """A whole plan at what it states; its releases then cost nothing more, and must be those of the plan."""
+        assert entry.data is not None
+        plan = Plan.from_dict(entry.data["plan"])
+        if plan.neighbours != self.neighbours:
+            raise NeighboursMismatch(str(self.neighbours), str(plan.neighbours))
+        cost = entry.cost
+        if not isinstance(cost, ApproxDP) or (cost.size, cost.mass) != (plan.epsilon, plan.delta):
+            raise FormatError(f"the plan {entry.label!r} is on record with another price than it states")
+        if self.filter.name != "pure":
+            raise MethodUnavailable(
+                self.filter.name,
+                "a whole plan is taken by a ledger that adds epsilons and deltas; nothing was released. Open a new "
+                "ledger with filter='pure', or charge the plan's releases one by one",
+            )
+        charged = to_units(cost.size), to_units(cost.mass)
+        return Charge(entry._replace(charged=charged), *charged, step=PlanState(plan))
+
+    def _in_plan(self, entry: LedgerEntry) -> Charge:
+        assert entry.block is not None
+        label, state = self._plans[entry.block]
+        return state.quote(entry._replace(block=None, label=entry.label.removeprefix(f"{label}: ")))
+
     def _quote_release(self, entry: LedgerEntry) -> Charge:
         if entry.block is None:
-            amount = self._amount(checked_cost(entry.cost, self.neighbours))
-            return Charge(entry, amount.units, amount.delta_units, amount)
+            cost = checked_cost(entry.cost, self.neighbours)
+            if entry.charged is not None:  # on record: not priced again
+                return Charge(entry, *entry.charged)
+            amount = self._amount(cost)
+            charged = amount.units, amount.delta_units
+            return Charge(entry._replace(charged=charged), *charged)
         block = self._blocks.get(entry.block)
         if block is None:
             raise LedgerClosed("this parallel block has ended; nothing was released")
         assert entry.part is not None
-        total = block.total_with(entry.part, touched(checked_part_cost(entry.cost), self._amount, block))
+        total = block.total_with(entry.part, touched(checked_part_cost(entry.cost), self._with_curve, block))
         after = _raised(block, entry.part, total)
         units, delta_units = after[0].value - block.units.value, after[1].value - block.delta_units.value
         return Charge(entry, units, delta_units, block=block, total=total)
@@ -177,39 +301,118 @@ class FilterState:
         """Refuse a charge that would overspend, and any charge once the ledger is closed."""
         if self.closed:
             raise LedgerClosed("this ledger was closed; nothing was released")
-        units, delta_units = charge.units, charge.delta_units
-        total = self.used + units
-        if total <= self.limit and self.delta_used + delta_units <= self.delta_limit:
+        entry, units, delta_units = charge.entry, charge.units, charge.delta_units
+        if charge.step is not None and entry.kind != "plan":
+            assert entry.block is not None
+            self._plans[entry.block][1].check(charge.step)
             return
-        epsilon_of, whole = self.filter.epsilon_of, from_units(self.limit)
-        limit = epsilon_of(whole)
-        left = (self.limit - self.used) / self.limit
-        hint = (
-            f"It takes {from_units(units) / from_units(self.limit):.3g} of the budget and {left:.3g} is left"
-            if total > self.limit
-            else f"It has a delta of its own, {from_units(delta_units):.3g}, and "
-            f"{from_units(self.delta_limit - self.delta_used):.3g} of the reserved delta is left"
-        )
+        left, delta_left = self.limit - self.used, self.delta_limit - self.delta_used
+        if units <= left and delta_units <= delta_left:
+            return
+        rule = self.filter
+        if units > left:
+            needed, remaining, limit, unit = units, left, self.limit, rule.unit
+        else:
+            needed, remaining, limit, unit = delta_units, delta_left, self.delta_limit, "delta"
+            if rule.name != "pure":
+                unit = "reserved delta, for costs with a delta of their own"
         raise BudgetExceeded(
-            charge.entry.label,
-            needed=epsilon_of(from_units(total)),
-            remaining=self.remaining().epsilon,
-            delta=self.filter.delta,
-            limit=limit,
-            hint=f"{hint}. Use more noise or fewer releases.",
+            entry.label,
+            needed=from_units(needed),
+            remaining=from_units(remaining),
+            delta=rule.delta,
+            limit=from_units(limit),
+            unit=unit,
+            hint=self._what_fits(charge, max(left, 0), max(delta_left, 0)),
         )
+
+    def _what_fits(self, charge: Charge, left: int, delta_left: int) -> str:
+        """Say what of this kind would fit, and which filter would count it otherwise."""
+        entry, rule = charge.entry, self.filter
+        if entry.kind == "plan":
+            if charge.delta_units > delta_left:
+                return f"A plan with delta at most {format_down(from_units(delta_left))} would fit."
+            return f"A plan of epsilon={format_down(from_units(left))} would fit." if left else "Open a larger ledger."
+        hint = ""
+        if isinstance(entry.cost, Cost) and entry.block is None and left:
+            hint = least_noise_hint(entry.cost, lambda cost: self._fits(cost, left, delta_left))
+        if not hint:
+            hint = "Use more noise or fewer releases."
+        other = {"rdp": "filter='gdp'" if isinstance(entry.cost, Gaussian) else "filter='pure'", "pure": "filter='rdp'"}
+        if rule.name in other:
+            why = "takes a whole plan at its epsilon" if rule.name == "rdp" else "takes many small releases"
+            if "gdp" in other[rule.name]:
+                why = "takes more Gaussian noise"
+            hint += f" A new ledger with {other[rule.name]} {why}."
+        return hint
+
+    def _fits(self, cost: Cost, left: int, delta_left: int) -> bool:
+        try:
+            amount, delta = self.filter.charge(cost)
+        except MethodUnavailable:
+            return False
+        return to_units(amount) <= left and to_units(delta) <= delta_left
 
     def _balance(self, units: int, delta_units: int) -> Balance:
         amount = from_units(max(units, 0))
         return Balance(
             amount, from_units(self.limit), self.filter.epsilon_of(amount), self.filter.delta, from_units(delta_units),
-            self.filter,
+            self.filter, self.is_chosen,
         )  # fmt: skip
 
     def _reserve_curve(self, units: int) -> Curve:
         amount = from_units(units)
         pure = amount if self.filter.name == "pure" else (np.inf if amount > 0 else 0.0)
         return np.append(self.filter.curve(amount, ORDERS), pure)
+
+
+_PRICED = frozenset({"release", "charge", "plan", "split"})
+
+
+def _limits(rule: Filter) -> tuple[int, int]:
+    return to_units(rule.limit, up=False), to_units(rule.reserved_delta, up=False)
+
+
+def written_filter(rule: Filter) -> dict[str, Any]:
+    """Return a filter and its limits as plain values."""
+    units, delta_units = _limits(rule)
+    return {**rule.to_dict(), "budget": [str(units), str(delta_units)]}
+
+
+def read_filter(written: Mapping[str, Any]) -> tuple[Filter, tuple[int, int]]:
+    """Read what :func:`written_filter` wrote."""
+    rule = make_filter(
+        written["filter"],
+        written["epsilon"],
+        written["delta"],
+        reserved_delta=written.get("outright", 0.0),
+        order=written.get("order"),
+    )
+    units, delta_units = written["budget"]
+    return rule, (int(units), int(delta_units))
+
+
+def least_noise_hint(cost: Cost, fits: Callable[[Cost], bool]) -> str:
+    """Say how many of these releases would fit, or with how much noise one would; empty if neither is known."""
+    part, times = cost.terms[0] if len(cost.terms) == 1 else (cost, 1)
+    if times > 1 and fits(part):
+        low, high = 1, times
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle * part) else (low, middle)
+        return f"{low} of its {times} releases would fit."
+    name = part.noise_parameter if isinstance(part, Atom) else None
+    if not isinstance(part, Atom) or name is None:
+        return ""
+    arguments = {**part.parameters(), "neighbours": part.neighbours}
+    kind, power = type(part), part.noise_direction
+    start = float(arguments[name]) ** power
+    noise = least(lambda x: x > 0 and fits(times * kind(**{**arguments, name: x**power})), guess=start)
+    if not math.isfinite(noise):
+        return ""
+    scale = noise**power
+    shown = format_up(scale) if power > 0 else format_down(scale)
+    return f"The same with {name}={shown} would fit."
 
 
 def _commit_part(charge: Charge) -> None:

@@ -20,15 +20,18 @@ from ledgerwood import _checks
 from ledgerwood.accounting.accountant.filters import Balance
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, Mechanism, Result, Value, check_value
+from ledgerwood.accounting.costs.guarantees import ApproxDP
 from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json, drawn_elsewhere
 from ledgerwood.accounting.ledger.filter_state import FilterState
 from ledgerwood.accounting.ledger.journal import Anchor, Journal, Record
 from ledgerwood.accounting.ledger.plan_state import PlanState
 from ledgerwood.accounting.ledger.records import (
-    TERMS,
     checked_opening,
+    checked_plan,
+    different_terms,
     fresh_id,
     from_record,
+    now,
     opening,
     state_for,
     to_record,
@@ -50,8 +53,10 @@ class Ledger:
     neighbours
         ``"add_remove"`` or ``"replace_one"``; every cost must be stated for the same.
     filter
-        ``"rdp"`` (default), ``"gdp"``, ``"zcdp"`` or ``"pure"`` (default when delta is 0): see
-        :mod:`ledgerwood.accounting.accountant.filters`. Fixed before the first release.
+        ``"pure"`` (epsilons and deltas add; default when delta is 0), ``"rdp"``, ``"gdp"`` or ``"zcdp"``: see
+        :mod:`ledgerwood.accounting.accountant.filters`. By default the first admitted request chooses, before anything
+        is released: a whole plan (a training) takes ``"pure"``, and so does a release of which that takes the smaller
+        part; any other takes ``"rdp"``.
     order
         The order of the Rényi filter; by default the best one for Gaussian noise at (epsilon, delta).
     reserved_delta
@@ -139,8 +144,7 @@ class Ledger:
                     raise ParameterError("epsilon", "be given: the journal is empty", None)
                 records = [journal.append(wanted)]
             header = checked_opening(records[0])
-            different = [k for k in TERMS if wanted is not None and header.get(k) != wanted.get(k)]
-            if different:
+            if different := different_terms(header, wanted):
                 raise ParameterError(
                     "the journal's opening record", "agree with the arguments", ", ".join(different),
                     "Open it by its path alone to continue it, or choose a new path",
@@ -157,6 +161,7 @@ class Ledger:
         self._named: dict[str, tuple[int, LedgerEntry]] = {}
         self._mutex = threading.RLock()
         self._process = os.getpid()
+        self.who: str | None = None
         self._entering = False
         self._held = False
 
@@ -213,6 +218,26 @@ class Ledger:
         True
         """
         self._record(LedgerEntry("charge", _checked_label(label), cost))
+
+    def pay(self, plan: Plan, label: str, *, id: str | None = None, private: bool = True) -> PaidPlan:
+        """Pay for a whole plan at the epsilon and delta that it states; its releases then cost nothing more.
+
+        For a ledger that adds epsilons and deltas. The plan's releases are recorded as they are made, and nothing that
+        is not in the plan is: :meth:`PaidPlan.charge_release`. What of the plan is not run stays paid.
+
+        >>> from ledgerwood.accounting import Gaussian, Ledger, Plan, Release
+        >>> plan = Plan([Release("sums", Gaussian, times=2, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> paid = ledger.pay(plan, "training")
+        >>> paid.charge_release(plan["sums"].priced(), "training: sums")
+        >>> ledger.spent().epsilon, ledger.remaining().epsilon
+        (1.0, 0.0)
+        """
+        followed = checked_plan(plan)
+        assert followed.epsilon is not None and followed.delta is not None
+        cost = ApproxDP(followed.epsilon, followed.delta, neighbours=followed.neighbours)
+        entry = LedgerEntry("plan", _checked_label(label), cost, private, data={"plan": followed.to_dict()}, id=id)
+        return PaidPlan(self, self._record(entry))
 
     @contextlib.contextmanager
     def parallel(self, label: str) -> Iterator[LedgerParts]:
@@ -439,7 +464,7 @@ class Ledger:
             return self._again(entry)
         self._entering = True
         try:
-            charge = self._state.quote(entry)
+            charge = self._state.quote(entry._replace(at=now(), who=self.who))
             self._state.check(charge)
             return self._commit(charge)
         finally:
@@ -448,7 +473,7 @@ class Ledger:
     def _again(self, entry: LedgerEntry) -> int:
         """Return the number of a release that is on record under this name; refuse another one under its name."""
         number, found = self._named[entry.id or ""]
-        if found._replace(data=None) != entry._replace(data=None):
+        if found.request._replace(data=None) != entry._replace(data=None):
             raise ReleaseRefused(
                 f"{entry.label!r} has the name of the release {found.label!r} on record, and is another one: nothing "
                 "was released"
@@ -490,8 +515,10 @@ class Ledger:
             self._apply_charge(self._state.next_number, charge)
 
     def _child(self, name: str, share: tuple[int, int]) -> Ledger:
+        assert isinstance(self._state, FilterState)
         header = {
             **self._header,
+            **self._state.filter.to_dict(),
             "id": fresh_id(),
             "parent": self._header["id"],
             "child": name,
@@ -512,6 +539,22 @@ class Ledger:
 
     def _all_private(self) -> bool:
         return all(entry.private for entry in self._entries)
+
+
+class PaidPlan:
+    """A plan that a ledger has paid for as a whole: :meth:`Ledger.pay`."""
+
+    __slots__ = ("_ledger", "_number")
+
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        self._ledger, self._number = ledger, number
+
+    def charge_release(self, cost: Cost, label: str, source: Any = None) -> None:
+        """Record one release of the plan, or refuse it; the caller draws its noise after this returns.
+
+        ``label`` is the plan's, which may have the label of the payment before it: ``"training: sums"``.
+        """
+        self._ledger._record(_release_entry(cost, label, source)._replace(block=self._number))
 
 
 class LedgerParts:

@@ -13,6 +13,7 @@ What a plan says about itself are tables of named values (:class:`TextTable`): t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerwood import _checks
 from ledgerwood._files import parse_json
-from ledgerwood._rounding import format_up
+from ledgerwood._rounding import format_down, format_up
 from ledgerwood.accounting.accountant.calibration import calibrate
-from ledgerwood.accounting.accountant.filters import Filter, to_units
+from ledgerwood.accounting.accountant.filters import Filter, from_units, to_units
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, sequence
 from ledgerwood.accounting.costs.noise import Gaussian
@@ -41,7 +42,7 @@ from ledgerwood.accounting.plan.releases import (
     small_scale_rho,
 )
 from ledgerwood.accounting.plan.serialization import fields_from_dict, fields_to_dict
-from ledgerwood.errors import CalibrationError, FormatError, ParameterError
+from ledgerwood.errors import BudgetExceeded, CalibrationError, FormatError, MethodUnavailable, ParameterError
 
 if TYPE_CHECKING:
     from ledgerwood.accounting.accountant.filters import Balance
@@ -159,7 +160,9 @@ class Plan:
         return _is_within_target(self)
 
     def fits(self, budget: Balance) -> bool:
-        """Whether a ledger with that much left (``ledger.remaining()``) accepts every release of this plan.
+        """Whether a ledger with that much left (``ledger.remaining()``) accepts this plan.
+
+        One whose filter adds epsilons takes a calibrated plan as a whole, at what it states; any other, every release.
 
         >>> from ledgerwood.accounting import Gaussian, Ledger, Plan, Release
         >>> plan = Plan([Release("rows", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
@@ -169,7 +172,30 @@ class Plan:
         if budget.filter is None:
             raise ParameterError("budget", "come from a ledger with a filter", budget)
         limits = to_units(budget.amount, up=False), to_units(budget.reserved_delta, up=False)
+        if self.is_calibrated and self.epsilon is not None and self.delta is not None:
+            if not budget.is_chosen:
+                limits = to_units(budget.filter.epsilon, up=False), to_units(budget.filter.delta, up=False)
+            if not budget.is_chosen or budget.filter.name == "pure":
+                return to_units(self.epsilon) <= limits[0] and to_units(self.delta) <= limits[1]
         return _fits(self, budget.filter, limits)
+
+    def refusal(self, budget: Balance, label: str) -> BudgetExceeded:
+        """Return the error for a ledger with that much left, release by release, that does not accept this plan."""
+        rule = budget.filter
+        assert rule is not None
+        units, delta_units = _taken(self, rule)
+        needed, left, limit, unit = from_units(units), budget.amount, budget.limit, rule.unit
+        hint = "The ledger cannot pay for the whole plan, so the fit was not begun. "
+        if units <= to_units(budget.amount, up=False):
+            needed, left, limit = from_units(delta_units), budget.reserved_delta, rule.reserved_delta
+            unit = "reserved delta, for costs with a delta of their own"
+            hint += "Open a new ledger with reserved_delta=..., or "
+        else:
+            with contextlib.suppress(CalibrationError, MethodUnavailable):
+                largest = self.calibrate(budget=budget).cost.epsilon(self._target()[1])
+                hint += f"At most epsilon={format_down(largest, 4)} of this plan would fit. Lower its epsilon, or "
+        hint += "begin a new ledger with it: one whose first request is a whole plan pays what the plan states"
+        return BudgetExceeded(label, needed=needed, remaining=left, delta=rule.delta, limit=limit, unit=unit, hint=hint)
 
     def table(self) -> TextTable:
         """Return one row per label: its kind of cost, how often, its noise, its part of the spend."""
@@ -423,8 +449,8 @@ class Plan:
 
     def _within(self, budget: Balance) -> Plan:
         rule = budget.filter
-        if rule is None:
-            raise ParameterError("budget", "come from a ledger with a filter", budget)
+        if rule is None or not budget.is_chosen:
+            raise ParameterError("budget", "come from a ledger with a filter", budget, "Open it with filter='rdp'")
         target = replace(self, epsilon=budget.epsilon, delta=budget.delta)
         limits = to_units(budget.amount, up=False), to_units(budget.reserved_delta, up=False)
 
@@ -491,18 +517,24 @@ def _first_noise(epsilon: float, delta: float) -> float:
 
 
 def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
-    """Whether a filter would accept every release of the plan, counted as the ledger counts."""
+    """Whether a filter would accept every release of the plan."""
+    units, delta_units = _taken(plan, rule)
+    return units <= limits[0] and delta_units <= limits[1]
+
+
+def _taken(plan: Plan, rule: Filter) -> tuple[int, int]:
+    """What the plan's releases take of a filter's limit and of its delta, counted as the ledger counts."""
     units = delta_units = 0
     moving = plan.neighbours == "replace_one"
     for item in plan.items:
         costs = [(r.priced(relation_inside(item, plan.neighbours)), r.times) for r in _members(item)]
         rounds = 1 if isinstance(item, Release) else item.times
-        for column, price in enumerate((rule.price, Cost.infinite_mass)):
-            once = [n * to_units(price(cost)) for cost, n in costs]
+        for column in (0, 1):
+            once = [n * to_units(rule.charge(cost)[column]) for cost, n in costs]
             if not isinstance(item, InParallel):
                 spent = sum(once)
             elif moving:  # two parts, or two records of one
-                spent = max(2 * max(once), *(n * to_units(price(cost.group(2))) for cost, n in costs))
+                spent = max(2 * max(once), *(n * to_units(rule.charge(cost.group(2))[column]) for cost, n in costs))
             else:
                 spent = max(once)
             if column == 0:
@@ -511,7 +543,7 @@ def _fits(plan: Plan, rule: Filter, limits: tuple[int, int]) -> bool:
                 delta_units += rounds * spent
     if plan.reserve_mu is not None:
         units += to_units(rule.price(Gaussian(mu=plan.reserve_mu, neighbours=plan.neighbours)))
-    return units <= limits[0] and delta_units <= limits[1]
+    return units, delta_units
 
 
 class TextTable(tuple[dict[str, Any], ...]):

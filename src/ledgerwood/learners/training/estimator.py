@@ -21,8 +21,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ledgerwood.accounting import Ledger, Plan
-from ledgerwood.errors import BudgetExceeded, FitStopped, ParameterError
+from ledgerwood.accounting import Ledger, PaidPlan, Plan
+from ledgerwood.errors import FitStopped, ParameterError
 from ledgerwood.learners.data.columns import Column, Task
 from ledgerwood.learners.data.frames import raw_columns, without_unit
 from ledgerwood.learners.data.labels import Labels, as_numbers, read_labels, read_target, trainable
@@ -159,7 +159,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with_progress_bar(self.verbose, self.callbacks) as callbacks,
         ):
             plan = plan.frozen()  # as the ledger follows it, and as a file keeps it
-            journal, charge = self._ledgers(plan, ledger, saved)
+            journal, charge = self._ledgers(plan, ledger, saved, rng)
             session = ReleaseSession(
                 journal, rng, charge=charge, plan=plan, callbacks=callbacks,
                 name=type(self).__name__, metadata=metadata, checkpoint=saved,
@@ -255,7 +255,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _planned(self, metadata: PublicMetadata) -> Plan:
         return whole_plan(self._plan(metadata), metadata, self._accounting(metadata))
 
-    def _ledgers(self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None) -> tuple[Ledger, Ledger | None]:
+    def _ledgers(
+        self, plan: Plan, ledger: Ledger | None, saved: Checkpoint | None, rng: RandomSource | None
+    ) -> tuple[Ledger, Ledger | PaidPlan | None]:
         """Return the ledger that keeps the plan, and the one that pays besides."""
         resumed = saved is not None and saved.resumed
         if ledger is None:
@@ -274,15 +276,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 "ledger", f"be stated for the schema's neighbours {plan.neighbours!r}", ledger.neighbours
             )
-        left = ledger.remaining()
-        if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
-            raise BudgetExceeded(
-                type(self).__name__, needed=plan.epsilon or 0.0, remaining=left.epsilon, delta=left.delta,
-                limit=left.epsilon,
-                hint="The ledger cannot pay for the whole plan, so the fit was not begun. Lower epsilon on the "
-                "estimator, or open a larger ledger (reserved_delta=... if categories are learned).",
+        own, left = Ledger(plan=plan), ledger.remaining()
+        if not left.is_chosen or (left.filter is not None and left.filter.name == "pure"):
+            return own, ledger.pay(
+                plan, type(self).__name__, id=None if saved is None else saved.choices("plan").release_id,
+                private=rng is None or rng.private,
             )  # fmt: skip
-        return Ledger(plan=plan), ledger
+        if not resumed and not plan.fits(left):  # a resumed run has paid for a part of it
+            raise plan.refusal(left, type(self).__name__)
+        return own, ledger
 
     def _within_units(
         self, given: Columns, target: NDArray[Any], schema: Schema, session: ReleaseSession

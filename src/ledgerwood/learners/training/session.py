@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood.accounting import Cost, Ledger, Plan
+from ledgerwood.accounting import Cost, Ledger, PaidPlan, Plan
 from ledgerwood.accounting.costs.base import check_value
 from ledgerwood.accounting.ledger.ledger import bound_source
 from ledgerwood.learners.training.checkpoint import Checkpoint
@@ -96,7 +96,7 @@ class ReleaseSession:
         ledger: Ledger,
         rng: RandomSource | None = None,
         *,
-        charge: Ledger | None = None,
+        charge: Ledger | PaidPlan | None = None,
         plan: Plan | None = None,
         callbacks: Sequence[Callback] = (),
         name: str = "model",
