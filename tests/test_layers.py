@@ -33,7 +33,7 @@ ORDER = {
         "accounting.accountant.pld": "discretization sketch tilted_fft blocks grid_choice composition",
         "accounting.accountant.bounded_range": "_kernels vectorized profile recursion",
         "accounting.plan": "releases serialization plan",
-        "accounting.ledger": "odometer entries filter_state plan_state journal records ledger individual",
+        "accounting.ledger": "odometer entries plan_state filter_state journal database records ledger individual",
         "mechanisms": "randomness keyed_randomness sampling base noise integer_noise selection noisy_max quantile "
         "sparse_vector subsampling local",
         "mechanisms.sampling": "_kernels arithmetic exact draws choice",

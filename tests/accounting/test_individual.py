@@ -97,7 +97,7 @@ def test_more_rounds_than_the_worst_case_allows() -> None:
 
 
 def test_the_whole_interaction_is_paid_for_at_once() -> None:
-    ledger = Ledger(1.0, 1e-6)
+    ledger = Ledger(1.0, 1e-6, filter="rdp")
     records = ledger.release(IndividualBudget.share_of(ledger.remaining(), 1.0), 10, label="all of it")
     assert records.active.sum() == 10
     with pytest.raises(BudgetExceeded):

@@ -96,7 +96,7 @@ def left(folder: Path) -> dict[str, Any]:
         "files": sorted(file.name for file in (folder / "run").iterdir()),
         "spent": spent,
         "releases": sum(entry.kind == "release" for entry in journal),
-        "names": len({entry.id for entry in journal if entry.id}),
+        "names": len({entry.id for entry in journal if entry.id and entry.kind == "release"}),
     }
 
 

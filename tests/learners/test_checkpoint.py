@@ -217,7 +217,7 @@ def test_without_a_checkpoint_no_key_is_written_and_a_lost_release_stays_spent(t
         killed(model(), 3, *given, ledger=ledger)
         once = ledger.spent().amount
         model().fit(*given, ledger=ledger)
-        assert len(ledger.journal()) == 3 + 12
+        assert len(ledger.journal()) == 2 + 3 + 12  # each fit paid for its plan first
         assert ledger.spent().amount > once
     assert sorted(os.listdir(tmp_path)) == ["budget.jsonl", "budget.jsonl.anchor"]
 
@@ -231,7 +231,7 @@ def test_ledgers_are_charged_once(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="not the same ledger"):
             model().fit(*given, checkpoint=tmp_path / "run")
         model().fit(*given, ledger=ledger, checkpoint=tmp_path / "run")
-        assert len(ledger.journal()) == 12
+        assert len(ledger.journal()) == 1 + 12  # the plan is paid once, with its own name
     plan = model().plan(*given)
     with Ledger.open(tmp_path / "plan.jsonl", plan=plan) as ledger:
         killed(model(), 5, *given, ledger=ledger, checkpoint=tmp_path / "planned")
@@ -304,9 +304,9 @@ def test_two_copies_of_a_checkpoint_with_one_record_changed_share_no_noise(
         killed(model("tr"), 3, data[COLUMNS], data["y"], checkpoint=shared, ledger=ledger)
         with pytest.raises(ReleaseRefused, match="another value"):
             model("tr").fit(other[COLUMNS], other["y"], checkpoint=twin, ledger=ledger)
-        assert len(ledger.journal()) == 3 and len(results(twin)) == 1
+        assert len(ledger.journal()) == 1 + 3 and len(results(twin)) == 1
         model("tr").fit(data[COLUMNS], data["y"], checkpoint=twin, ledger=ledger)  # the same data: the same releases
-        assert len(ledger.journal()) == 4
+        assert len(ledger.journal()) == 1 + 4
 
 
 def test_seals_know_a_mechanism_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,9 +361,11 @@ def test_a_lost_engine_is_replaced_by_another(tmp_path: Path) -> None:
         for engine in (Losing(5), Losing(0), Losing(4)):
             with pytest.raises(EngineLost):
                 model(engine=engine).fit(table, ledger=ledger, checkpoint=tmp_path / "run")
-        assert len(ledger.journal()) == 5 + 0 + 2  # two of the four questions were about the round begun before
+        assert (
+            len(ledger.journal()) == 1 + 5 + 0 + 2
+        )  # the plan; two of four questions were about the round begun before
         model(engine="out_of_core").fit(table, ledger=ledger, checkpoint=tmp_path / "run")
-        assert len(ledger.journal()) == 12
+        assert len(ledger.journal()) == 1 + 12
 
 
 def test_a_seed_a_lost_key_and_a_second_process_are_refused(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ class PureFilter:
     >>> from ledgerwood.accounting import Gaussian
     >>> epsilon, delta = PureFilter(epsilon=1.0, delta=1e-6).charge(Gaussian(sigma=20.0))
     >>> round(epsilon, 3), round(1e-6 / delta)
-    (0.243, 4)
+    (0.213, 8)
     """
 
     name: ClassVar[str] = "pure"

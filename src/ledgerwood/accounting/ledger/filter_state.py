@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ledgerwood._rounding import format_down, format_up
+from ledgerwood._rounding import format_down, format_up, raised
 from ledgerwood.accounting.accountant.filters import (
     Balance,
     Filter,
@@ -170,6 +170,11 @@ class FilterState:
         """The number the next entry will have."""
         return self._entries
 
+    def _unchosen(self) -> None:
+        """Before the filter is chosen a balance is told as a whole plan would find it."""
+        if self._terms is not None:
+            self._use(choose_filter(*self._terms, None))
+
     @property
     def is_chosen(self) -> bool:
         """Whether the filter is fixed."""
@@ -177,10 +182,12 @@ class FilterState:
 
     def spent(self) -> Balance:
         """Return what has been spent, what sub-ledgers hold included."""
+        self._unchosen()
         return self._balance(self.used, self.delta_used)
 
     def remaining(self) -> Balance:
         """Return what is left."""
+        self._unchosen()
         return self._balance(self.limit - self.used, max(self.delta_limit - self.delta_used, 0))
 
     def odometer_delta(self, delta: float | None) -> float | None:
@@ -246,7 +253,7 @@ class FilterState:
         """Return the cost, or the (epsilon, delta) that it was charged in its stead."""
         if self.filter.name != "pure" or cost.pure_epsilon() <= self.filter.epsilon or not charge.delta_units:
             return cost
-        epsilon = math.nextafter(from_units(charge.units), math.inf)
+        epsilon = raised(from_units(charge.units))
         return ApproxDP(epsilon, from_units(charge.delta_units), neighbours=cost.neighbours)
 
     def _quote_plan(self, entry: LedgerEntry) -> Charge:
@@ -332,7 +339,8 @@ class FilterState:
         if entry.kind == "plan":
             if charge.delta_units > delta_left:
                 return f"A plan with delta at most {format_down(from_units(delta_left))} would fit."
-            return f"A plan of epsilon={format_down(from_units(left))} would fit." if left else "Open a larger ledger."
+            most = f"A plan of epsilon={format_down(from_units(left))} would fit" if left else "Nothing more would fit"
+            return f"The ledger cannot pay for the whole plan, so the fit was not begun. {most}."
         hint = ""
         if isinstance(entry.cost, Cost) and entry.block is None and left:
             hint = least_noise_hint(entry.cost, lambda cost: self._fits(cost, left, delta_left))
@@ -407,7 +415,7 @@ def least_noise_hint(cost: Cost, fits: Callable[[Cost], bool]) -> str:
     arguments = {**part.parameters(), "neighbours": part.neighbours}
     kind, power = type(part), part.noise_direction
     start = float(arguments[name]) ** power
-    noise = least(lambda x: x > 0 and fits(times * kind(**{**arguments, name: x**power})), guess=start)
+    noise = least(lambda x: x > 0 and fits(times * kind(**{**arguments, name: x**power})), guess=start, tolerance=1e-6)
     if not math.isfinite(noise):
         return ""
     scale = noise**power

@@ -40,7 +40,7 @@ class IndividualBudget:
     --------
     >>> import numpy as np
     >>> from ledgerwood.accounting import Ledger
-    >>> ledger = Ledger(epsilon=2.0, delta=1e-6)
+    >>> ledger = Ledger(epsilon=2.0, delta=1e-6, filter="rdp")
     >>> budget = IndividualBudget.share_of(ledger.remaining(), 0.5)
     >>> records = ledger.release(budget, 3, label="per-record budget")
     >>> paying = records.admit(records.gaussian([0.0, 1.0, 20.0], sigma=30.0))

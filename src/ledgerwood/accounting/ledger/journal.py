@@ -109,8 +109,8 @@ class Journal:
         return Anchor(self.count, self._hash)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the exclusive lock that serialises all processes on this journal."""
+    def locked(self, *, writing: bool = True) -> Iterator[None]:
+        """Hold the exclusive lock that serializes all processes on this journal."""
         if self.broken:
             raise JournalError(
                 f"the journal {self.path.name!r} failed to take a record earlier; nothing was released. "
@@ -180,6 +180,13 @@ class Journal:
                 f"the journal {self.path.name!r} could not take the record: {error.strerror}; nothing was released"
             ) from error
         return record
+
+    def child(self, name: str) -> Journal:
+        """Open the journal of a sub-ledger, beside this one."""
+        return Journal(self.path.with_name(f"{self.path.stem}.{name}{self.path.suffix}"))
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     def close(self) -> None:
         """Close the file. Harmless when repeated."""

@@ -21,6 +21,7 @@ from ledgerwood.accounting.accountant.filters import Balance
 from ledgerwood.accounting.adjacency import Neighbours, as_neighbours
 from ledgerwood.accounting.costs.base import Cost, Mechanism, Result, Value, check_value
 from ledgerwood.accounting.costs.guarantees import ApproxDP
+from ledgerwood.accounting.ledger.database import DatabaseJournal, is_database
 from ledgerwood.accounting.ledger.entries import Charge, LedgerEntry, child_name, curve_to_json, drawn_elsewhere
 from ledgerwood.accounting.ledger.filter_state import FilterState
 from ledgerwood.accounting.ledger.journal import Anchor, Journal, Record
@@ -38,7 +39,7 @@ from ledgerwood.accounting.ledger.records import (
     written,
 )
 from ledgerwood.accounting.plan.plan import Plan
-from ledgerwood.errors import FormatError, LedgerClosed, ParameterError, ReleaseRefused
+from ledgerwood.errors import FormatError, JournalError, LedgerClosed, ParameterError, ReleaseRefused
 
 _INTERRUPTED = "a release was interrupted by another one in the same thread; nothing was released"
 
@@ -107,11 +108,15 @@ class Ledger:
         reserved_delta: float = 0.0,
         plan: Plan | None = None,
         anchor: Anchor | str | None = None,
+        name: str | None = None,
     ) -> Ledger:
         """Open a ledger whose journal is the file ``path``; create it, or replay and continue it.
 
         To continue a journal give its path alone, or the same parameters again (they are compared). ``anchor`` is one
         kept from ``ledger.anchor``: the journal must pass through it.
+
+        ``path`` may be the URL of a PostgreSQL database that many machines share, ``postgresql://host/db``; ``name``
+        is then the budget's name in it (``docs/howto/many-machines.md``).
         """
         wanted = None
         relation = as_neighbours(neighbours)
@@ -122,9 +127,16 @@ class Ledger:
                     plan=plan,
                 )
             )  # fmt: skip
-        elif not os.path.exists(path):
+        elif not is_database(path) and not os.path.exists(path):
             raise ParameterError("epsilon", "be given to open a new journal", epsilon)
-        journal = Journal(path, Anchor.parse(anchor) if isinstance(anchor, str) else anchor)
+        kept = Anchor.parse(anchor) if isinstance(anchor, str) else anchor
+        journal: Journal | DatabaseJournal
+        if is_database(path):
+            journal = DatabaseJournal(str(path), name or "", kept)
+        elif name is not None:
+            raise ParameterError("name", "be given for a budget in a database only", name)
+        else:
+            journal = Journal(path, kept)
         try:
             ledger = cls._opened(journal, wanted)
             if relation is not Neighbours.ADD_REMOVE and relation != ledger._state.neighbours:
@@ -135,9 +147,9 @@ class Ledger:
             raise
 
     @classmethod
-    def _opened(cls, journal: Journal, wanted: Record | None) -> Ledger:
+    def _opened(cls, journal: Journal | DatabaseJournal, wanted: Record | None) -> Ledger:
         self = object.__new__(cls)
-        with journal.locked():
+        with journal.locked(writing=wanted is not None):
             records = journal.replay()
             if not records:
                 if wanted is None:
@@ -153,7 +165,7 @@ class Ledger:
             self._apply(records[1:])
         return self
 
-    def _start(self, header: Record, journal: Journal | None) -> None:
+    def _start(self, header: Record, journal: Journal | DatabaseJournal | None) -> None:
         self._state = state_for(header)
         self._journal = journal
         self._header = header
@@ -291,6 +303,11 @@ class Ledger:
     def merge(self, child: Ledger | str | os.PathLike[str]) -> None:
         """Close a sub-ledger (itself, or the path of its journal) and take back what it did not spend."""
         if not isinstance(child, Ledger):
+            if isinstance(self._journal, DatabaseJournal):  # by its name
+                found = DatabaseJournal(self._journal.url, os.fspath(child))
+                with contextlib.closing(Ledger._opened(found, None)) as opened:
+                    self.merge(opened)
+                return
             if not os.path.exists(child):
                 raise ParameterError("child", "be an existing journal", os.fspath(child))
             with contextlib.closing(Ledger.open(child)) as opened:
@@ -312,6 +329,29 @@ class Ledger:
             if charges := child._charges():
                 data["charges"] = charges
             self._enter(LedgerEntry("merge", child._header["child"], private=child._all_private(), data=data))
+
+    def move_to(self, url: str, name: str) -> None:
+        """Move this ledger from its file to a budget of a database, where it continues; the file is closed for good.
+
+        The file takes its last record first: a crash before the database has them leaves no second budget, and the
+        same call moves the records again.
+        """
+        if not isinstance(self._journal, Journal):
+            raise ParameterError("ledger", "have a journal file", repr(self))
+        target = DatabaseJournal(url, name)
+        moved = LedgerEntry("closed", f"moved to {target}")
+        with contextlib.closing(target), self._locked(writing=True), target.locked():
+            found = target.replay()
+            if found and found[0].get("id") != self.id:
+                raise ParameterError("name", "be that of a new budget", name)
+            if not self._state.closed:
+                self._enter(moved)
+            if self._entries[-1].request != moved:
+                raise LedgerClosed("this ledger was closed before; nothing was moved")
+            with contextlib.closing(Journal(self._journal.path)) as again:  # this process holds the file's lock
+                records = again.replay()[:-1]
+            if not found:
+                target.append_all(records)
 
     # ---- reading
 
@@ -354,8 +394,13 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The journal's file."""
+        """The journal's file; None in memory and in a database."""
         return None if self._journal is None else self._journal.path
+
+    @property
+    def place(self) -> str:
+        """Where the journal is, for people: a file, a budget in a database (without its password), or memory."""
+        return "in memory" if self._journal is None else str(self._journal)
 
     @property
     def id(self) -> str:
@@ -392,6 +437,15 @@ class Ledger:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        """What is spent and left, as known here; the journal is not read again."""
+        spent, left = self._state.spent(), self._state.remaining()
+        unit = "share of the plan" if spent.filter is None else spent.filter.unit
+        return (
+            f"<Ledger {self.place}: {spent.amount:.6g} of {spent.limit:.6g} spent, "
+            f"{left.amount:.6g} left ({unit}; delta={spent.delta:.3g}, {self._state.neighbours})>"
+        )
+
     # ---- never twice
 
     def __reduce__(self) -> NoReturn:
@@ -427,13 +481,13 @@ class Ledger:
                 if self._journal is None:
                     yield
                     return
-                with self._journal.locked():
+                with self._journal.locked(writing=writing):
                     self._catch_up(self._journal)
                     yield
             finally:
                 self._held = False
 
-    def _catch_up(self, journal: Journal) -> None:
+    def _catch_up(self, journal: Journal | DatabaseJournal) -> None:
         try:
             self._apply(journal.catch_up())
         except BaseException:  # an interrupt too: what was read and not entered would be forgotten
@@ -499,6 +553,9 @@ class Ledger:
             if self._journal is not None and record is not None:
                 self._journal.append(record)
             self._apply_charge(number, charge)
+        except JournalError:  # a database that could not be reached is tried again; memory was not touched
+            self._state.closed = self._state.closed or self._journal is None or self._journal.broken
+            raise
         except BaseException:  # an interrupt too: from here on file and memory may differ, or memory be half changed
             if self._journal is not None:
                 self._journal.broken = True
@@ -528,9 +585,7 @@ class Ledger:
             child = object.__new__(Ledger)
             child._start(header, None)
             return child
-        path = self._journal.path
-        journal = Journal(path.with_name(f"{path.stem}.{name}{path.suffix}"))
-        return Ledger._opened(journal, header)
+        return Ledger._opened(self._journal.child(name), header)
 
     def _charges(self) -> int:
         """How many charges, also of merged sub-ledgers, were for noise drawn elsewhere."""
@@ -542,7 +597,15 @@ class Ledger:
 
 
 class PaidPlan:
-    """A plan that a ledger has paid for as a whole: :meth:`Ledger.pay`."""
+    """A plan that a ledger has paid for as a whole: :meth:`Ledger.pay`.
+
+    >>> from ledgerwood.accounting import Gaussian, Ledger, Plan, Release
+    >>> plan = Plan([Release("sums", Gaussian, share=1.0)]).calibrate(epsilon=1.0, delta=1e-6)
+    >>> Ledger(epsilon=1.0, delta=1e-6).pay(plan, "training").charge_release(Gaussian(sigma=1.0), "training: sums")
+    Traceback (most recent call last):
+    ...
+    ledgerwood.errors.OffPlan: 'sums' is planned at the cost ...
+    """
 
     __slots__ = ("_ledger", "_number")
 

@@ -84,6 +84,9 @@ def train(
     budget: Annotated[
         str | None, typer.Option(metavar="FILE", help="Charge a durable budget: see ledgerwood budget open.")
     ] = None,
+    budget_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The budget's name, if --budget is a database's URL.")
+    ] = None,
     report: Annotated[str | None, typer.Option(metavar="FILE", help="Also write a report.")] = None,
     json: Json = False,
 ) -> None:
@@ -115,7 +118,7 @@ def train(
         y = np.array(declared.classes)[y]
     estimator.set_params(epsilon=epsilon, delta=delta, schema=declared, verbose=int(sys.stderr.isatty()))
     with contextlib.ExitStack() as closing:
-        ledger = _ledger(estimator, X, y, journal, budget)
+        ledger = _ledger(estimator, X, y, journal, budget, budget_name)
         if ledger is not None:
             closing.enter_context(contextlib.closing(ledger))
         with warnings.catch_warnings():
@@ -271,10 +274,13 @@ def _loaded(model: str) -> Any:
         raise FormatError(f"{model} is not a model that 'ledgerwood train' or save() wrote: {error}") from None
 
 
-def _ledger(estimator: Any, X: Any, y: Any, journal: str | None, budget: str | None) -> Any:
+def _ledger(estimator: Any, X: Any, y: Any, journal: str | None, budget: str | None, name: str | None) -> Any:
     from ledgerwood.accounting import Ledger
+    from ledgerwood.accounting.ledger.database import is_database
 
     if budget is not None:
+        if is_database(budget):
+            return Ledger.open(budget, name=name)
         if not os.path.isfile(budget):
             raise FormatError(f"there is no journal {budget!r}; open one with 'ledgerwood budget open'")
         return Ledger.open(budget)

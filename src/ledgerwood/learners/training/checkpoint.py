@@ -155,7 +155,7 @@ def fingerprint(estimator: Any, metadata: Any, plan: Any, ledger: Ledger | None)
         "public facts": _as_before(repr(metadata)),
         "plan": plan.to_json(),
         "versions": f"ledgerwood {__version__}, numpy {np.__version__}, python {sys.version_info[:2]}",
-        "ledger": "none" if ledger is None else "in memory" if ledger.path is None else ledger.id,
+        "ledger": "none" if ledger is None else "in memory" if ledger.anchor is None else ledger.id,
     }
     return {name: hashlib.blake2b(text.encode(), digest_size=16).hexdigest() for name, text in found.items()}
 
