@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-dask demo-federated demo-opboost test slow coverage lint types workflows docs dist changes bench papers papers-quick clean
+.PHONY: demo demo-daily-count demo-dask demo-federated demo-opboost test slow coverage lint types workflows docs dist changes bench papers papers-quick clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ demo: $(STAMP)  ## set up, then run the main job
 
 demo-opboost: $(STAMP)  ## three parties on this machine, with certificates made on the spot
 	$(BIN)/python examples/opboost.py
+
+demo-daily-count: $(STAMP)  ## a count published every day of a year, with correlated noise
+	$(BIN)/python examples/daily_count.py
 
 demo-dask: $(STAMP)  ## a local cluster of processes loses a worker and gives the same model
 	$(BIN)/python examples/dask_cluster.py

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from examples import bank_marketing as demo
+from examples import daily_count
 
 from ledgerwood.learners import load
 
@@ -56,3 +57,12 @@ def test_without_matplotlib_there_is_no_report_and_all_else(
     demo.run(tmp_path, rows=6000, say=lines.append)
     assert any("no report" in line and "pip install 'ledgerwood[cli]'" in line for line in lines)
     assert (tmp_path / "model.json").exists() and not (tmp_path / "report.html").exists()
+
+
+def test_the_daily_count_is_published_within_the_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    daily_count.main()
+    text = capsys.readouterr().out
+    *_, last, note = text.strip().splitlines()
+    day, true, published, correlated, fresh, tree = map(float, last.split())
+    assert day == 365 and abs(published - true) < 8 * correlated < 8 * tree < 8 * fresh
+    assert "NOT PRIVATE" in note and "epsilon=1" in text

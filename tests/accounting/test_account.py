@@ -1,4 +1,4 @@
-"""Accountants: laws, anchors, extremes."""
+"""Accountants: distributions, anchors, extremes."""
 
 from __future__ import annotations
 
@@ -247,12 +247,12 @@ def test_account_shows_every_method_and_says_why_not() -> None:
 
 
 def test_sparse_vector_gaussian_curve_covers_the_exact_divergence_of_short_runs() -> None:
-    """The exact law of a run of three queries, by quadrature over the threshold's noise, near the worst heights."""
+    """The exact distribution of a run of three queries, by quadrature over the threshold's noise."""
     s1, s2, k = 3.0, 4.0, 3
     z, step = np.linspace(-36.0, 36.0, 4001, retstep=True)
     weight = np.exp(-(z**2) / (2 * s1**2)) / (s1 * math.sqrt(2 * math.pi)) * step
 
-    def law(heights: list[float]) -> np.ndarray:
+    def distribution(heights: list[float]) -> np.ndarray:
         below = [ndtr((z - h) / s2) for h in heights]
         runs = [np.prod(below[:t], axis=0) * (1 - below[t] if t < k else 1.0) for t in range(k + 1)]
         return np.array([np.sum(weight * run) for run in runs])
@@ -260,7 +260,7 @@ def test_sparse_vector_gaussian_curve_covers_the_exact_divergence_of_short_runs(
     cost = SparseVector(sigma_threshold=s1, sigma_query=s2, max_queries=k)
     for base in np.linspace(-6, 6, 13):
         for moves in ([1, 1, -1], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, -1, -1]):
-            p, q = law([base + m for m in moves]), law([base] * k)
+            p, q = distribution([base + m for m in moves]), distribution([base] * k)
             for alpha in (1.5, 2.0, 8.0):
                 exact = math.log(np.sum(p**alpha * q ** (1 - alpha))) / (alpha - 1)
                 assert exact <= cost.rdp(alpha)

@@ -8,14 +8,15 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.accounting.database_server import Server, binaries
-from tests.app.terminal import here
+from database_server import Server, binaries
 
 from ledgerwood.accounting import Gaussian, Ledger, Plan, PureDP, Release
 from ledgerwood.accounting.ledger import database
@@ -168,6 +169,12 @@ def test_a_file_is_moved_once_and_closed(server: Server, name: str, tmp_path: Pa
         moved.charge(PureDP(0.125), "here")
     with Ledger.open(tmp_path / "b.jsonl", 1.0, 0.0) as other, pytest.raises(ParameterError, match="new budget"):
         other.move_to(server.url(), name)
+
+
+def here(*words: str, cwd: Path, code: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "ledgerwood", *words], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
 
 
 def test_the_command_line_prepares_opens_imports_and_shows(server: Server, name: str, tmp_path: Path) -> None:

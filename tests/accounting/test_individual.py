@@ -132,12 +132,14 @@ def divergence(shift: int) -> float:
     return math.log(moment) / (ORDER - 1)
 
 
-def outcome_law(data: tuple[str, ...], strategy: dict, budget: IndividualBudget, rounds: int, lazy: bool) -> dict:
-    """The exact law of all outputs of an adaptive interaction with retirement.
+def outcome_distribution(
+    data: tuple[str, ...], strategy: dict, budget: IndividualBudget, rounds: int, lazy: bool
+) -> dict:
+    """The exact distribution of all outputs of an adaptive interaction with retirement.
 
     A query maps (record, outputs so far) to a contribution; a lazy filter, the planted bug, forgets to charge.
     """
-    law = {}
+    distribution = {}
     for outputs in itertools.product(range(5), repeat=rounds):
         filter_, probability = IndividualFilter(len(data), budget), 1.0
         for t in range(rounds):
@@ -145,8 +147,8 @@ def outcome_law(data: tuple[str, ...], strategy: dict, budget: IndividualBudget,
             paying = filter_.admit([0.0 if lazy else divergence(c) for c in contributions])
             total = sum(c for c, pays in zip(contributions, paying, strict=True) if pays)
             probability *= NOISE[(outputs[t] - total) % 5]
-        law[outputs] = probability
-    return law
+        distribution[outputs] = probability
+    return distribution
 
 
 def worst_divergence(seed: int, lazy: bool = False, rounds: int = 3) -> float:
@@ -157,8 +159,8 @@ def worst_divergence(seed: int, lazy: bool = False, rounds: int = 3) -> float:
     worst = 0.0
     for larger in [("a",), ("a", "b"), ("b", "b"), ("a", "b", "b")]:
         for i in range(len(larger)):
-            p = outcome_law(larger, strategy, budget, rounds, lazy)
-            q = outcome_law(larger[:i] + larger[i + 1 :], strategy, budget, rounds, lazy)
+            p = outcome_distribution(larger, strategy, budget, rounds, lazy)
+            q = outcome_distribution(larger[:i] + larger[i + 1 :], strategy, budget, rounds, lazy)
             for x, y in ((p, q), (q, p)):
                 moment = sum(x[o] ** ORDER * y[o] ** (1 - ORDER) for o in x)
                 worst = max(worst, math.log(moment) / (ORDER - 1))

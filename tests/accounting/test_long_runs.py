@@ -26,7 +26,8 @@ from ledgerwood.accounting import (
 )
 from ledgerwood.accounting.accountant.pld import blocks
 from ledgerwood.accounting.accountant.pld.composition import ComposedLoss, compose
-from ledgerwood.accounting.curves.dominating_pairs import GaussianPair, LossPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.base import LossPair, SubsampledPair
+from ledgerwood.accounting.curves.dominating_pairs.continuous import GaussianPair
 
 # --------------------------------------------------------------------------------------------
 # oracles

@@ -91,7 +91,7 @@ def test_the_gaussian_profile_is_right_from_one_down_to_1e_minus_300(mu: float) 
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=IDS)
-def test_cells_are_two_probability_laws_with_losses_inside_the_cells(pair: LossPair) -> None:
+def test_cells_are_two_probability_distributions_with_losses_inside_the_cells(pair: LossPair) -> None:
     edges = np.linspace(-6, 6, 97) + 0.0123
     log_p, log_q = pair.log_cells(edges)
     assert len(log_p) == len(log_q) == len(edges) + 1
@@ -130,12 +130,12 @@ def exact_profile(p: dict[int, mp.mpf], q: dict[int, mp.mpf], eps: float) -> mp.
 
 def test_integer_noise_has_the_profile_of_its_pmf() -> None:
     reach = range(-200, 206)
-    laws = {
+    distributions = {
         DiscreteLaplacePair(3.0, 4): lambda k: mp.exp(-mp.mpf(abs(k)) / 3) * mp.tanh(mp.mpf(1) / 6),
         DiscreteGaussianPair(4.0, 3): lambda k: mp.exp(-(mp.mpf(k) ** 2) / 32) / DG_SUM,
         SkellamPair(6.0, 2): lambda k: mp.exp(-6) * mp.besseli(abs(k), 6),
     }
-    for pair, pmf in laws.items():
+    for pair, pmf in distributions.items():
         shift = pair.shift
         p, q = {k: pmf(k - shift) for k in reach}, {k: pmf(k) for k in reach}
         for eps in (-0.5, 0.0, 0.1, 0.5, 1.0, 3.0):

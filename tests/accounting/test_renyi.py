@@ -137,7 +137,7 @@ def test_discrete_laplace_curve_is_right(scale: float, shift: int, alpha: float)
         assert relative(DiscreteLaplace(scale=scale, sensitivity=shift).rdp(alpha), exact) < 1e-9
 
 
-def test_from_losses_counts_what_the_second_law_has_elsewhere() -> None:
+def test_from_losses_counts_what_the_second_distribution_has_elsewhere() -> None:
     losses, p = np.array([0.5, 0.1]), np.array([0.5, 0.5])
     lost = 1 - float(np.sum(p * np.exp(-losses)))
     for alpha in [1.0, 1.2, 3.0, 40.0]:

@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES if "_build" not in page.parts}
 ELSEWHERE = ("serve", "opboost")  # tests/browser and tests/app/test_opboost_commands.py run them
-NEED_MORE = ("postgresql:", "census.jsonl", "mypackage", "budget open", "plan --save")  # test_command_line runs them with their files
+NEED_MORE = (
+    "postgresql:",
+    "census.jsonl",
+    "mypackage",
+    "budget open",
+    "plan --save",
+)  # test_command_line runs them with their files
 
 
 def commands() -> list[str]:

@@ -80,7 +80,7 @@ def test_a_search_warns_once_however_many_runs_it_makes() -> None:
 
 
 def test_the_number_of_runs_is_drawn_by_the_exact_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price rests on the law of that number, and the statement says "exactly sampled"."""
+    """The price rests on the distribution of that number, and the statement says "exactly sampled"."""
     drawn: list[int] = []
 
     class Counted(Reader):

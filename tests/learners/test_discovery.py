@@ -1,4 +1,4 @@
-"""Learning bounds and categories: the sensitivities by brute force, the set's law exactly, units by themselves."""
+"""Learning bounds and categories: sensitivities by brute force, the set's distribution exactly, units."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_bounds_cover_the_bins_that_stand_out() -> None:
 @pytest.mark.parametrize(("rows", "neighbours"), [(1, "add_remove"), (3, "add_remove"), (1, "replace_one")])
 @pytest.mark.parametrize("sigma", [2.0, 20.0])
 def test_the_selected_set_is_as_private_as_it_says(rows: int, neighbours: str, sigma: float) -> None:
-    """One column, values a and b. The output is a set: its law is a product of normal tails, so delta is exact."""
+    """One column, values a and b. The output is a set, distributed as a product of normal tails, so delta is exact."""
     mechanism = SetSelection(sigma, SelectionCost(1, rows, 1e-4, neighbours))
 
-    def law(counts: dict[str, int]) -> dict[tuple[str, ...], float]:
+    def distribution(counts: dict[str, int]) -> dict[tuple[str, ...], float]:
         keep = {v: norm.sf((mechanism.threshold - 0.5 - c) / sigma) if c else 0.0 for v, c in counts.items()}
         sets = itertools.product(*([(v,), ()] for v in keep))
         return {
@@ -79,7 +79,7 @@ def test_the_selected_set_is_as_private_as_it_says(rows: int, neighbours: str, s
             else:
                 others = [{"a": a + 1, "b": b - 1}] if b else []
             for there in others:
-                p, q = law(here), law(there)
+                p, q = distribution(here), distribution(there)
                 for x, y in ((p, q), (q, p)):
                     for epsilon, bound in stated.items():
                         exact = sum(max(0.0, x[s] - math.exp(epsilon) * y.get(s, 0.0)) for s in x)

@@ -43,9 +43,9 @@ def test_exp_is_enclosed_thousands_of_times() -> None:
             assert lo <= mp.exp(-mp.mpf(a) / (1 << 17)) * (1 << 24) <= hi, a
 
 
-def weights_of(law: SampledDistribution) -> list[mp.mpf]:
+def weights_of(distribution: SampledDistribution) -> list[mp.mpf]:
     """Weights of 0, 1, 2, ... by mpmath, until they are negligible at 200 bits."""
-    match law:
+    match distribution:
         case HalfGaussian(variance, folded):
             weight = lambda k: mp.exp(-(mp.mpf(k) ** 2) / (2 * real(variance))) * (2 if folded and k else 1)  # noqa: E731
         case Geometric(rate, folded):
@@ -54,7 +54,7 @@ def weights_of(law: SampledDistribution) -> list[mp.mpf]:
             weight = lambda k: mp.exp(-real(mean) + k * mp.log(real(mean)) - mp.loggamma(k + 1))  # noqa: E731
         case _:
             raise AssertionError
-    start = int(law.mean) if isinstance(law, Poisson) else 0
+    start = int(distribution.mean) if isinstance(distribution, Poisson) else 0
     out = []
     k = 0
     while k <= start or out[-1] > mp.mpf(2) ** -250:
@@ -63,7 +63,7 @@ def weights_of(law: SampledDistribution) -> list[mp.mpf]:
     return out
 
 
-LAWS = [
+DISTRIBUTIONS = [
     HalfGaussian(Fraction(1), True),
     HalfGaussian(Fraction(7, 3), False),
     HalfGaussian(Fraction(900), True),
@@ -77,13 +77,13 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 @pytest.mark.parametrize("precision", [40, 160])
-def test_distribution_functions_are_enclosed(law: SampledDistribution, precision: int) -> None:
+def test_distribution_functions_are_enclosed(distribution: SampledDistribution, precision: int) -> None:
     with mp.workprec(400):
-        weights = weights_of(law)
+        weights = weights_of(distribution)
         total = mp.fsum(weights)
-        table = cumulative(law, precision)
+        table = cumulative(distribution, precision)
         running = mp.fsum(weights[: table.first])
         for j, (lo, hi) in enumerate(zip(table.lo, table.hi, strict=True)):
             if j > 0:
@@ -94,13 +94,13 @@ def test_distribution_functions_are_enclosed(law: SampledDistribution, precision
         assert table.lo[-1] >= 2**precision - 4
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 @pytest.mark.parametrize("bits", [5, 63])
-def test_thresholds_are_the_leading_bits_and_cover_every_word(law: SampledDistribution, bits: int) -> None:
+def test_thresholds_are_the_leading_bits_and_cover_every_word(distribution: SampledDistribution, bits: int) -> None:
     with mp.workprec(400):
-        weights = weights_of(law)
+        weights = weights_of(distribution)
         total = mp.fsum(weights)
-        offset, table = thresholds(law, bits)
+        offset, table = thresholds(distribution, bits)
         for j, entry in enumerate(table.tolist()):
             k = offset + j
             exact = mp.fsum(weights[: k + 1]) / total * mp.mpf(2) ** bits
@@ -113,10 +113,10 @@ def test_thresholds_are_the_leading_bits_and_cover_every_word(law: SampledDistri
 @given(st.fractions(Fraction(1, 20), Fraction(400), max_denominator=1000))
 def test_enclosures_hold_for_any_variance(variance: Fraction) -> None:
     with mp.workprec(400):
-        law = HalfGaussian(variance, True)
-        weights = weights_of(law)
+        distribution = HalfGaussian(variance, True)
+        weights = weights_of(distribution)
         total = mp.fsum(weights)
-        table = cumulative(law, 96)
+        table = cumulative(distribution, 96)
         for j in (1, len(table.lo) // 2, len(table.lo) - 1):
             exact = mp.fsum(weights[:j]) / total * mp.mpf(2) ** 96
             assert table.lo[j] <= exact <= table.hi[j]

@@ -1,4 +1,4 @@
-"""Races, noisy maxima, sparse vectors and top-k: their running code gives the stated law, digit by digit.
+"""Races, noisy maxima, sparse vectors and top-k: their running code gives the stated distribution, digit by digit.
 
 Each case runs the mechanism's own ``release`` on cells of its reals (:mod:`tests.kit.digit_trees`), once so that floats
 decide and once so that rationals do, and leaves a per cent or less undecided. An error of 5 % planted in either
@@ -34,7 +34,7 @@ from ledgerwood.mechanisms.sampling import choice, draws
 
 @pytest.mark.parametrize(("draw", "mass"), [("exponential", exponential_mass), ("normal", normal_mass)])
 @pytest.mark.parametrize(("word_bits", "left"), [(1, 0.3), (2, 0.36)])
-def test_lazy_reals_have_their_law_by_every_bit_string(monkeypatch, draw, mass, word_bits, left) -> None:
+def test_lazy_reals_have_their_distribution_by_every_bit_string(monkeypatch, draw, mass, word_bits, left) -> None:
     """Sign, whole part and first digit, in coarse steps of one half: the cells that the trees below rely on."""
     monkeypatch.setattr(draws, "TUNING", replace(draws.TUNING, lazy_steps=2))
 
@@ -60,7 +60,7 @@ SPARSE = SparseVectorMechanism(epsilon=3.0, threshold=0.5)
 NORMAL = GaussianSparseVectorMechanism(0.75, 0.5, max_queries=3, threshold=0.5)
 
 
-def sparse_law(q: float, scales) -> dict:
+def sparse_distribution(q: float, scales) -> dict:
     """Two Laplace variables of scales a > b: P(X - Y > z) = (a^2 e^(-z/a) - b^2 e^(-z/b)) / (2 (a^2 - b^2)), z >= 0."""
     b, a = sorted(float(scale) for scale in scales)
     z = abs(q)
@@ -83,7 +83,7 @@ PAIRS = {
     "noisy max": (lambda s: NOISY.release(TWO, s), by_index(NOISY.probabilities(TWO)), {}),
     "race": (lambda s: RACE.release_stream([TWO], s), by_index(RACE.probabilities(TWO)), {"signed": False}),
     "top-k": (answers(TOP, TWO), SECOND, {"signed": False}),
-    "sparse vector": (answers(SPARSE, [-1.5]), sparse_law(-2.0, SPARSE.scales), {}),
+    "sparse vector": (answers(SPARSE, [-1.5]), sparse_distribution(-2.0, SPARSE.scales), {}),
     "Gaussian sparse vector": (
         answers(NORMAL, [0.0]),
         {(True,): YES, (False,): 1 - YES},
@@ -94,10 +94,10 @@ PAIRS = {
 
 @pytest.mark.parametrize("floats", [False, True], ids=["rationals", "floats"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_two_reals_are_compared_with_the_stated_law(monkeypatch, name: str, floats: bool) -> None:
-    release, law, options = PAIRS[name]
+def test_two_reals_are_compared_with_the_stated_distribution(monkeypatch, name: str, floats: bool) -> None:
+    release, distribution, options = PAIRS[name]
     found = distribution_by_digits(monkeypatch, release, floats=floats, **options)
-    assert found.contradicts(law.__getitem__, at_most=0.025) is None
+    assert found.contradicts(distribution.__getitem__, at_most=0.025) is None
     assert sum(found.mass.values()) + found.undecided == pytest.approx(1.0, abs=1e-12)
 
 
@@ -139,10 +139,10 @@ PLANTED = [
     ("name", "floats", "owner", "method"), PLANTED, ids=lambda x: x if isinstance(x, str) else getattr(x, "__name__", x)
 )
 def test_an_error_of_five_percent_in_the_running_code_is_found(monkeypatch, name, floats, owner, method) -> None:
-    release, law, options = PAIRS[name]
+    release, distribution, options = PAIRS[name]
     five_percent(monkeypatch, owner, method)
     found = distribution_by_digits(monkeypatch, release, floats=floats, **options)
-    assert found.contradicts(law.__getitem__, at_most=0.025) is not None
+    assert found.contradicts(distribution.__getitem__, at_most=0.025) is not None
 
 
 # --- three reals, one of them given -----------------------------------------------------------------------------
@@ -151,30 +151,30 @@ THREE = [0.0, 1.0, 2.0]
 
 
 def order_given_last(t: float, c: float = 1.0) -> dict:
-    """Law of the first two of three arrivals, given that the third candidate's exponential is t."""
+    """Distribution of the first two of three arrivals, given that the third candidate's exponential is t."""
     a, b = (math.exp(c * score) for score in THREE[:2])
     end = t * math.exp(-c * THREE[2])
-    law = {}
+    distribution = {}
     for i, j, r, s in ((0, 1, a, b), (1, 0, b, a)):
-        law[(2, i)] = math.exp(-(a + b) * end) * r / (a + b)
-        law[(i, 2)] = -math.expm1(-r * end) * math.exp(-s * end)
-        law[(i, j)] = r / (r + s) * -math.expm1(-(r + s) * end) + math.exp(-s * end) * math.expm1(-r * end)
-    return law
+        distribution[(2, i)] = math.exp(-(a + b) * end) * r / (a + b)
+        distribution[(i, 2)] = -math.expm1(-r * end) * math.exp(-s * end)
+        distribution[(i, j)] = r / (r + s) * -math.expm1(-(r + s) * end) + math.exp(-s * end) * math.expm1(-r * end)
+    return distribution
 
 
 TIMES = {"early": (False, 0, 3, 2), "late": (False, 4, 1, 1)}  # 0.75 and 4.5
 
 
 @pytest.mark.parametrize("time", TIMES)
-def test_the_first_two_of_three_have_the_stated_law(monkeypatch, time: str) -> None:
+def test_the_first_two_of_three_have_the_stated_distribution(monkeypatch, time: str) -> None:
     _, whole, digits, bits = TIMES[time]
-    law = order_given_last(whole + digits / 2**bits)
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
+    distribution = order_given_last(whole + digits / 2**bits)
+    assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
     found = distribution_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
-    assert found.contradicts(law.__getitem__, at_most=0.02) is None
+    assert found.contradicts(distribution.__getitem__, at_most=0.02) is None
     five_percent(monkeypatch, choice.Exponents, "exact")
     wrong = distribution_by_digits(monkeypatch, answers(TOP, THREE), signed=False, given={2: TIMES[time]}, runs=2500)
-    assert wrong.contradicts(law.__getitem__, at_most=0.02) is not None
+    assert wrong.contradicts(distribution.__getitem__, at_most=0.02) is not None
 
 
 def test_a_second_place_taken_from_the_wrong_race_is_found(monkeypatch) -> None:
@@ -191,15 +191,15 @@ def test_a_second_place_taken_from_the_wrong_race_is_found(monkeypatch) -> None:
     found = distribution_by_digits(
         monkeypatch, answers(TOP, THREE), signed=False, given={2: (False, 0, 1, 8)}, runs=2500
     )
-    law = order_given_last(1 / 256)
+    distribution = order_given_last(1 / 256)
     assert calls
-    assert found.contradicts(law.__getitem__, at_most=0.02) is not None
+    assert found.contradicts(distribution.__getitem__, at_most=0.02) is not None
 
 
 def test_a_stream_in_chunks_keeps_its_leader(monkeypatch) -> None:
     """The leader of one chunk races against the next chunk with the digits it already has."""
-    law = order_given_last(0.75)
-    wanted = {i: sum(p for order, p in law.items() if order[0] == i) for i in range(3)}
+    distribution = order_given_last(0.75)
+    wanted = {i: sum(p for order, p in distribution.items() if order[0] == i) for i in range(3)}
     release = lambda s: RACE.release_stream([THREE[:1], THREE[1:2], THREE[2:]], s)  # noqa: E731
     found = distribution_by_digits(monkeypatch, release, signed=False, given={2: TIMES["early"]}, runs=2500)
     assert found.contradicts(wanted.__getitem__, at_most=0.02) is None
@@ -210,13 +210,13 @@ def test_one_threshold_serves_all_queries(monkeypatch) -> None:
     level = 0.75 * float(SPARSE.scales[0]) + 0.5
     tails = [math.exp(-abs(level - q) / float(SPARSE.scales[1])) / 2 for q in (0.0, 4.0)]
     first, second = 1 - tails[0], tails[1]  # of a negative answer: the noise stays below the level
-    law = {(True,): 1 - first, (False, True): first * (1 - second), (False, False): first * second}
+    distribution = {(True,): 1 - first, (False, True): first * (1 - second), (False, False): first * second}
     options = {"given": {0: (False, 0, 3, 2)}, "runs": 3000, "reach": 10}
     found = distribution_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
-    assert found.contradicts(law.__getitem__, at_most=0.01) is None
+    assert found.contradicts(distribution.__getitem__, at_most=0.01) is None
     five_percent(monkeypatch, SparseVectorMechanism, "scales")
     wrong = distribution_by_digits(monkeypatch, answers(SPARSE, [0.0, 4.0]), **options)
-    assert wrong.contradicts(law.__getitem__, at_most=0.01) is not None
+    assert wrong.contradicts(distribution.__getitem__, at_most=0.01) is not None
 
 
 # --- peeling, bit by bit ----------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def words_that_choose(first: int) -> list[int]:
 
 
 def peeled(words: list[int], most_bits: int):
-    """Law of both rounds given the words of the first."""
+    """Distribution of both rounds given the words of the first."""
 
     class After(ReplaySource):
         def __init__(self, source) -> None:
@@ -265,7 +265,7 @@ def second_round(first: int) -> dict:
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
-def test_peeling_has_the_stated_law_round_by_round(monkeypatch, first: int) -> None:
+def test_peeling_has_the_stated_distribution_round_by_round(monkeypatch, first: int) -> None:
     one = distribution_of_sampler(lambda s: FLIP.release(PEELED, s), word_bits=1, most_bits=14)
     assert_distribution(one.probabilities, one.unresolved, lambda i: FLIP.probabilities(PEELED)[i], at_most=0.02)
     found = peeled(words_that_choose(first), most_bits=13)

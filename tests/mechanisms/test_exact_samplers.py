@@ -1,4 +1,4 @@
-"""The code of each sampler, fed every short bit string, gives the stated law; kernels agree with plain integers."""
+"""Each sampler, fed every short bit string, gives the stated distribution; kernels agree with plain integers."""
 
 from __future__ import annotations
 
@@ -153,11 +153,11 @@ CASES = {
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_direct_kernel_equals_plain_integers(name: str, data: st.DataObject) -> None:
-    law, signed, sampler = CASES[name]
-    words = data.draw(st.lists(words_near(thresholds(law, 64 - signed)[1], signed), min_size=1, max_size=3))
+    distribution, signed, sampler = CASES[name]
+    words = data.draw(st.lists(words_near(thresholds(distribution, 64 - signed)[1], signed), min_size=1, max_size=3))
     words += [0x9E3779B97F4A7C15] * 8
     fast, plain = ReplaySource(words), ReplaySource(words)
-    assert int(sampler(fast)[0]) == exact.direct(law, signed, exact.Reader(plain))
+    assert int(sampler(fast)[0]) == exact.direct(distribution, signed, exact.Reader(plain))
     assert fast.position == plain.position
 
 
@@ -212,7 +212,7 @@ def test_digits_of_u_that_are_not_yet_known_leave_the_acceptance_undecided() -> 
 
 
 def test_a_draw_cut_by_the_end_of_a_block_is_continued_not_restarted(monkeypatch) -> None:
-    """With blocks of one word every draw of two words is cut; the law must not notice."""
+    """With blocks of one word every draw of two words is cut; the distribution must not notice."""
     whole = draws.normal(50, ReplaySource(WORDS))
     words = np.array(WORDS, dtype=np.uint64)
     big = draws._refined(_normal_shape(), 50, _Block(words))

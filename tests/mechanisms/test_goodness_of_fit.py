@@ -1,4 +1,4 @@
-"""Every sampler, with the operating system's randomness, against its law.
+"""Every sampler, with the operating system's randomness, against its distribution.
 
 Each chi-square test fails with probability 1e-9 if the sampler is right; with fewer than 100 of them the whole file
 raises a false alarm less than once in 10 million runs.
@@ -88,7 +88,7 @@ def test_skellam_fits(variance: float) -> None:
     sd = math.sqrt(variance)
     bounds = np.unique(np.floor(sd * np.linspace(-4, 4, 60)))
     cells = np.histogram(x, bins=np.r_[-np.inf, bounds + 0.5, np.inf])[0]
-    if variance > 1e7:  # scipy takes a minute here; the normal law differs by about 1e-8 (its kurtosis)
+    if variance > 1e7:  # scipy takes a minute here; the normal distribution differs by about 1e-8 (its kurtosis)
         cdf = stats.norm.cdf(bounds + 0.5, scale=sd)
     else:
         k = np.arange(-int(10 * sd) - 10, int(10 * sd) + 11)
@@ -100,15 +100,15 @@ def test_shares_of_many_parties_add_up_to_the_whole_noise() -> None:
     m = SkellamMechanism(variance=30.0, sensitivity=Sensitivity(l1=1, dimension=50_000))
     zeros = np.zeros(50_000, dtype=int)
     x = sum(m.share(zeros, parties=7) for _ in range(7))
-    law = stats.skellam(15.0, 15.0)
-    assert_fits(counts_of(x, -25, 25), np.append(law.pmf(np.arange(-25, 26)), 2 * law.sf(25)))
+    distribution = stats.skellam(15.0, 15.0)
+    assert_fits(counts_of(x, -25, 25), np.append(distribution.pmf(np.arange(-25, 26)), 2 * distribution.sf(25)))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, -17.75])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 1e5])
 def test_rounded_noise_fits(value: float, scale: float) -> None:
     grid = 0.25
-    for mechanism, law in (
+    for mechanism, distribution in (
         (GaussianMechanism(sigma=scale, grid=grid), stats.norm(value, scale)),
         (LaplaceMechanism(scale=scale, grid=grid), stats.laplace(value, scale)),
     ):
@@ -117,7 +117,7 @@ def test_rounded_noise_fits(value: float, scale: float) -> None:
         middle = round(value / grid)
         bounds = np.unique(np.rint(middle + scale / grid * np.linspace(-5, 5, 70)))
         cells = np.histogram(x, bins=np.r_[-np.inf, bounds + 0.5, np.inf])[0]
-        assert_fits(cells, np.diff(np.r_[0.0, law.cdf((bounds + 0.5) * grid), 1.0]))
+        assert_fits(cells, np.diff(np.r_[0.0, distribution.cdf((bounds + 0.5) * grid), 1.0]))
 
 
 SCORES = np.array([0.0, 1.0, 3.5, 3.0, -2.0])
@@ -135,9 +135,9 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_is_perm
     t = np.linspace(-40, 60, 200_001)
     a = 0.5 * SCORES
     gumbel, expo = stats.gumbel_r, stats.expon
-    for law, kind in ((gumbel, ExponentialMechanism), (expo, PermuteAndFlipMechanism)):
-        cdfs = np.array([law.cdf(t - s) for s in a])
-        p = [np.trapezoid(law.pdf(t - a[i]) * np.prod(np.delete(cdfs, i, 0), axis=0), t) for i in range(5)]
+    for distribution, kind in ((gumbel, ExponentialMechanism), (expo, PermuteAndFlipMechanism)):
+        cdfs = np.array([distribution.cdf(t - s) for s in a])
+        p = [np.trapezoid(distribution.pdf(t - a[i]) * np.prod(np.delete(cdfs, i, 0), axis=0), t) for i in range(5)]
         np.testing.assert_allclose(p, kind(epsilon=1.0, range_sensitivity=2.0).probabilities(SCORES), atol=1e-4)
 
 
@@ -213,7 +213,7 @@ def test_moments_agree_with_scipy() -> None:
 
 @pytest.mark.parametrize("case", ["laplace 1", "laplace 45", "gaussian 1", "gaussian 45"])
 def test_draws_agree_with_those_of_opendp(case: str) -> None:
-    """Two samples, one law; OpenDP's was counted once and stored."""
+    """Two samples, one distribution; OpenDP's was counted once and stored."""
     stored = json.loads((Path(__file__).parent / "opendp_counts.json").read_text())[case]
     kind, scale = case.split()
     sampler, parameter = (

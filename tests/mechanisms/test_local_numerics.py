@@ -79,10 +79,10 @@ def test_cumulative_probabilities_are_enclosed_tightly(kind, width: int, rate: f
 def test_digits_of_a_geometric_number_are_independent_with_these_odds(rate: float, j: int, last: bool) -> None:
     odds = mpmath.exp(-mpmath.mpf(rate) * 2**j)
     if last:
-        law = ClampedLaplace(2**j + 1 if j else 2, rate)
-        index = law.magnitude_bits() - 1
+        distribution = ClampedLaplace(2**j + 1 if j else 2, rate)
+        index = distribution.magnitude_bits() - 1
         tail = mpmath.exp(-mpmath.mpf(rate) * 2**index)
-        assert contains(law.magnitude_bit(index, 100), tail) and 2**index >= law.width - 1
+        assert contains(distribution.magnitude_bit(index, 100), tail) and 2**index >= distribution.width - 1
     else:
         assert contains(BoundedLaplace(2**14, rate).magnitude_bit(j, 100), odds / (1 + odds))
 

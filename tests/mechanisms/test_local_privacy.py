@@ -149,11 +149,11 @@ def test_the_clamped_law_adds_up_the_tails(mechanism: LaplaceMap, data: st.DataO
     x, n = data.draw(st.integers(0, mechanism.domain.size - 1)), mechanism.domain.size
     q = mpmath.exp(-mpmath.mpf(mechanism.epsilon))
     noise = lambda z: (1 - q) / (1 + q) * q ** abs(z)  # noqa: E731
-    law = [noise(o - x) for o in range(n)]
-    law[0] += noise(x + 1) / (1 - q)
-    law[-1] += noise(n - x) / (1 - q)
+    distribution = [noise(o - x) for o in range(n)]
+    distribution[0] += noise(x + 1) / (1 - q)
+    distribution[-1] += noise(n - x) / (1 - q)
     found = mechanism.log_probabilities(x + mechanism.domain.lower)
-    assert max(abs(mpmath.log(p) - f) for p, f in zip(law, found)) <= mechanism.enumerated_profile().error / 2
+    assert max(abs(mpmath.log(p) - f) for p, f in zip(distribution, found)) <= mechanism.enumerated_profile().error / 2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,42 +38,45 @@ def _digits():
         yield
 
 
-def agrees(decided: Mapping[int, Fraction], undecided: Fraction, law: list[mpmath.mpf]) -> bool:
+def agrees(decided: Mapping[int, Fraction], undecided: Fraction, distribution: list[mpmath.mpf]) -> bool:
     """Whether each true probability lies between the mass decided for it and that plus all that is left."""
-    masses = [decided.get(o, Fraction(0)) for o in range(len(law))]
+    masses = [decided.get(o, Fraction(0)) for o in range(len(distribution))]
     total = [mpmath.mpf(mass.numerator) / mass.denominator for mass in masses]
     rest = mpmath.mpf(undecided.numerator) / undecided.denominator
     return all(
-        low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45 for low, p in zip(total, law)
+        low <= p + mpmath.mpf(10) ** -45 and p <= low + rest + mpmath.mpf(10) ** -45
+        for low, p in zip(total, distribution)
     )
 
 
-def bounded_law(width: int, rate: float, row: int) -> list[mpmath.mpf]:
+def bounded_distribution(width: int, rate: float, row: int) -> list[mpmath.mpf]:
     weights = [mpmath.exp(-mpmath.mpf(rate) * abs(row - o)) for o in range(width)]
     return [w / mpmath.fsum(weights) for w in weights]
 
 
-def clamped_law(width: int, rate: float, row: int) -> list[mpmath.mpf]:
+def clamped_distribution(width: int, rate: float, row: int) -> list[mpmath.mpf]:
     q = mpmath.exp(-mpmath.mpf(rate))
     noise = {z: (1 - q) / (1 + q) * q ** abs(z) for z in range(-width, width + 1)}
-    law = [noise[o - row] for o in range(width)]
-    law[0] = q**row / (1 + q)
-    law[-1] = q ** (width - 1 - row) / (1 + q)
-    return law
+    distribution = [noise[o - row] for o in range(width)]
+    distribution[0] = q**row / (1 + q)
+    distribution[-1] = q ** (width - 1 - row) / (1 + q)
+    return distribution
 
 
-LAWS = [(BoundedLaplace, bounded_law), (ClampedLaplace, clamped_law)]
+DISTRIBUTIONS = [(BoundedLaplace, bounded_distribution), (ClampedLaplace, clamped_distribution)]
 
 
-@pytest.mark.parametrize(("law_type", "oracle"), LAWS)
+@pytest.mark.parametrize(("distribution_type", "oracle"), DISTRIBUTIONS)
 @pytest.mark.parametrize(("width", "rate"), [(2, 0.7), (3, 0.05), (4, 1.3), (5, 0.25)])
 @pytest.mark.parametrize("word_bits", [2, 3])
-def test_inversion_has_exactly_the_stated_law_on_all_bit_strings(law_type, oracle, width, rate, word_bits):
-    law = law_type(width, rate)
+def test_inversion_has_exactly_the_stated_distribution_on_all_bit_strings(
+    distribution_type, oracle, width, rate, word_bits
+):
+    distribution = distribution_type(width, rate)
     for row in range(width):
         rows = np.array([row])
         decided, undecided = enumerate_bits(
-            lambda source, rows=rows: int(samplers.by_inversion(law, rows, source)[0]),
+            lambda source, rows=rows: int(samplers.by_inversion(distribution, rows, source)[0]),
             word_bits,
             depth=word_bits * (9 // word_bits + 2),
         )
@@ -81,45 +84,47 @@ def test_inversion_has_exactly_the_stated_law_on_all_bit_strings(law_type, oracl
         assert agrees(decided, undecided, oracle(width, rate, row))
 
 
-def attempt_law(law: BoundedLaplace | ClampedLaplace, row: int) -> list[mpmath.mpf]:
+def attempt_distribution(distribution: BoundedLaplace | ClampedLaplace, row: int) -> list[mpmath.mpf]:
     """The outputs of one attempt, then its rejection: a fair sign, a geometric number modulo 2**J."""
-    q = mpmath.exp(-mpmath.mpf(law.rate))
-    reach = max(row, law.width - 1 - row)
-    if isinstance(law, ClampedLaplace):
-        magnitudes = [(g, (1 - q) * q**g) for g in range(law.width)] + [(law.width, q**law.width)]
+    q = mpmath.exp(-mpmath.mpf(distribution.rate))
+    reach = max(row, distribution.width - 1 - row)
+    if isinstance(distribution, ClampedLaplace):
+        magnitudes = [(g, (1 - q) * q**g) for g in range(distribution.width)] + [
+            (distribution.width, q**distribution.width)
+        ]
     else:
         count = 2 ** reach.bit_length()
         magnitudes = [(g, q**g * (1 - q) / (1 - q**count)) for g in range(count)]
-    result = [mpmath.mpf(0)] * (law.width + 1)
+    result = [mpmath.mpf(0)] * (distribution.width + 1)
     for g, chance in magnitudes:
         for sign in (1, -1):
             o = row + sign * g
-            if isinstance(law, ClampedLaplace):
-                o = min(max(o, 0), law.width - 1)
-            rejected = (sign < 0 and g == 0) or not 0 <= o < law.width
-            result[law.width if rejected else o] += chance / 2
+            if isinstance(distribution, ClampedLaplace):
+                o = min(max(o, 0), distribution.width - 1)
+            rejected = (sign < 0 and g == 0) or not 0 <= o < distribution.width
+            result[distribution.width if rejected else o] += chance / 2
     return result
 
 
-@pytest.mark.parametrize("law_type", [BoundedLaplace, ClampedLaplace])
+@pytest.mark.parametrize("distribution_type", [BoundedLaplace, ClampedLaplace])
 @pytest.mark.parametrize(("width", "rate"), [(2, 0.7), (3, 0.05), (4, 1.3), (5, 0.4)])
-def test_an_attempt_has_exactly_its_law_on_all_bit_strings(law_type, width, rate):
-    law = law_type(width, rate)
+def test_an_attempt_has_exactly_its_distribution_on_all_bit_strings(distribution_type, width, rate):
+    distribution = distribution_type(width, rate)
     for row in range(width):
         rows = np.array([row])
-        run = lambda source, rows=rows: int(samplers.laplace_attempts(law, rows, source)[0]) % (width + 1)  # noqa: E731
-        digits = law.magnitude_bits()
+        run = lambda source, rows=rows: int(samplers.laplace_attempts(distribution, rows, source)[0]) % (width + 1)  # noqa: E731
+        digits = distribution.magnitude_bits()
         decided, undecided = enumerate_bits(run, word_bits=2, depth=2 * (digits + 3))
         assert undecided < Fraction(1, 4)
-        assert agrees(decided, undecided, attempt_law(law, row))
+        assert agrees(decided, undecided, attempt_distribution(distribution, row))
 
 
-@pytest.mark.parametrize(("law_type", "oracle"), LAWS)
+@pytest.mark.parametrize(("distribution_type", "oracle"), DISTRIBUTIONS)
 @pytest.mark.parametrize(("width", "rate"), [(2, 0.7), (3, 0.05), (9, 0.31)])
-def test_accepted_attempts_have_the_stated_law(law_type, oracle, width, rate):
-    law = law_type(width, rate)
+def test_accepted_attempts_have_the_stated_distribution(distribution_type, oracle, width, rate):
+    distribution = distribution_type(width, rate)
     for row in range(width):
-        *outputs, rejected = attempt_law(law, row)
+        *outputs, rejected = attempt_distribution(distribution, row)
         stated = oracle(width, rate, row)
         assert all(abs(o / (1 - rejected) - p) < mpmath.mpf(10) ** -45 for o, p in zip(outputs, stated))
         assert rejected < mpmath.mpf(3) / 4
@@ -128,11 +133,11 @@ def test_accepted_attempts_have_the_stated_law(law_type, oracle, width, rate):
 def test_the_enumeration_sees_a_threshold_that_is_one_unit_off(monkeypatch):
     exact = samplers._floor
     monkeypatch.setattr(samplers, "_floor", lambda low, high, bits: max(0, exact(low, high, bits) - 2))
-    law = BoundedLaplace(3, 0.3125)  # parameters of its own: tables are cached
+    distribution = BoundedLaplace(3, 0.3125)  # parameters of its own: tables are cached
     decided, undecided = enumerate_bits(
-        lambda source: int(samplers.by_inversion(law, np.array([1]), source)[0]), word_bits=4, depth=12
+        lambda source: int(samplers.by_inversion(distribution, np.array([1]), source)[0]), word_bits=4, depth=12
     )
-    assert not agrees(decided, undecided, bounded_law(3, 0.3125, 1))
+    assert not agrees(decided, undecided, bounded_distribution(3, 0.3125, 1))
 
 
 def test_the_enumeration_sees_a_zero_that_counts_twice(monkeypatch):
@@ -143,49 +148,49 @@ def test_the_enumeration_sees_a_zero_that_counts_twice(monkeypatch):
         return rows.size
 
     monkeypatch.setattr(_kernels, "laplace_attempts", undecided_all)
-    law, rows = BoundedLaplace(3, 0.8125), np.array([0])
-    run = lambda source: int(samplers.laplace_attempts(law, rows, source)[0]) % 4  # noqa: E731
-    assert agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_law(law, 0))
+    distribution, rows = BoundedLaplace(3, 0.8125), np.array([0])
+    run = lambda source: int(samplers.laplace_attempts(distribution, rows, source)[0]) % 4  # noqa: E731
+    assert agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_distribution(distribution, 0))
     monkeypatch.setattr(_kernels, "finish", lambda row, magnitude, negative, width, clamp: row + magnitude)
-    assert not agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_law(law, 0))
+    assert not agrees(*enumerate_bits(run, word_bits=2, depth=10), attempt_distribution(distribution, 0))
 
 
-def test_randomised_response_has_exactly_its_law_on_all_bit_strings():
+def test_randomised_response_has_exactly_its_distribution_on_all_bit_strings():
     mechanism = GeneralizedRandomizedResponse(Domain(0, 2), 0.75)
     e = mpmath.exp(mpmath.mpf("0.75"))
     for value in range(3):
         run = lambda source, value=value: int(mechanism.release(value, source))  # noqa: E731
-        law = [(e if o == value else 1) / (e + 2) for o in range(3)]
+        distribution = [(e if o == value else 1) / (e + 2) for o in range(3)]
         decided, undecided = enumerate_bits(run, word_bits=2, depth=14)
         assert undecided < Fraction(1, 50)
-        assert agrees(decided, undecided, law)
+        assert agrees(decided, undecided, distribution)
 
 
-def test_the_piecewise_mechanism_has_exactly_its_law_on_all_bit_strings():
+def test_the_piecewise_mechanism_has_exactly_its_distribution_on_all_bit_strings():
     mechanism = PiecewiseMechanism(Domain(0, 3), 1.0)
     w, m = mechanism.window, mechanism.outputs.size
     assert (w, m) == (2, 5)
     e = mpmath.exp(1)
     for value in range(4):
         run = lambda source, value=value: int(mechanism.release(value, source))  # noqa: E731
-        law = [(e if value <= o < value + w else 1) / (w * e + m - w) for o in range(m)]
+        distribution = [(e if value <= o < value + w else 1) / (w * e + m - w) for o in range(m)]
         decided, undecided = enumerate_bits(run, word_bits=2, depth=14)
         assert undecided < Fraction(1, 50)
-        assert agrees(decided, undecided, law)
+        assert agrees(decided, undecided, distribution)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "optimised"])
-def test_unary_encoding_has_exactly_its_law_on_all_bit_strings(kind):
+def test_unary_encoding_has_exactly_its_distribution_on_all_bit_strings(kind):
     mechanism = UnaryEncoding(Domain(0, 1), 1.25, kind)
     root, e = mpmath.exp(mpmath.mpf("0.625")), mpmath.exp(mpmath.mpf("1.25"))
     p, q = (root / (1 + root), 1 / (1 + root)) if kind == "symmetric" else (mpmath.mpf(1) / 2, 1 / (1 + e))
     for value in range(2):
         set_ = [p if i == value else q for i in range(2)]
-        law = [(set_[0] if o & 1 else 1 - set_[0]) * (set_[1] if o & 2 else 1 - set_[1]) for o in range(4)]
+        distribution = [(set_[0] if o & 1 else 1 - set_[0]) * (set_[1] if o & 2 else 1 - set_[1]) for o in range(4)]
         run = lambda source, value=value: int(mechanism.release(value, source) @ [1, 2])  # noqa: E731
         decided, undecided = enumerate_bits(run, word_bits=2, depth=12)
         assert undecided < Fraction(1, 8)
-        assert agrees(decided, undecided, law)
+        assert agrees(decided, undecided, distribution)
 
 
 def test_uniform_integers_are_uniform_on_all_bit_strings():
@@ -284,25 +289,25 @@ def test_attempts_succeed_often_for_every_rate():
             return self.inner.words(count)
 
     for rate in (1e-9, 1e-2, 1.0, 50.0):
-        law, source = BoundedLaplace(100, rate), Counting()
-        samplers.by_laplace_bits(law, np.arange(100).repeat(200), source)
-        attempts = source.used * 4 / (law.magnitude_bits() + 1)
+        distribution, source = BoundedLaplace(100, rate), Counting()
+        samplers.by_laplace_bits(distribution, np.arange(100).repeat(200), source)
+        attempts = source.used * 4 / (distribution.magnitude_bits() + 1)
         assert attempts < 4 * 20_000
 
 
 def two_stages(mechanism: AdjMap, x: int) -> list[mpmath.mpf]:
-    """Adj-map's law from Li et al.'s Algorithm 2, on offsets."""
+    """Adj-map's distribution from Li et al.'s Algorithm 2, on offsets."""
     parts = mechanism.partition
     own = int(parts.index(np.array(x)))
-    law = []
+    distribution = []
     for part, (start, width) in enumerate(zip(parts.starts.tolist(), parts.widths)):
-        chosen = bounded_law(parts.count, mechanism.epsilon_prt / 2, own)[part]
+        chosen = bounded_distribution(parts.count, mechanism.epsilon_prt / 2, own)[part]
         weights = [mpmath.exp(-mpmath.mpf(mechanism.epsilon_ner) / 2 * abs(x - start - o)) for o in range(width)]
-        law += [chosen * w / mpmath.fsum(weights) for w in weights]
-    return law
+        distribution += [chosen * w / mpmath.fsum(weights) for w in weights]
+    return distribution
 
 
-def test_adj_map_and_local_map_have_exactly_their_law_on_all_bit_strings():
+def test_adj_map_and_local_map_have_exactly_their_distribution_on_all_bit_strings():
     domain, partition = Domain(0, 3), Partition((3, 1))
     for x in range(4):
         adj, local = AdjMap(domain, partition, 1.5, 0.5), LocalMap(domain, partition, 0.5)
@@ -311,7 +316,7 @@ def test_adj_map_and_local_map_have_exactly_their_law_on_all_bit_strings():
         assert undecided < Fraction(1, 50) and agrees(decided, undecided, two_stages(adj, x))
         run = lambda source, x=x, m=local: int(m.release(x, source))  # noqa: E731
         decided, undecided = enumerate_bits(run, word_bits=3, depth=15)
-        inside = [*bounded_law(3, 0.25, x), mpmath.mpf(0)] if x < 3 else [mpmath.mpf(0)] * 3 + [mpmath.mpf(1)]
+        inside = [*bounded_distribution(3, 0.25, x), mpmath.mpf(0)] if x < 3 else [mpmath.mpf(0)] * 3 + [mpmath.mpf(1)]
         assert undecided < Fraction(1, 50) and agrees(decided, undecided, inside)
 
 
@@ -333,8 +338,8 @@ def coarsely(value: Fraction, precision: int) -> Ball:
     return Ball(max(0, exact.lower - coarse(precision)), exact.upper + coarse(precision), precision)
 
 
-class CoarseLaw(BoundedLaplace):
-    """The same law, known only to a quarter of a unit: the lower bound may fall below the next integer."""
+class CoarseDistribution(BoundedLaplace):
+    """The same distribution, known only to a quarter of a unit: the lower bound may fall below the next integer."""
 
     def cumulative(self, row: int, precision: int) -> tuple[list[int], list[int]]:
         lower, upper = super().cumulative(row, precision)
@@ -357,14 +362,14 @@ def test_events_stay_exact_when_their_probability_is_known_coarsely(value: Fract
 def test_samplers_stay_exact_when_probabilities_are_known_coarsely():
     # rates at which a cumulative probability, or that of a digit, lies just above 1/2 or 1/4
     for rate, width in ((0.01, 2), (0.97, 2), (1.09, 2), (0.02, 3)):
-        law = CoarseLaw(width, rate)
+        distribution = CoarseDistribution(width, rate)
         for row in range(width):
             rows = np.array([row])
-            invert = partial(samplers.by_inversion, law, rows)
+            invert = partial(samplers.by_inversion, distribution, rows)
             run = lambda source, draw=invert: int(draw(source)[0])  # noqa: E731
             decided, undecided = enumerate_bits(run, word_bits=2, depth=12)
-            assert undecided < Fraction(1, 300) and agrees(decided, undecided, bounded_law(width, rate, row))
-            attempt, last = partial(samplers.laplace_attempts, law, rows), width + 1
+            assert undecided < Fraction(1, 300) and agrees(decided, undecided, bounded_distribution(width, rate, row))
+            attempt, last = partial(samplers.laplace_attempts, distribution, rows), width + 1
             run = lambda source, draw=attempt, last=last: int(draw(source)[0]) % last  # noqa: E731
-            decided, undecided = enumerate_bits(run, word_bits=2, depth=2 * (law.magnitude_bits() + 4))
-            assert undecided < Fraction(1, 30) and agrees(decided, undecided, attempt_law(law, row))
+            decided, undecided = enumerate_bits(run, word_bits=2, depth=2 * (distribution.magnitude_bits() + 4))
+            assert undecided < Fraction(1, 30) and agrees(decided, undecided, attempt_distribution(distribution, row))

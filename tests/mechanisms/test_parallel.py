@@ -1,4 +1,4 @@
-"""Selections in disjoint parts: the law of each part, one price for all under both relations, and the exact sampler."""
+"""Selections in disjoint parts: each part's distribution, one price for all under both relations, the exact sampler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loss_range(mechanism, before, after) -> float:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
-def test_each_part_has_the_law_of_an_exponential_mechanism(dtype) -> None:
+def test_each_part_has_the_distribution_of_an_exponential_mechanism(dtype) -> None:
     scores = np.random.default_rng(4).integers(0, 40, (5, 300)).astype(dtype)
     m, one = ParallelExponentialMechanism(0.7, 3.0), ExponentialMechanism(0.7, 3.0)
     for row, p in zip(scores, m.log_probabilities(scores), strict=True):
@@ -40,7 +40,7 @@ def test_each_part_has_the_law_of_an_exponential_mechanism(dtype) -> None:
 
 
 @pytest.mark.parametrize(("word_bits", "depth", "left"), [(1, 14, 0.02), (7, 14, 0.15)])
-def test_the_code_has_the_joint_law_by_every_bit_string(word_bits: int, depth: int, left: float) -> None:
+def test_the_code_has_the_joint_distribution_by_every_bit_string(word_bits: int, depth: int, left: float) -> None:
     m = ParallelExponentialMechanism(1.0, 2.0)
     p = m.probabilities(SCORES)
     mass, undecided = enumerate_bits(lambda s: tuple(m.release(SCORES, s).tolist()), word_bits, depth)
@@ -71,7 +71,7 @@ def test_floats_and_integers_choose_alike_at_the_boundaries(data) -> None:
                 assert found == choice._choose_exactly(choice.Exponents.below_the_best(c, row), uniform, None)
 
 
-def test_many_parts_fit_their_laws() -> None:
+def test_many_parts_fit_their_distributions() -> None:
     m = ParallelExponentialMechanism(1.0, 4.0)
     scores = np.random.default_rng(2).random((3, 500)) * 20
     drawn = np.concatenate([m.release(np.tile(scores, (4000, 1))).reshape(-1, 3) for _ in range(10)])

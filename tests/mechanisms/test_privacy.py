@@ -216,7 +216,7 @@ def test_bounded_discrete_laplace_attains_its_cost_and_corrects_lemma_4_10() -> 
     assert tau == pytest.approx(1.5)
 
 
-# --- additive noise: the hockey stick of the exact law against the cost ----------------------------------------
+# --- additive noise: the hockey stick of the exact distribution against the cost -------------------------------
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, gamma: float) -> float:
@@ -272,11 +272,14 @@ def test_a_discrete_gaussian_is_not_a_gaussian() -> None:
 def test_rounded_noise_never_costs_more_than_continuous_noise(value, scale, gamma, grid) -> None:
     """For values anywhere between the grid points, in both directions."""
     k = np.arange(-400, 401)
-    for mechanism, law in (
+    for mechanism, distribution in (
         (GaussianMechanism(sigma=scale, grid=grid), stats.norm),
         (LaplaceMechanism(scale=scale, grid=grid), stats.laplace),
     ):
-        p, q = (np.diff(law.cdf((np.append(k, 401) - 0.5) * grid, loc=v, scale=scale)) for v in (value, value + 1.0))
+        p, q = (
+            np.diff(distribution.cdf((np.append(k, 401) - 0.5) * grid, loc=v, scale=scale))
+            for v in (value, value + 1.0)
+        )
         claimed = mechanism.cost.delta(gamma)
         assert max(hockey_stick(p, q, gamma), hockey_stick(q, p, gamma)) <= claimed * (1 + 1e-9) + 1e-13
 
@@ -292,10 +295,10 @@ def test_rounded_gaussian_on_a_fine_grid_attains_the_gaussian_profile() -> None:
 def test_a_vector_with_discrete_laplace_noise_is_priced_purely(shift) -> None:
     m = DiscreteLaplaceMechanism(scale=2.0, sensitivity=Sensitivity(l1=2, dimension=len(shift)))
     k = np.arange(-80, 81)
-    law = lambda c: np.exp(-np.abs(k - c) / 2.0) / np.exp(-np.abs(k) / 2.0).sum()  # noqa: E731
+    distribution = lambda c: np.exp(-np.abs(k - c) / 2.0) / np.exp(-np.abs(k) / 2.0).sum()  # noqa: E731
     p = q = np.ones(1)
     for c in shift:
-        p, q = np.multiply.outer(p, law(0)).ravel(), np.multiply.outer(q, law(c)).ravel()
+        p, q = np.multiply.outer(p, distribution(0)).ravel(), np.multiply.outer(q, distribution(c)).ravel()
     for gamma in (0.0, 0.3, 0.8):
         assert hockey_stick(p, q, gamma) <= m.cost.delta(gamma) * (1 + 1e-9)
 
@@ -358,7 +361,7 @@ def test_calibration_by_norms() -> None:
     assert m.sigma == pytest.approx(3 * GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5).sigma, rel=1e-6)
 
 
-def test_costs_name_the_law() -> None:
+def test_costs_name_the_distribution() -> None:
     kinds = {
         DiscreteGaussianMechanism(sigma=2.0): "DiscreteGaussian",
         DiscreteGaussianMechanism(sigma=5.0, sensitivity=Sensitivity(l2=3, dimension=4)): "DiscreteGaussian",

@@ -66,7 +66,7 @@ def test_too_many_runs_are_refused():
 
 
 @given(st.integers(-6, 6), st.fractions(Fraction(1, 10), Fraction(9, 10), max_denominator=10))
-def test_clamped_noise_is_the_unclamped_law_gathered_at_its_ends(value, ratio):
+def test_clamped_noise_is_the_unclamped_distribution_gathered_at_its_ends(value, ratio):
     found = clamped_discrete_laplace(value, ratio, -2, 3)
     wide = discrete_laplace(ratio, 60)
     gathered = {z: Fraction(0) for z in range(-2, 4)}
@@ -181,7 +181,7 @@ def biased_coin(source, numerator=1, denominator=3):
             return int(bit)
 
 
-def test_a_sampler_is_shown_to_have_its_law_by_feeding_it_every_bit_string():
+def test_a_sampler_is_shown_to_have_its_distribution_by_feeding_it_every_bit_string():
     distribution = distribution_of_sampler(biased_coin, most_bits=12)
     assert distribution.unresolved == Fraction(1, 2**12)
     assert 1 / 3 in distribution.probability(1)
@@ -243,7 +243,7 @@ def test_randomness_of_its_own_is_refused():
         distribution_of(lambda bit, source: next(own) % 2, 0)
 
 
-def test_a_program_that_changes_its_laws_from_run_to_run_is_refused():
+def test_a_program_that_changes_its_distributions_from_run_to_run_is_refused():
     calls = itertools.count()
 
     def fickle(bit, source):

@@ -23,6 +23,7 @@ from ledgerwood.mechanisms import (
     PoissonSubsampledMechanism,
     QuantileMechanism,
     RankMechanism,
+    RunningSumMechanism,
     SeededSource,
     SkellamMechanism,
     SparseVectorMechanism,
@@ -46,6 +47,7 @@ EVERY = [
     (DiscreteGaussianMechanism(sigma=0.7), (0, 1)),
     (SkellamMechanism(variance=1.0), (0, 1)),
     (BoundedDiscreteLaplaceMechanism(scale=0.7, lower=0, upper=5), (2, 3)),
+    (RunningSumMechanism(sigma=0.5, steps=2, bounds=(0, 3)), ([0, 0], [1, 0])),
     (EM, SCORES),
     (
         ParallelExponentialMechanism(epsilon=3.0, range_sensitivity=2.0),

@@ -159,7 +159,7 @@ def test_unresolved_mass_may_belong_to_a_known_outcome():
     assert pair.worst_event(0.0) is None
 
 
-def test_a_privacy_loss_law_gives_the_same_answers_as_its_pair():
+def test_a_privacy_loss_distribution_gives_the_same_answers_as_its_pair():
     losses, probabilities = [1.5, 0.25, -0.75], [0.25, 0.5, 0.25]
     pair = Pair.from_losses(losses, probabilities)
     assert pair.max_divergence().upper == 1.5
@@ -172,7 +172,7 @@ def test_a_privacy_loss_law_gives_the_same_answers_as_its_pair():
         Pair.from_losses([-1.0, 0.0], [0.5, 0.5])
 
 
-def test_laws_that_are_not_laws_are_refused():
+def test_distributions_that_are_not_distributions_are_refused():
     with pytest.raises(ParameterError, match="sum to one exactly"):
         Pair.from_distributions({0: Fraction(1, 2)}, {0: Fraction(1)})
     with pytest.raises(ParameterError, match="negative"):

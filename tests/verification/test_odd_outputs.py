@@ -145,7 +145,7 @@ def test_a_few_letters_of_a_long_text_may_tell_the_input(wrap):
     assert report.flagged and " in y" in report.event
 
 
-def test_letters_at_one_place_may_tell_the_input_and_equal_laws_of_texts_pass():
+def test_letters_at_one_place_may_tell_the_input_and_equal_distributions_of_texts_pass():
     def text(leak):
         def mechanism(data, rng):
             letters = list(rng.choice(list("abc"), 20))

@@ -51,7 +51,7 @@ CASES = {
 }
 
 
-def law_from_code(mechanism, value, **options):
+def distribution_from_code(mechanism, value, **options):
     # the bounded mechanism takes its leading bits from one word, so a word must hold them
     word_bits = 2 if mechanism is BOUNDED else 1
     return distribution_of_sampler(
@@ -60,10 +60,10 @@ def law_from_code(mechanism, value, **options):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_code_of_a_mechanism_has_its_law_by_every_bit_string(name):
+def test_the_code_of_a_mechanism_has_its_distribution_by_every_bit_string(name):
     mechanism, values, distribution = CASES[name]
     for value in values:
-        found = law_from_code(mechanism, value)
+        found = distribution_from_code(mechanism, value)
         assert found.contradicts(distribution(value, Fraction(1))) is None
         # 14 bits leave 0.1 % open, 11 % for the rejection sampler: a wrong rate is seen all the same
         rate = Fraction(2) if mechanism is BOUNDED else Fraction(11, 10)
@@ -73,7 +73,7 @@ def test_the_code_of_a_mechanism_has_its_law_by_every_bit_string(name):
 @pytest.mark.parametrize("name", CASES)
 def test_privacy_is_proved_from_the_code_alone_up_to_the_unresolved_mass(name):
     mechanism, values, _ = CASES[name]
-    first, second = (law_from_code(mechanism, value) for value in values)
+    first, second = (distribution_from_code(mechanism, value) for value in values)
     epsilon = mechanism.cost.epsilon(0.0)
     slack = 4 * float(first.unresolved + second.unresolved)
     assert check(sampler_pair(first, second), ApproxDP(epsilon, slack)).holds
@@ -82,7 +82,7 @@ def test_privacy_is_proved_from_the_code_alone_up_to_the_unresolved_mass(name):
 
 def test_the_running_time_of_our_samplers_is_a_known_limit():
     """Seen together with the number of bits, the value is not private: a limit we report, not one we hide."""
-    first, second = (law_from_code(NOISE, value, observe_bits=True) for value in (0, 1))
+    first, second = (distribution_from_code(NOISE, value, observe_bits=True) for value in (0, 1))
     verdict = check(sampler_pair(first, second), PureDP(NOISE.cost.epsilon(0.0)))
     assert not verdict.holds
 

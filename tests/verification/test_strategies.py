@@ -289,7 +289,7 @@ def test_a_verification_that_could_check_nothing_is_refused(options, name):
 
 
 @pytest.mark.parametrize("distribution", [None, [0.5, 0.5]])
-def test_what_is_no_law_is_named(distribution):
+def test_what_is_no_distribution_is_named(distribution):
     with pytest.raises(ParameterError, match="mapping from outcome to probability"):
         verify(verify_mechanism(claim=PureDP(1.0), pairs=[(0, 1)])(lambda data: distribution))
 

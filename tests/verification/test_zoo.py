@@ -106,14 +106,14 @@ CONTINUOUS = {
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_the_sampler_has_the_continuous_law_of_its_proof(name):
+def test_the_sampler_has_the_continuous_distribution_of_its_proof(name):
     entry = ZOO[name]
     for data in entry.pair:
         outputs = entry.sample(data, 20_000, np.random.default_rng(3))
         assert stats.kstest(outputs, lambda x, data=data: CONTINUOUS[name](x, data)).pvalue > LEVEL
 
 
-def test_the_discrete_samplers_without_a_finite_law_have_theirs():
+def test_the_discrete_samplers_without_a_finite_distribution_have_theirs():
     for name, weight in (
         ("discrete_laplace", lambda k: np.exp(-np.abs(k))),
         ("discrete_gaussian", lambda k: np.exp(-(k**2) / (2 * float(SIGMA) ** 2))),

@@ -1,6 +1,6 @@
 """What privacy costs: costs as an algebra, accountants that price them, calibration, plans and ledgers.
 
-Plans and ledgers are imported at first use, so that pricing alone stays light.
+Plans, ledgers and the costs of batch samplers are imported at first use, so that pricing alone stays light.
 
 >>> from ledgerwood.accounting import BoundedRange, Gaussian
 >>> c = 200 * BoundedRange(0.0339) + 50 * Gaussian(sigma=45.0)
@@ -8,17 +8,14 @@ Plans and ledgers are imported at first use, so that pricing alone stays light.
 True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ledgerwood.accounting.accountant.methods  # noqa: F401  (installs the accountant that prices every cost)
+from ledgerwood._imports import at_first_use
 from ledgerwood.accounting.accountant.calibration import affordable, calibrate
 from ledgerwood.accounting.adjacency import Neighbours
-from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Account, Cost, sequence, zero
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
-from ledgerwood.accounting.costs.dp_sgd import dp_sgd
-from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
 from ledgerwood.accounting.costs.noise import Gaussian, Laplace
 from ledgerwood.accounting.costs.parallel import parallel
@@ -26,7 +23,15 @@ from ledgerwood.accounting.costs.selection import BoundedRange, NoisyMax, Permut
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from ledgerwood.accounting.ledger.ledger import Ledger, PaidPlan
+=======
+    from ledgerwood.accounting.costs.allocation import RandomAllocation
+    from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
+    from ledgerwood.accounting.costs.dp_sgd import dp_sgd
+    from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
+    from ledgerwood.accounting.ledger.ledger import Ledger
+>>>>>>> main
     from ledgerwood.accounting.plan.plan import Plan
     from ledgerwood.accounting.plan.releases import InParallel, InSequence, Release
 
@@ -34,9 +39,17 @@ _HOME = {
     "InParallel": "plan.releases",
     "InSequence": "plan.releases",
     "Ledger": "ledger.ledger",
+<<<<<<< HEAD
     "PaidPlan": "ledger.ledger",
+=======
+    "MatrixMechanism": "costs.correlated_noise",
+>>>>>>> main
     "Plan": "plan.plan",
+    "RandomAllocation": "costs.allocation",
     "Release": "plan.releases",
+    "TruncatedPoisson": "costs.fixed_batches",
+    "WithoutReplacement": "costs.fixed_batches",
+    "dp_sgd": "costs.dp_sgd",
 }
 
 __all__ = [
@@ -53,6 +66,7 @@ __all__ = [
     "InSequence",
     "Laplace",
     "Ledger",
+    "MatrixMechanism",
     "Neighbours",
     "NoisyMax",
     "PaidPlan",
@@ -76,8 +90,4 @@ __all__ = [
     "zero",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = at_first_use(__name__, _HOME)

@@ -3,8 +3,9 @@
 Nothing here computes privacy; it asks :mod:`ledgerwood.accounting` and the other packages and shows what they say.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ledgerwood._imports import at_first_use
 
 if TYPE_CHECKING:
     from ledgerwood.app.reports.report import report
@@ -15,8 +16,4 @@ _HOME = {
     "report": "reports.report",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = at_first_use(__name__, _HOME)

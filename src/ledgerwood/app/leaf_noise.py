@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -112,8 +113,5 @@ def trees_for_error(request: PlanRequest, rows: float, error: float) -> int:
     low, high = 1, 2
     while high <= MOST_TREES and fits(high):
         low, high = high, 2 * high
-    high = min(high, MOST_TREES + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    # Between the two ends, by bisection: all that fit come before all that do not.
+    return bisect_left(range(min(high, MOST_TREES + 1)), True, lo=low, key=lambda trees: not fits(trees)) - 1

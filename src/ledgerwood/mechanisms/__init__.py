@@ -16,6 +16,7 @@ from ledgerwood.mechanisms.noise import GaussianMechanism, LaplaceMechanism
 from ledgerwood.mechanisms.noisy_max import NoisyMaxMechanism, TopKMechanism
 from ledgerwood.mechanisms.quantile import QuantileMechanism, RankMechanism
 from ledgerwood.mechanisms.randomness import RandomSource, ReplaySource, SeededSource, SystemSource
+from ledgerwood.mechanisms.running_sums import RunningSumMechanism, RunningSumRun
 from ledgerwood.mechanisms.selection import ExponentialMechanism, ParallelExponentialMechanism, PermuteAndFlipMechanism
 from ledgerwood.mechanisms.sparse_vector import GaussianSparseVectorMechanism, SparseVectorMechanism, SparseVectorRun
 from ledgerwood.mechanisms.subsampling import FixedSizeSubsampledMechanism, PoissonSubsampledMechanism
@@ -38,6 +39,8 @@ __all__ = [
     "RandomSource",
     "RankMechanism",
     "ReplaySource",
+    "RunningSumMechanism",
+    "RunningSumRun",
     "SeededSource",
     "Sensitivity",
     "SkellamMechanism",

@@ -14,11 +14,15 @@ checks alone, so that a ledger can refuse a bad value before it spends.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +30,12 @@ from numpy.typing import ArrayLike, NDArray
 from ledgerwood import _checks
 from ledgerwood._rounding import float_up, sqrt_up
 from ledgerwood.accounting.costs.base import Mechanism
-from ledgerwood.errors import ParameterError
+from ledgerwood.errors import ParameterError, ReleaseRefused
 
 __all__ = [
     "LARGEST_INTEGER",
     "Mechanism",
+    "PaidRun",
     "Sensitivity",
     "check_bounds",
     "clamped_integers",
@@ -44,6 +49,30 @@ __all__ = [
 
 LARGEST_INTEGER = 2**61
 """Largest absolute integer (or multiple of the grid) that a release accepts; outputs saturate at twice it."""
+
+
+class PaidRun:
+    """What interactive runs share: a run was paid for once, so there is only one.
+
+    It cannot be copied or pickled, and refuses to answer in a forked child. Threads may share it: they are answered one
+    after the other.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"a {name} cannot be copied: every copy would answer again for the same price")
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the run while one question is answered."""
+        if os.getpid() != self._process:  # before the lock, which a fork may have copied in the locked state
+            raise ReleaseRefused(f"this {type(self).__name__} belongs to another process: start a run of your own")
+        with self._lock:
+            yield
 
 
 @dataclass(frozen=True, slots=True)

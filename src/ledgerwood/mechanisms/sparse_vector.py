@@ -14,13 +14,10 @@ answers one query at a time, which may depend on earlier answers; ``release(valu
 
 from __future__ import annotations
 
-import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,18 +25,17 @@ from numpy.typing import ArrayLike, NDArray
 from ledgerwood import _checks
 from ledgerwood.accounting import SparseVector
 from ledgerwood.errors import ParameterError, ReleaseRefused
-from ledgerwood.mechanisms.base import coerce_floats, finite_floats
+from ledgerwood.mechanisms.base import PaidRun, coerce_floats, finite_floats
 from ledgerwood.mechanisms.randomness import RandomSource, Rng, source_of
 from ledgerwood.mechanisms.sampling import draws
 
 __all__ = ["GaussianSparseVectorMechanism", "SparseVectorMechanism", "SparseVectorRun"]
 
 
-class SparseVectorRun:
+class SparseVectorRun(PaidRun):
     """One run: answers whether noisy query values exceed the noisy threshold, until it must stop.
 
-    It was paid for once, so there is only one: it cannot be copied or pickled, and refuses to answer in a forked child.
-    Threads may share it: they are answered one after the other.
+    Not to be copied, pickled or used in a forked child; threads are answered one after the other.
 
     >>> from ledgerwood.mechanisms import SparseVectorMechanism
     >>> run = SparseVectorMechanism(epsilon=1.0, threshold=1000.0, cutoff=1).start()
@@ -58,16 +54,12 @@ class SparseVectorRun:
         source: RandomSource,
         renew: bool,
     ) -> None:
+        super().__init__()
         self._threshold, self._scales = threshold, (threshold_scale, query_scale)
         self._positives_left, self._queries, self._renew = cutoff, queries, renew
         self._draw, self._source = draw, source
         self._noise = draw(1, source)
         self._queries_left = queries
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a SparseVectorRun cannot be copied: every copy would answer again for the same price")
 
     @property
     def finished(self) -> bool:
@@ -76,10 +68,8 @@ class SparseVectorRun:
 
     def ask(self, value: float) -> bool:
         """Is value + noise >= threshold + noise?"""
-        if os.getpid() != self._process:  # before the lock, which a fork may have copied in the locked state
-            raise ReleaseRefused("this sparse vector run belongs to another process: start a run of your own")
         q = float(finite_floats("value", value))
-        with self._lock:
+        with self.turn():
             return self._answer(q)
 
     def _answer(self, q: float) -> bool:

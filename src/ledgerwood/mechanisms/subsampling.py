@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledgerwood import _checks
-from ledgerwood.accounting import PoissonSubsampled, WithoutReplacement
+from ledgerwood import _checks, accounting
+from ledgerwood.accounting import PoissonSubsampled
 from ledgerwood.accounting.costs.base import check_value
 from ledgerwood.errors import ParameterError
 from ledgerwood.mechanisms.base import Mechanism, coerce_floats
@@ -190,9 +190,9 @@ class FixedSizeSubsampledMechanism:
         return self.mechanism.sensitivity
 
     @property
-    def cost(self) -> WithoutReplacement:
+    def cost(self) -> accounting.WithoutReplacement:
         """The amplified cost."""
-        return WithoutReplacement(self.mechanism.cost, population=self.population, batch=self.batch)
+        return accounting.WithoutReplacement(self.mechanism.cost, population=self.population, batch=self.batch)
 
     def check(self, records: Any) -> None:
         """Raise an error unless there are as many records as was said and the query of none can be released."""

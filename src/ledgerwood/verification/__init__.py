@@ -5,9 +5,9 @@ The exact verifier needs mpmath and Hypothesis; its names are imported at first 
 >>> from ledgerwood.verification import Pair, audit, check
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ledgerwood._imports import at_first_use
 from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.auditor.certificate.bound import lower_bound
 from ledgerwood.verification.auditor.determinism import check_determinism
@@ -66,8 +66,4 @@ __all__ = [
     "verify_mechanism",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = at_first_use(__name__, _HOME)

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from ledgerwood.accounting import Gaussian
 from ledgerwood.errors import ParameterError
 from ledgerwood.verification.auditor.audit import audit
 from ledgerwood.verification.auditor.certificate.hypotheses import read_claim
@@ -322,16 +323,7 @@ def audit_training(
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon of mu-GDP at delta, by bisection on the closed profile; the low end of the bracket."""
-    from scipy.special import ndtr
-
-    if mu == 0.0:
-        return 0.0
+    """A certified lower end of the epsilon of mu-GDP at delta."""
     if delta == 0.0:
-        return math.inf
-    low, high = 0.0, mu * mu / 2 + 12.0 * mu
-    for _ in range(100):
-        middle = 0.5 * (low + high)
-        profile = float(ndtr(mu / 2 - middle / mu)) - math.exp(middle) * float(ndtr(-mu / 2 - middle / mu))
-        low, high = (middle, high) if profile > delta else (low, middle)
-    return low
+        return math.inf if mu else 0.0
+    return Gaussian(mu=mu).account(delta).lower

@@ -1,4 +1,4 @@
-"""Shared noise: its grid, its law, and a price that is an upper bound of the exact one."""
+"""Shared noise: its grid, its distribution, and a price that is an upper bound of the exact one."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def test_a_plan_at_the_least_sensitivity_covers_every_larger_one(
 def bessel(variance: float, reach: int) -> list[mpmath.mpf]:
     """Modified Bessel functions of all orders up to ``reach``, by their recurrence downwards from the last two."""
     v = mpmath.mpf(variance)
-    law = [mpmath.besseli(reach + 1, v), mpmath.besseli(reach, v)]
+    distribution = [mpmath.besseli(reach + 1, v), mpmath.besseli(reach, v)]
     for k in range(reach, 0, -1):
-        law.append(law[-2] + 2 * k / v * law[-1])
-    return law[:0:-1]
+        distribution.append(distribution[-2] + 2 * k / v * distribution[-1])
+    return distribution[:0:-1]
 
 
 def exact_renyi(variance: float, shift: tuple[int, ...], alpha: int) -> mpmath.mpf:
@@ -80,9 +80,11 @@ def exact_renyi(variance: float, shift: tuple[int, ...], alpha: int) -> mpmath.m
     total = mpmath.mpf(0)
     reach = int(12 * math.sqrt(variance) + 40) + alpha * max(shift)
     v = mpmath.mpf(variance)
-    law = bessel(variance, reach + max(shift))  # e^-v cancels in what follows but once
+    distribution = bessel(variance, reach + max(shift))  # e^-v cancels in what follows but once
     for move in shift:
-        terms = (law[abs(k - move)] ** alpha * law[abs(k)] ** (1 - alpha) for k in range(-reach, reach + 1))
+        terms = (
+            distribution[abs(k - move)] ** alpha * distribution[abs(k)] ** (1 - alpha) for k in range(-reach, reach + 1)
+        )
         total += mpmath.log(mpmath.exp(-v) * mpmath.fsum(terms)) / (alpha - 1)
     return total
 
@@ -101,17 +103,17 @@ def test_the_price_of_skellam_noise_is_above_the_exact_one(variance: float, shif
         assert gaussian * 0.95 < exact and stated < exact * 1.2
 
 
-def test_shares_of_large_noise_add_up_to_the_skellam_law() -> None:
+def test_shares_of_large_noise_add_up_to_the_skellam_distribution() -> None:
     variance, n = 3.0 * 2**27, 40_000
     total = sum(draws.skellam(Fraction(variance) / 3, n, source_of(None)) for _ in range(3))
-    # By Berry and Esseen the law is within 1e-4 of the normal one here; a false alarm has probability 1e-9.
+    # By Berry and Esseen the distribution is within 1e-4 of the normal one here; a false alarm has probability 1e-9.
     found = stats.kstest(np.asarray(total) / math.sqrt(variance), "norm")
     assert found.statistic < 1e-4 + math.sqrt(math.log(2 / 1e-9) / (2 * n))
     square = float(np.square(np.asarray(total, dtype=np.float64)).mean()) / variance
     assert abs(square - 1) < 6.2 * math.sqrt(2 / n)
 
 
-def test_small_shares_add_up_to_the_skellam_law_exactly() -> None:
+def test_small_shares_add_up_to_the_skellam_distribution_exactly() -> None:
     n = 60_000
     total = np.asarray(sum(draws.skellam(Fraction(5, 3), n, source_of(None)) for _ in range(3)))
     places = np.arange(-7, 8)

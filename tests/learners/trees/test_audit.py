@@ -90,8 +90,8 @@ def test_the_auditor_never_flags_a_recipe(name: str) -> None:
     assert report.passed and not report.flagged, str(report)
 
 
-def test_losses_are_centred_as_their_law_says() -> None:
-    """E[exp(-loss)] = 1 under the first input: the transcript's law is the stated one, selections included."""
+def test_losses_are_centred_as_their_distribution_says() -> None:
+    """E[exp(-loss)] = 1 under the first input: the transcript's distribution is the stated one, selections included."""
     for name in ("xgb", "tr"):
         settings, plan, pair = set_up(name)
         losses = [loss(*both(settings, DOMAIN, plan, *pair, seeded(seed), None, seed)[:2]) for seed in range(300)]

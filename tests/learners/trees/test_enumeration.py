@@ -1,4 +1,4 @@
-"""The learner's own code, enumerated: its exact law on every small data set, and so its exact epsilon."""
+"""The learner's own code, enumerated: its exact distribution on every small data set, and so its exact epsilon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS = tuple(itertools.product((0.5, 1.5, 2.5), (0, 1)))  # three bins, two l
 
 
 class Enumerating:
-    """Draws every outcome in turn: selections by their law, noisy sums by their signs (a post-processing of them)."""
+    """Draws every outcome: selections by their distribution, noisy sums by their signs (a post-processing)."""
 
     def __init__(self, choices: Choices, change: Any = None) -> None:
         self.choices, self.change, self.outputs = choices, change, []
@@ -33,8 +33,10 @@ class Enumerating:
         mechanism = mechanism if self.change is None else self.change(mechanism)
         value = np.asarray(value)
         if isinstance(mechanism, Selections):
-            laws = mechanism._mechanism().probabilities(value)
-            found = np.array([self.choices.select([Fraction(float(p)) for p in law]) for law in laws])
+            distributions = mechanism._mechanism().probabilities(value)
+            found = np.array(
+                [self.choices.select([Fraction(float(p)) for p in distribution]) for distribution in distributions]
+            )
         else:
             assert isinstance(mechanism, LaplaceSums)
             found = np.zeros(value.shape, dtype=np.int64)

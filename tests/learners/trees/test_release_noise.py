@@ -47,7 +47,7 @@ def test_each_mechanism_costs_what_the_plan_says_and_no_less_noise_would_do(size
 
 
 @pytest.mark.parametrize("kind", [BoundedRange, PermuteAndFlip])
-def test_selections_follow_their_law(kind: type[BoundedRange] | type[PermuteAndFlip]) -> None:
+def test_selections_follow_their_distribution(kind: type[BoundedRange] | type[PermuteAndFlip]) -> None:
     """Two candidates one range apart, in many parts at once: half or double the noise is 20 deviations away."""
     size, parts = 1000, 4000
     behind = 2.0 * size

@@ -74,7 +74,7 @@ def both(settings, domain, plan, first, second, source, change=None, seed=0):
 
 
 def loss(lines: list[Line], others: list[Line]) -> float:
-    """Return log P(outputs | first) - log P(outputs | second), by the stated laws."""
+    """Return log P(outputs | first) - log P(outputs | second), by the stated distributions."""
     total = 0.0
     for line, other in zip(lines, others, strict=True):
         m, out = line.mechanism, np.asarray(line.output, dtype=np.float64)

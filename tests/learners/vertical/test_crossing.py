@@ -23,10 +23,10 @@ sides = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(MECHANISMS), sides, sides)
 def test_the_formula_is_the_sum_over_all_outcomes(mechanism: GlobalMap, left: list[int], right: list[int]) -> None:
-    laws = [mechanism.probabilities(x) for x in left + right]
+    distributions = [mechanism.probabilities(x) for x in left + right]
     total = printed = 0.0
-    for outputs in itertools.product(range(5), repeat=len(laws)):
-        chance = float(np.prod([law[o] for law, o in zip(laws, outputs, strict=True)]))
+    for outputs in itertools.product(range(5), repeat=len(distributions)):
+        chance = float(np.prod([distribution[o] for distribution, o in zip(distributions, outputs, strict=True)]))
         lefts, rights = outputs[: len(left)], outputs[len(left) :]
         if max(lefts) < min(rights):
             total += chance

@@ -94,7 +94,7 @@ def test_party_a_alone_predicts_what_all_predict_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("split", [[["age", "hours"]], [["age"], ["hours"]]])
-def test_the_number_of_parties_does_not_change_the_law(tmp_path: Path, split: list[list[str]]) -> None:
+def test_the_number_of_parties_does_not_change_the_distribution(tmp_path: Path, split: list[list[str]]) -> None:
     constant = pd.DataFrame({"age": np.full(ROWS, 34.0), "hours": np.full(ROWS, 20.0)})
     outputs = {}
     for number, names in enumerate(split):
@@ -109,10 +109,12 @@ def test_the_number_of_parties_does_not_change_the_law(tmp_path: Path, split: li
                 outputs[name] = np.searchsorted(own.transformer.release_.columns[i].values, values)
             server.shutdown()
     made = transformer(["age", "hours"], epsilon=0.7, levels=5)
-    law = [column.mechanism.probabilities(column.encode([x]) + 1)[0]
+    distribution = [column.mechanism.probabilities(column.encode([x]) + 1)[0]
            for column, x in zip(made.release_.columns, (34.0, 20.0), strict=True)]  # fmt: skip
     counts = np.bincount(outputs["age"] * 5 + outputs["hours"], minlength=25)
-    assert chisquare(counts, ROWS * np.outer(*law).ravel()).pvalue > 1e-8  # true randomness: fails once in 1e8 runs
+    assert (
+        chisquare(counts, ROWS * np.outer(*distribution).ravel()).pvalue > 1e-8
+    )  # true randomness: fails once in 1e8 runs
 
 
 def test_the_release_is_charged_once_and_survives_restarts(tmp_path: Path) -> None:

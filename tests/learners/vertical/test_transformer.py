@@ -1,4 +1,4 @@
-"""The transformer: what it refuses, what it charges, what it promises, and that its law is the promised one."""
+"""The transformer: what it refuses, charges and states, and that its distribution is the stated one."""
 
 from __future__ import annotations
 
@@ -234,13 +234,13 @@ def test_profile_and_order_are_those_of_an_enumeration(
         domain={0: (-1.0, 2.5)}, split="each",
     ).declare([0])  # fmt: skip
     column = transformer.release_.columns[0]
-    law = np.stack([column.mechanism.probabilities(x) for x in column.mechanism.domain.values])
-    assert law.sum(axis=1) == pytest.approx(1.0)
+    distribution = np.stack([column.mechanism.probabilities(x) for x in column.mechanism.domain.values])
+    assert distribution.sum(axis=1) == pytest.approx(1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.abs(np.log(law[:, None, :]) - np.log(law[None, :, :]))
+        loss = np.abs(np.log(distribution[:, None, :]) - np.log(distribution[None, :, :]))
     loss = np.where(np.isnan(loss), 0.0, loss).max(axis=2)  # 0 / 0: an output that neither can show
-    below = np.tril(np.ones((law.shape[1], law.shape[1])), -1)
-    kept = law @ below.T @ law.T  # kept[x, x'] = Pr[o < o']
+    below = np.tril(np.ones((distribution.shape[1], distribution.shape[1])), -1)
+    kept = distribution @ below.T @ distribution.T  # kept[x, x'] = Pr[o < o']
     facts = transformer.privacy_statement().to_dict()["columns"][0]
     distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels)))
     for t in range(levels):
@@ -277,7 +277,7 @@ def test_budgets_are_split_as_stated() -> None:
         assert sum(parts) <= 0.7 * (1 + 1e-15)
 
 
-# ---- the law of the release
+# ---- the distribution of the release
 
 
 def joint_counts(released: Any, values: list[Any]) -> Any:
@@ -286,7 +286,7 @@ def joint_counts(released: Any, values: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_column_order_and_batching_do_not_change_the_law(method: str) -> None:
+def test_column_order_and_batching_do_not_change_the_distribution(method: str) -> None:
     n, row = 6000, {"a": 2.0, "b": 0.4}
     domain = {"a": (0.0, 4.0), "b": (0.0, 1.0)}
     table = pd.DataFrame({name: np.full(n, value) for name, value in row.items()})
@@ -298,15 +298,17 @@ def test_column_order_and_batching_do_not_change_the_law(method: str) -> None:
         pieces = [transformer.transform(part) for part in np.array_split(table[names].to_numpy(), batches)]
         released = np.concatenate(pieces)[:, [names.index("a"), names.index("b")]]
         values = [columns[name].values for name in ("a", "b")]
-        law = [columns[name].mechanism.probabilities(columns[name].encode([row[name]]) + 1)[0] for name in ("a", "b")]
-        expected = n * np.outer(*law).ravel()
+        distribution = [
+            columns[name].mechanism.probabilities(columns[name].encode([row[name]]) + 1)[0] for name in ("a", "b")
+        ]
+        expected = n * np.outer(*distribution).ravel()
         counts = joint_counts(released, values)
         seen = expected > 0
         assert counts[~seen].sum() == 0
         assert chisquare(counts[seen], expected[seen]).pvalue > 1e-5
 
 
-def test_unary_bits_follow_their_law() -> None:
+def test_unary_bits_follow_their_distribution() -> None:
     transformer = OrderPreservingTransformer(epsilon=1.0, domain={0: ["a", "b"]}, random_state=3).declare([0])
     bits = transformer.transform(np.full((8000, 1), "b", dtype=object)).astype(int)
     exact = transformer.release_.columns[0].mechanism.probabilities(1)

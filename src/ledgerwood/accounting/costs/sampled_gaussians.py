@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from ledgerwood._rounding import raised
 from ledgerwood.accounting.adjacency import Neighbours
 from ledgerwood.accounting.costs.base import Atom, Cost, set_fields
 from ledgerwood.accounting.costs.noise import Gaussian
-from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
-from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair, renyi_above
 from ledgerwood.accounting.curves.numerics import log_factorial
 from ledgerwood.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ledgerwood.accounting.curves.dominating_pairs.base import LossPair
+    from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair
 
 
 def amplified(epsilon: float, rate: float) -> float:
@@ -52,6 +54,8 @@ def sampled_gaussian(name: str, cost: Cost, relations: tuple[Neighbours, ...] = 
 
 def replaced_pair(mu: float, rate: float) -> LossPair:
     """Poisson sampling under replace-one: the record moves the mean by μ, or the other one by −μ."""
+    from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair
+
     return MixturePair(((1 - rate, 0.0), (rate, mu)), ((1 - rate, 0.0), (rate, -mu)))
 
 
@@ -63,6 +67,8 @@ def sampled_curve(pairs: tuple[LossPair, ...], unsampled: Callable[[Array], Arra
 
 @lru_cache(maxsize=64)
 def _remembered(pairs: tuple[LossPair, ...], unsampled: Callable[[Array], Array], orders: bytes) -> Array:
+    from ledgerwood.accounting.curves.dominating_pairs.mixtures import renyi_above
+
     return np.asarray(np.max([renyi_above(pair, np.frombuffer(orders), unsampled) for pair in pairs], axis=0))
 
 
@@ -138,6 +144,8 @@ MOST_RECORDS = 64
 
 @lru_cache(maxsize=32)
 def _group_pair(mu: float, rate: float, records: int) -> MixturePair:
+    from ledgerwood.accounting.curves.dominating_pairs.mixtures import MixturePair
+
     j = np.arange(records + 1)
     logs = log_factorial(records) - log_factorial(j) - log_factorial(records - j)
     logs = logs + j * math.log(rate) + (records - j) * math.log1p(-rate)

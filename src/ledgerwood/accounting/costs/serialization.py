@@ -8,6 +8,7 @@ from typing import Any
 from ledgerwood import _checks
 from ledgerwood.accounting.costs.allocation import RandomAllocation
 from ledgerwood.accounting.costs.base import Atom, Composition, Cost, compose, sequence
+from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
 from ledgerwood.accounting.costs.discrete_noise import DiscreteGaussian, DiscreteLaplace, RandomizedResponse, Skellam
 from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
 from ledgerwood.accounting.costs.guarantees import RDP, ZCDP, ApproxDP, PrivacyLoss, PureDP
@@ -41,6 +42,7 @@ KINDS: dict[str, Callable[..., Atom]] = {
         RandomAllocation,
         WithoutReplacement,
         TruncatedPoisson,
+        MatrixMechanism,
     )
 }
 
