@@ -23,15 +23,11 @@ from ledgerwood.accounting.costs.selection import BoundedRange, NoisyMax, Permut
 from ledgerwood.accounting.costs.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from ledgerwood.accounting.ledger.ledger import Ledger, PaidPlan
-=======
     from ledgerwood.accounting.costs.allocation import RandomAllocation
     from ledgerwood.accounting.costs.correlated_noise import MatrixMechanism
     from ledgerwood.accounting.costs.dp_sgd import dp_sgd
     from ledgerwood.accounting.costs.fixed_batches import TruncatedPoisson, WithoutReplacement
-    from ledgerwood.accounting.ledger.ledger import Ledger
->>>>>>> main
+    from ledgerwood.accounting.ledger.ledger import Ledger, PaidPlan
     from ledgerwood.accounting.plan.plan import Plan
     from ledgerwood.accounting.plan.releases import InParallel, InSequence, Release
 
@@ -39,11 +35,8 @@ _HOME = {
     "InParallel": "plan.releases",
     "InSequence": "plan.releases",
     "Ledger": "ledger.ledger",
-<<<<<<< HEAD
-    "PaidPlan": "ledger.ledger",
-=======
     "MatrixMechanism": "costs.correlated_noise",
->>>>>>> main
+    "PaidPlan": "ledger.ledger",
     "Plan": "plan.plan",
     "RandomAllocation": "costs.allocation",
     "Release": "plan.releases",
