@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -484,3 +484,42 @@ def test_a_short_module_has_a_reason() -> None:
     }
     assert short == set(SHORT)
     assert len(SHORT) <= 10
+
+
+#: Names that nothing in the package or its documentation uses, each with the reason why it ships all the same.
+FOR_USERS = {
+    "_pytest_plugin": "pytest_addoption pytest_pycollect_makeitem runtest reportinfo",  # called by pytest
+    "accounting.accountant.pld.composition": "delta_upper delta_lower",  # the inverse of what is used, of one class
+    "accounting.ledger.individual": "for_target active",  # of a public class
+    "learners.federated.party": "_mask _confirm _unmask",  # found by the name of the message
+    "learners.vertical.transformer": "n_releases_ n_charged_ fit_transform",  # of scikit-learn's interface
+    "mechanisms.local.base": "enumerated_profile",  # the slow definition beside the quick one
+    "mechanisms.noisy_max": "log_probability",  # the exact definition beside the sampler
+}
+
+
+def unused(sources: dict[str, str], elsewhere: str) -> dict[str, list[str]]:
+    """Functions and classes by module whose name stands nowhere but in their own definition."""
+    words = Counter(re.findall(r"\w+", "\n".join([*sources.values(), elsewhere])))
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
+                found[name] += [node.name] if words[node.name] == 1 else []
+    return {name: names for name, names in found.items() if names}
+
+
+def test_what_only_tests_use_does_not_ship() -> None:
+    top = Path(__file__).parents[1]
+    texts = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in ROOT.rglob("*.py")
+    }
+    pages = [top / "README.md", *top.glob("docs/**/*.md")]
+    found = unused(texts, "\n".join(page.read_text(encoding="utf-8") for page in pages))
+    assert {name: set(names) for name, names in found.items()} == {k: set(v.split()) for k, v in FOR_USERS.items()}
+
+
+def test_a_name_that_only_tests_use_would_be_seen() -> None:
+    sources = {"a": "def used(): ...\ndef lost(): ...\nclass Shown: ...", "b": "from a import used\nused()"}
+    assert unused(sources, "Use `Shown`.") == {"a": ["lost"]}

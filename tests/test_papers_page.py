@@ -19,7 +19,7 @@ def test_every_result_names_the_commit_that_made_it() -> None:
 
 
 def test_a_rerun_goes_to_its_own_file_and_is_held_against_the_committed_numbers(tmp_path: Path) -> None:
-    job = next(STUDIES["p0-figure-2"].jobs(quick=True))
+    job = next(STUDIES["dp-xgb-figure-2"].jobs(quick=True))
     run([job], "", 1, tmp_path / "new" / "results.jsonl")
     rerun = known(tmp_path / "new" / "results.jsonl")
     assert list(rerun) == [job.key] and rerun[job.key]["auc"] == evaluate(job, "")["auc"]

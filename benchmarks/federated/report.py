@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.federated.jobs import NOISES, PARTIES, TABLE_5, TABLE_6, TABLES
-from benchmarks.papers.p2 import TABLE_5 as TABLE_5_OF_P2
-from benchmarks.papers.p2 import TABLE_6 as P2_TABLE_6
+from benchmarks.papers.maddock import TABLE_5 as TABLE_5_OF_MADDOCK
+from benchmarks.papers.maddock import TABLE_6 as MADDOCK_TABLE_6
 from benchmarks.papers.tables import lines, table
 
 Found = Mapping[tuple[str, str, str], list[float]]
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 HEAD = Path(__file__).parent / "head.md"
 NAMES = {"bank": "Bank", "credit1": "Credit 1", "credit2": "Credit 2", "adult": "Adult"}
 P2_TABLE_5 = {
-    method: tuple(TABLE_5_OF_P2[problem][i] for problem in NAMES)
+    method: tuple(TABLE_5_OF_MADDOCK[problem][i] for problem in NAMES)
     for i, method in enumerate(("IH (s=5)", "Quantiles", "Log", "Uniform"))
 }
 
@@ -34,7 +34,7 @@ def write(found: Found) -> None:
         _parties(found),
     ]
     (DOCS / "federated.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    for experiment, methods, paper in (("table5", TABLE_5, P2_TABLE_5), ("table6", TABLE_6, P2_TABLE_6)):
+    for experiment, methods, paper in (("table5", TABLE_5, P2_TABLE_5), ("table6", TABLE_6, MADDOCK_TABLE_6)):
         _dots(pictures / f"{experiment}.svg", found, experiment, list(methods), paper)
     panels = {}
     for problem in dict.fromkeys(key[1] for key in found if key[0] == "parties"):
@@ -137,7 +137,7 @@ def _batches(found: Found) -> str:
 
 Splits: {_splits(found, "table6")}.
 
-{_against_paper(found, "table6", P2_TABLE_6)}
+{_against_paper(found, "table6", MADDOCK_TABLE_6)}
 
 ![batches](federated/table6.svg)
 

@@ -1,6 +1,6 @@
 """Rerun the papers.
 
-    python -m benchmarks.papers --data DIR [--results FILE] [--quick] [--splits 3] [--only p0-figure-2] [--report]
+    python -m benchmarks.papers --data DIR [--results FILE] [--quick] [--splits 3] [--only dp-xgb-figure-2] [--report]
 
 Results are appended to FILE; a job that is there is not run again. The page and its pictures are written beside it, and
 its numbers are held against the committed ones. Without ``--results`` the committed results are continued and the page

@@ -72,7 +72,7 @@ def trees_and_depths(quick: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return ((10, 35, 50, 200), (2, 4, 6)) if quick else ((*range(5, 55, 5), 75, 100, 150, 200), (2, 3, 4, 5, 6))
 
 
-def p0_figure_2(quick: bool) -> Iterator[Job]:
+def dp_xgb_figure_2(quick: bool) -> Iterator[Job]:
     trees, depths = trees_and_depths(quick)
     for problem in ("simulated1", "simulated2"):
         for t in trees:
@@ -81,7 +81,7 @@ def p0_figure_2(quick: bool) -> Iterator[Job]:
         yield fit(problem, AUTO, paper=False)
 
 
-def p0_table_1(quick: bool) -> Iterator[Job]:
+def dp_xgb_table_1(quick: bool) -> Iterator[Job]:
     trees, depths = trees_and_depths(quick)
     for problem in REAL:
         for recipe in (*GREEDY, *RANDOM):
@@ -93,7 +93,7 @@ def p0_table_1(quick: bool) -> Iterator[Job]:
         yield fit(problem, AUTO, paper=False)
 
 
-def p0_figure_5(quick: bool) -> Iterator[Job]:
+def dp_xgb_figure_5(quick: bool) -> Iterator[Job]:
     for informative in (2, 10, 30):
         for t in (5, 10, 50, 100):
             for d in (1, 2, 5):
@@ -105,7 +105,7 @@ def p0_figure_5(quick: bool) -> Iterator[Job]:
 SPLIT_METHODS = {"hist": "feverless", "pr": "pr", "tr": "tr"}
 
 
-def p2_figure_2(quick: bool) -> Iterator[Job]:
+def maddock_figure_2(quick: bool) -> Iterator[Job]:
     for recipe in SPLIT_METHODS.values():
         own = 300 if recipe == "tr" else 25
         for t in (25, 100, 300) if quick else range(25, 325, 25):
@@ -128,7 +128,7 @@ def leaf_job(problem: str, recipe: str, leaf: str) -> Job:
     return fit(problem, recipe, 0.5, leaf=leaf, **options)
 
 
-def p2_table_4(quick: bool) -> Iterator[Job]:
+def maddock_table_4(quick: bool) -> Iterator[Job]:
     for problem in P2_REAL:
         for recipe in SPLIT_METHODS.values():
             yield from (leaf_job(problem, recipe, leaf) for leaf in ("gradient", "average", "newton"))
@@ -141,14 +141,14 @@ def _candidates(kind: str, rounds: int = 5) -> dict[str, Any]:
     return {"candidates": kind, **({"sketch_rounds": rounds} if kind == "hessian" else {})}
 
 
-def p2_table_5(quick: bool) -> Iterator[Job]:
+def maddock_table_5(quick: bool) -> Iterator[Job]:
     for problem in (*P2_REAL, "higgs_18k"):
         for kind in CANDIDATES.values():
             yield fit(problem, "tr", n_trees=100, max_depth=4, **_candidates(kind))
             yield fit(problem, "tr", paper=False, n_trees=100, max_depth=4, **_candidates(kind))
 
 
-def p2_figure_3(quick: bool) -> Iterator[Job]:
+def maddock_figure_3(quick: bool) -> Iterator[Job]:
     for rounds in (5, 20, 100) if quick else (5, 10, 20, 30, 100):
         for epsilon in (0.1, 0.5, 1.0):
             yield fit("credit1", "tr", epsilon, n_trees=100, max_depth=4, **_candidates("hessian", rounds))
@@ -163,7 +163,7 @@ def p2_figure_3(quick: bool) -> Iterator[Job]:
 BATCHES = {"Batch (B=10)": 10, "Batch (B=20)": 20, "Batch (B=200)": 200, "Newton (B=1)": 1}
 
 
-def p2_table_6(quick: bool) -> Iterator[Job]:
+def maddock_table_6(quick: bool) -> Iterator[Job]:
     for problem in P2_REAL:
         for paper in (True, False):
             for batch in BATCHES.values():
@@ -171,7 +171,7 @@ def p2_table_6(quick: bool) -> Iterator[Job]:
             yield fit(problem, "dp_rf", 0.1, paper=paper, n_trees=200, max_depth=4)
 
 
-def p2_figure_4(quick: bool) -> Iterator[Job]:
+def maddock_figure_4(quick: bool) -> Iterator[Job]:
     for epsilon in (0.1, 0.5):
         for part in (0.05, 0.1, 0.25, 0.5, 1.0):
             yield fit("credit1", "tr", epsilon, n_trees=200, max_depth=4, batch=part)
@@ -192,7 +192,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def p2_table_7(quick: bool) -> Iterator[Job]:
+def maddock_table_7(quick: bool) -> Iterator[Job]:
     for epsilon in (0.1, 0.5, 1.0):
         for problem in (*P2_REAL, "higgs_18k"):
             for recipe, options in METHODS.values():
@@ -200,7 +200,7 @@ def p2_table_7(quick: bool) -> Iterator[Job]:
             yield fit(problem, AUTO, epsilon, paper=False)
 
 
-def p2_figure_5(quick: bool) -> Iterator[Job]:
+def maddock_figure_5(quick: bool) -> Iterator[Job]:
     for t in (25, 100, 200) if quick else (25, 50, 75, 100, 150, 200):
         for recipe, options in METHODS.values():
             yield fit("credit1", recipe, n_trees=t, max_depth=4, **options)
@@ -212,7 +212,7 @@ P3_BUDGETS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 P3_FLOOR = {"min_child_weight": 50.0}
 
 
-def p3_figure_4(quick: bool) -> Iterator[Job]:
+def grislain_figure_4(quick: bool) -> Iterator[Job]:
     for problem in P3_PROBLEMS:
         for epsilon in (1.0, 4.0, 10.0) if quick else P3_BUDGETS:
             yield fit(problem, "sarus", epsilon)
@@ -225,7 +225,7 @@ def p3_figure_4(quick: bool) -> Iterator[Job]:
 P3_BINS = (10, 20, 50, 100, 200)
 
 
-def p3_figure_1(quick: bool) -> Iterator[Job]:
+def grislain_figure_1(quick: bool) -> Iterator[Job]:
     yield fit("adult", XGBOOST, 0.0, paper=False, n_trees=20)
     for bins in (10, 50, 200) if quick else P3_BINS:
         yield fit("adult", SKETCHED, paper=False, n_trees=20, bins=bins)
@@ -241,7 +241,7 @@ LEAVES: dict[str, dict[str, Any]] = {
 }
 
 
-def p3_figure_2(quick: bool) -> Iterator[Job]:
+def grislain_figure_2(quick: bool) -> Iterator[Job]:
     for epsilon in (1.0, 4.0, 10.0) if quick else P3_BUDGETS:
         for options in LEAVES.values():
             yield fit("covtype_binary", "sarus", epsilon, **options)
@@ -250,19 +250,19 @@ def p3_figure_2(quick: bool) -> Iterator[Job]:
 STUDIES = {
     study.name: study
     for study in (
-        Study("p0-figure-2", "DP-XGB, Figure 2: simulated problems", p0_figure_2, 3, 5),
-        Study("p0-table-1", "DP-XGB, Figure 3, Tables 1 and 2: real data", p0_table_1, 3, 5),
-        Study("p0-figure-5", "DP-XGB, Figure 5: few informative features", p0_figure_5, 3, 5),
-        Study("p2-figure-2", "Maddock et al., Figure 2: split methods", p2_figure_2, 5, 3),
-        Study("p2-table-4", "Maddock et al., Table 4: leaf weights", p2_table_4, 5, 3),
-        Study("p2-table-5", "Maddock et al., Table 5: split candidates", p2_table_5, 5, 3),
-        Study("p2-figure-3", "Maddock et al., Figure 3: split candidates on Credit 1", p2_figure_3, 5, 3),
-        Study("p2-table-6", "Maddock et al., Table 6: batches", p2_table_6, 5, 3),
-        Study("p2-figure-4", "Maddock et al., Figure 4: batches on Credit 1", p2_figure_4, 5, 3),
-        Study("p2-table-7", "Maddock et al., Table 7: ranks of methods", p2_table_7, 5, 3),
-        Study("p2-figure-5", "Maddock et al., Figure 5: methods on Credit 1", p2_figure_5, 5, 3),
-        Study("p3-figure-4", "Grislain & Gonzalez, Figures 4 to 6: test error", p3_figure_4, 5, 1),
-        Study("p3-figure-1", "Grislain & Gonzalez, Figure 1: bins of the sketch", p3_figure_1, 5, 1),
-        Study("p3-figure-2", "Grislain & Gonzalez, Figure 2: noise of the leaves", p3_figure_2, 5, 1),
+        Study("dp-xgb-figure-2", "DP-XGB, Figure 2: simulated problems", dp_xgb_figure_2, 3, 5),
+        Study("dp-xgb-table-1", "DP-XGB, Figure 3, Tables 1 and 2: real data", dp_xgb_table_1, 3, 5),
+        Study("dp-xgb-figure-5", "DP-XGB, Figure 5: few informative features", dp_xgb_figure_5, 3, 5),
+        Study("maddock-figure-2", "Maddock et al., Figure 2: split methods", maddock_figure_2, 5, 3),
+        Study("maddock-table-4", "Maddock et al., Table 4: leaf weights", maddock_table_4, 5, 3),
+        Study("maddock-table-5", "Maddock et al., Table 5: split candidates", maddock_table_5, 5, 3),
+        Study("maddock-figure-3", "Maddock et al., Figure 3: split candidates on Credit 1", maddock_figure_3, 5, 3),
+        Study("maddock-table-6", "Maddock et al., Table 6: batches", maddock_table_6, 5, 3),
+        Study("maddock-figure-4", "Maddock et al., Figure 4: batches on Credit 1", maddock_figure_4, 5, 3),
+        Study("maddock-table-7", "Maddock et al., Table 7: ranks of methods", maddock_table_7, 5, 3),
+        Study("maddock-figure-5", "Maddock et al., Figure 5: methods on Credit 1", maddock_figure_5, 5, 3),
+        Study("grislain-figure-4", "Grislain & Gonzalez, Figures 4 to 6: test error", grislain_figure_4, 5, 1),
+        Study("grislain-figure-1", "Grislain & Gonzalez, Figure 1: bins of the sketch", grislain_figure_1, 5, 1),
+        Study("grislain-figure-2", "Grislain & Gonzalez, Figure 2: noise of the leaves", grislain_figure_2, 5, 1),
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.papers import p0, p2, p3
+from benchmarks.papers import dp_xgb, grislain, maddock
 from benchmarks.papers.run import Results
 from benchmarks.papers.tables import Numbers, averaged, cell, table
 
@@ -17,7 +17,7 @@ def page(done: Results, pictures: Path) -> str:
     """Return the page; its pictures go to a folder."""
     numbers = Numbers(done)
     head, found = HEAD.read_text(encoding="utf-8"), []
-    for paper in (p0, p2, p3):
+    for paper in (dp_xgb, maddock, grislain):
         found += paper.sections(numbers, pictures)
     sections = [head, "## In short", _short("\n\n".join(found)), *found]
     return "\n\n".join(section.strip() for section in sections) + "\n"

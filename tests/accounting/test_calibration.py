@@ -10,7 +10,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ledgerwood.accounting import ApproxDP, BoundedRange, Cost, Gaussian, Laplace, PureDP, calibrate, sequence
-from ledgerwood.accounting.accountant import calibration
 from ledgerwood.errors import CalibrationError, ParameterError
 
 FAMILIES: dict[str, tuple[Callable[[float], Cost], int]] = {
@@ -119,18 +118,6 @@ def test_a_long_price_is_asked_again_if_the_first_one_is_far_off() -> None:
     scale = calibrate(cost, epsilon=0.646, delta=1.87e-12)
     assert cost(scale).epsilon(1.87e-12) <= 0.646
     assert cost(scale * (1 + 1.1e-3)).epsilon(1.87e-12) > 0.646  # coarse grids are 1 % off here
-
-
-def test_a_prediction_that_is_off_is_only_a_slower_start(monkeypatch) -> None:
-    """The extrapolation decides where to look, never what is accepted."""
-    cost = lambda s: sequence([(BoundedRange(s), 300), (Gaussian(mu=s), 60)])  # noqa: E731
-    right = calibrate(cost, epsilon=1.0, delta=1e-5)
-    for beyond in (-3.0, 3.0):  # far too much noise (accepted as it is only if within the price), far too little
-        monkeypatch.setattr(calibration, "_BEYOND_SIXTEEN", {16: beyond, 32: beyond, 64: beyond})
-        monkeypatch.setattr(calibration, "_LONG", math.inf)  # so that the search goes on to its end
-        found = calibrate(cost, epsilon=1.0, delta=1e-5)
-        assert cost(found).epsilon(1e-5) <= 1.0
-        assert found == pytest.approx(right, rel=1e-4)
 
 
 def test_rounds_of_a_plan_cost_what_their_parts_cost_together() -> None:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.jobs import AUTO, GREEDY, RANDOM, REAL, Job, fit, p0_figure_2, p0_figure_5, p0_table_1
+from benchmarks.papers.jobs import (
+    AUTO,
+    GREEDY,
+    RANDOM,
+    REAL,
+    Job,
+    dp_xgb_figure_2,
+    dp_xgb_figure_5,
+    dp_xgb_table_1,
+    fit,
+)
 from benchmarks.papers.tables import Gap, Numbers, averaged, cell, lines, mean_ranks, pair, table, verdict
 from ledgerwood.accounting import BoundedRange
 
@@ -68,7 +78,7 @@ def _accounting(pictures: Path) -> str:
         "optimal (ours)": [twenty.epsilon(d, "optimal") for d in deltas],
     }
     lines(
-        pictures / "p0-accounting.svg",
+        pictures / "dp-xgb-accounting.svg",
         {
             "Figure 1: Rényi curve of a 0.1-BR selection": {
                 "Theorem 1": (list(orders), ours), "ε²/8 zCDP": (list(orders), zcdp)
@@ -92,7 +102,7 @@ def _accounting(pictures: Path) -> str:
     }
     return "\n\n".join([
         "### Figures 1 and 6: the Rényi curve of a selection",
-        "![Rényi curve and composition](papers/p0-accounting.svg)",
+        "![Rényi curve and composition](papers/dp-xgb-accounting.svg)",
         table(["selections of 0.1", "KL bound and Azuma", "zCDP", "Theorem 1", "optimal"], rows),
         verdict("Theorem 1 lies below ε²/8 zCDP at every order.", {
             "all 60 orders": all(t <= z for t, z in zip(ours, zcdp))
@@ -133,13 +143,13 @@ def _curve(numbers: Numbers, problem: str, recipe: str, jobs: list[Job]) -> tupl
 
 
 def _simulated(numbers: Numbers, pictures: Path) -> str:
-    jobs = list(p0_figure_2(False))
+    jobs = list(dp_xgb_figure_2(False))
     problems = {"simulated1": "problem 1", "simulated2": "problem 2"}
     panels = {
         title: {recipe: _curve(numbers, problem, recipe, jobs) for recipe in MODELS}
         for problem, title in problems.items()
     }
-    lines(pictures / "p0-simulated.svg", panels, "trees", "test AUC, best depth")
+    lines(pictures / "dp-xgb-simulated.svg", panels, "trees", "test AUC, best depth")
     sizes = {"≤ 50 trees": SMALL, "any size": 1000}
     best = {
         (p, size): {r: _best(numbers, p, r, jobs, most) for r in MODELS}
@@ -179,7 +189,7 @@ def _simulated(numbers: Numbers, pictures: Path) -> str:
         "### Figure 2: simulated problems",
         "ε = 1, δ = 1/n, the paper's calibration; 10 000 rows, three features whose products decide. Best depth, and "
         f"best number of trees within the limit. {numbers.splits(jobs)}",
-        "![simulated problems](papers/p0-simulated.svg)",
+        "![simulated problems](papers/dp-xgb-simulated.svg)",
         table(["", *(f"{problems[p]}, {size}" for p, size in best)], rows),
         verdict("With few trees greedy boosting beats random boosting.", greedy)
         + " Best of three greedy models against the best of four random ones, chosen on the same splits.",
@@ -192,7 +202,7 @@ def _simulated(numbers: Numbers, pictures: Path) -> str:
 
 
 def _real(numbers: Numbers, pictures: Path) -> str:
-    jobs = list(p0_table_1(False))
+    jobs = list(dp_xgb_table_1(False))
     paper = [job for job in jobs if dict(job.options).get("accounting") == "paper"]
     tight = list(set(jobs) - set(paper))
     rows, near, ours = [], {}, {}
@@ -237,7 +247,7 @@ def _ranks(numbers: Numbers, pictures: Path, jobs: list[Job]) -> str:
             by_trees[t] = mean_ranks(scores)
     mean = {t: {r: averaged(found[r].values()).mean for r in MODELS} for t, found in by_trees.items()}
     lines(
-        pictures / "p0-ranks.svg",
+        pictures / "dp-xgb-ranks.svg",
         {"Figure 3: mean rank over the tables": {r: (list(mean), [mean[t][r] for t in mean]) for r in MODELS}},
         "trees", "mean rank, 1 is best",
     )  # fmt: skip
@@ -251,7 +261,7 @@ def _ranks(numbers: Numbers, pictures: Path, jobs: list[Job]) -> str:
     return "\n\n".join([
         "### Figure 3: ranks by the number of trees",
         "Mean rank over the seven tables, paper's calibration, best depth.",
-        "![ranks](papers/p0-ranks.svg)",
+        "![ranks](papers/dp-xgb-ranks.svg)",
         table(head, rows),
         verdict("With at most 50 trees xgb_ada ranks before every random model, or with them.", {
             f"{t} trees": ahead(t, ("xgb_ada",), RANDOM) for t in by_trees if t <= SMALL
@@ -316,7 +326,8 @@ def _informative(numbers: Numbers) -> str:
     fronts = {n: numbers.shown(fit(f"informative_{n}", AUTO, paper=False), 3) for n in (2, 10, 30)}
     return "\n\n".join([
         "### Figure 5: few informative features",
-        f"Exponential mechanism / random selection, test AUC, ε = 1, 10 000 rows. {numbers.splits(p0_figure_5(False))}",
+        "Exponential mechanism / random selection, test AUC, ε = 1, 10 000 rows. "
+        f"{numbers.splits(dp_xgb_figure_5(False))}",
         table(["informative", "depth", *(f"{t} trees" for t in sizes)], rows),
         "The auto estimator: " + ", ".join(f"{found} with {n} informative" for n, found in fronts.items()) + ".",
         verdict("With few trees greedy selection is ahead.", few),

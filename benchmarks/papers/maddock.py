@@ -92,7 +92,7 @@ def _split_methods(numbers: Numbers, pictures: Path) -> str:
         panels["ε"][name] = _over(
             numbers, budgets, [fit("credit1", recipe, e, n_trees=own, max_depth=3) for e in budgets]
         )
-    lines(pictures / "p2-splits.svg", panels, "", "test AUC, Credit 1")
+    lines(pictures / "maddock-splits.svg", panels, "", "test AUC, Credit 1")
     sizes = (25, 100, 300)
     rows = [
         [name, *(numbers.shown(fit("credit1", r, n_trees=t, max_depth=4), 3) for t in sizes)]
@@ -110,9 +110,9 @@ def _split_methods(numbers: Numbers, pictures: Path) -> str:
     }  # fmt: skip
     return "\n\n".join([
         "### Figure 2: split methods on Credit 1",
-        f"Paper's calibration. {_splits(numbers, 'p2-figure-2')} The auto estimator at ε = 1: "
+        f"Paper's calibration. {_splits(numbers, 'maddock-figure-2')} The auto estimator at ε = 1: "
         f"{_fronts(numbers, 1.0, ('credit1',))[0]}.",
-        "![split methods](papers/p2-splits.svg)",
+        "![split methods](papers/maddock-splits.svg)",
         table(["ε = 1, depth 4", *(f"{t} trees" for t in sizes)], rows),
         verdict("Totally random splits beat splits chosen by noisy sums, with any number of trees.", cases),
         verdict("And with any budget (300 random trees, 25 chosen ones, depth 3).", budgets),
@@ -139,7 +139,7 @@ def _leaves(numbers: Numbers) -> str:
     return "\n\n".join([
         "### Table 4: leaf weights, ε = 0.5, depth 4",
         "Paper → ours, paper's calibration; 25 trees for hist and pr, 300 for tr. The caption says ε = 0.5, the text "
-        f"ε = 1: the caption is taken. {_splits(numbers, 'p2-table-4')}",
+        f"ε = 1: the caption is taken. {_splits(numbers, 'maddock-table-4')}",
         table(["split, leaf", *P2_REAL], rows),
         verdict("Newton leaves beat averages.", newton("average")) + " In the paper: 11 of 12.",
         verdict("Newton leaves beat gradient leaves.", newton("gradient")) + " In the paper: 9 of 12.",
@@ -183,7 +183,7 @@ def _candidate_tables(numbers: Numbers, pictures: Path) -> str:
             ]) for name, kind in (("IH", "hessian"), ("Uniform", "uniform"))
         },
     }  # fmt: skip
-    lines(pictures / "p2-candidates.svg", panels, "", "test AUC, Credit 1")
+    lines(pictures / "maddock-candidates.svg", panels, "", "test AUC, Credit 1")
     rounds = {
         f"ε = {e:g}": numbers.gap(*(
             fit("credit1", "tr", e, n_trees=100, max_depth=4, **_candidates("hessian", s)) for s in (5, 100)
@@ -194,10 +194,10 @@ def _candidate_tables(numbers: Numbers, pictures: Path) -> str:
     return "\n\n".join([
         "### Table 5 and Figure 3: split candidates, T = 100, depth 4, ε = 1",
         "Paper → ours with its calibration / ours, tight. The paper's quantiles are not private; ours are paid for. "
-        f"{_splits(numbers, 'p2-table-5')} Over several parties: [federated](federated.md).",
+        f"{_splits(numbers, 'maddock-table-5')} Over several parties: [federated](federated.md).",
         table(["", *CANDIDATES, "auto estimator"], rows),
         verdict("Iterative Hessian candidates beat even ones where features are skewed.", skewed),
-        "![candidates](papers/p2-candidates.svg)",
+        "![candidates](papers/maddock-candidates.svg)",
         verdict("IH matches quantiles (no more than .01 below).", {
             p: numbers.gap(*(_candidate_job(p, kind) for kind in ("hessian", "quantiles"))).plus(0.01) for p in TABLE_5
         }) + " In the paper: not on Higgs.",
@@ -247,16 +247,16 @@ def _batches(numbers: Numbers, pictures: Path) -> str:
         }
         for e in (0.1, 0.5)
     }
-    lines(pictures / "p2-batches.svg", panels, "batch, part of 200 trees", "test AUC, Credit 1")
+    lines(pictures / "maddock-batches.svg", panels, "batch, part of 200 trees", "test AUC, Credit 1")
     return "\n\n".join([
         "### Table 6 and Figure 4: batches, T = 200, depth 4, ε = 0.1",
-        f"Paper → ours with the paper's calibration / ours, tight. {_splits(numbers, 'p2-table-6')} "
+        f"Paper → ours with the paper's calibration / ours, tight. {_splits(numbers, 'maddock-table-6')} "
         "Over several parties: [federated](federated.md).",
         table(["", *P2_REAL], rows),
         verdict("At ε = 0.1 batches of 20 beat single trees (the paper: not on Credit 1).", beats(True)),
         verdict("The same with tight accounting and noise-aware leaves.", beats(False), ours=True)
         + " A guess, not tested: the ridge damps the noise of single trees as averaging does.",
-        "![batches](papers/p2-batches.svg)",
+        "![batches](papers/maddock-batches.svg)",
         verdict("On Credit 1 batches do as well as single trees (no more than .01 below, Figure 4).", similar),
     ])  # fmt: skip
 
@@ -295,7 +295,7 @@ def _methods(numbers: Numbers, pictures: Path) -> str:
     over_ebm = {f"ε = {e:g}": pair(ranks[e]["DP-EBM"], ranks[e]["DP-TR Newton IH EBM"]) for e in BUDGETS}
     return "\n\n".join([
         "### Table 7: mean rank of methods over five tables, T = 100, depth 4",
-        f"Paper (six tables) → ours, paper's calibration. {_splits(numbers, 'p2-table-7')}",
+        f"Paper (six tables) → ours, paper's calibration. {_splits(numbers, 'maddock-table-7')}",
         table(["", *(f"ε = {e:g}" for e in BUDGETS)], rows),
         verdict("At ε = 0.1 the batched additive model (p = 0.25) ranks before every other.", batched),
         verdict("DP-TR Newton IH EBM ranks before DP-EBM.", over_ebm),
@@ -310,7 +310,7 @@ def _on_credit_1(numbers: Numbers, pictures: Path) -> str:
     jobs["local noise"] = [fit("credit1", LOCAL, paper=False, n_trees=t, max_depth=4) for t in trees]
     panel = {name: _over(numbers, list(map(float, trees)), own) for name, own in jobs.items()}
     zoomed = {name: curve for name, curve in panel.items() if max([0.0, *curve[1]]) > 0.75}
-    lines(pictures / "p2-methods.svg", {"all": panel, "zoomed": zoomed}, "trees", "test AUC, Credit 1, ε = 1")
+    lines(pictures / "maddock-methods.svg", {"all": panel, "zoomed": zoomed}, "trees", "test AUC, Credit 1, ε = 1")
     shown = (25, 100, 200)
     rows = [[name, *(numbers.shown(own[trees.index(t)], 3) for t in shown)] for name, own in jobs.items()]
 
@@ -322,8 +322,8 @@ def _on_credit_1(numbers: Numbers, pictures: Path) -> str:
     return "\n\n".join([
         "### Figure 5: the methods and a local baseline on Credit 1, ε = 1, depth 4",
         "In the local baseline (its Section 5.3.2) every record sends its gradient and curvature under its own noise, "
-        f"once per tree; xgboost builds trees from what arrives. {_splits(numbers, 'p2-figure-5')}",
-        "![methods](papers/p2-methods.svg)",
+        f"once per tree; xgboost builds trees from what arrives. {_splits(numbers, 'maddock-figure-5')}",
+        "![methods](papers/maddock-methods.svg)",
         table(["", *(f"{t} trees" for t in shown)], rows),
         verdict("Every method beats the local baseline.", local, ours=True) + " The paper draws it and claims nothing.",
         verdict("Newton updates on histograms beat gradient updates (FEVERLESS over DP-GBM).",

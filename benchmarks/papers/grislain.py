@@ -60,7 +60,7 @@ def _errors(numbers: Numbers) -> str:
         "The paper splits no node below 500 or 50 rows; the recipe drops leaves of fewer than 5 sampled ones, the "
         "second line those of fewer than 50. Not private: xgboost, 100 trees of depth 6. The comparison with "
         "the paper's predecessor (Figures 5 and 6) was not rerun. "
-        f"{numbers.splits(STUDIES['p3-figure-4'].fits(False), 'error')}",
+        f"{numbers.splits(STUDIES['grislain-figure-4'].fits(False), 'error')}",
         table(["table", "", *(f"ε = {e:g}" for e in P3_BUDGETS), "not private"], rows),
         verdict("The method, repaired, at the paper's calibration: no more error than it has.", stated["recipe"]),
         verdict("The same with leaves of 50 rows.", stated["floor"])
@@ -97,7 +97,7 @@ def _bins(numbers: Numbers) -> str:
 def _leaves(numbers: Numbers, pictures: Path) -> str:
     jobs = {name: [fit("covtype_binary", "sarus", e, **o) for e in P3_BUDGETS] for name, o in LEAVES.items()}
     curves = {name: (list(P3_BUDGETS), [numbers.mean(job, "error") for job in own]) for name, own in jobs.items()}
-    lines(pictures / "p3-leaves.svg", {"Covertype, 20 trees": curves}, "ε", "test error in %")
+    lines(pictures / "grislain-leaves.svg", {"Covertype, 20 trees": curves}, "ε", "test error in %")
     rows = [[name, *(numbers.shown(job, 1, "error") for job in own)] for name, own in jobs.items()]
     fronts = (fit("covtype_binary", AUTO, e, paper=False) for e in P3_BUDGETS)
     rows.append(["auto estimator", *(numbers.shown(job, 1, "error") for job in fronts)])
@@ -111,8 +111,8 @@ def _leaves(numbers: Numbers, pictures: Path) -> str:
         "Test error in %, paper's calibration. The paper takes the floor as a fact about the data, which it is not; "
         "here a sum is divided by at least that many rows, which bounds the sensitivity in the same way and is private "
         "([proof](../theory/tree-sensitivities.md)). "
-        f"{numbers.splits(STUDIES['p3-figure-2'].fits(False), 'error')}",
-        "![noise of leaves](papers/p3-leaves.svg)",
+        f"{numbers.splits(STUDIES['grislain-figure-2'].fits(False), 'error')}",
+        "![noise of leaves](papers/grislain-leaves.svg)",
         table(["", *(f"ε = {e:g}" for e in P3_BUDGETS)], rows),
         verdict("A floor, or a noisy average, has less error than noise on leaf values.", cases),
     ])  # fmt: skip
