@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import SeedSequence, default_rng
@@ -54,6 +54,8 @@ def audit(
     seed: int | None = None,
     seconds: float | None = None,
     *,
+    delta: float | None = None,
+    randomness: Literal["given", "own"] = "given",
     stop_early: bool = False,
     subject: Subject | None = None,
 ) -> AuditReport:
@@ -81,6 +83,12 @@ def audit(
         system; the report says which.
     seconds:
         Time budget. The number of outputs is fixed from the speed of a pilot run, before the certificate is drawn.
+    delta:
+        Where epsilon is bounded beside a claim that is a whole profile; 1e-5 by default. A claim at one point is tested
+        at its own delta.
+    randomness:
+        "given" if ``f`` draws from ``rng`` alone. "own" if it draws its own noise, as a library with a secure generator
+        does: the outputs are checked for repetitions then, and a seed does not reproduce the audit.
     stop_early:
         Look at three tenths of the fresh outputs first, and end there if they contradict the claim, or lie so far below
         it that the others cannot. A quarter of the error is spent on that look.
@@ -105,17 +113,17 @@ def audit(
     >>> report.flagged, 0.35 < report.epsilon_lower < 0.5
     (True, True)
     """
-    _check(f, confidence, samples, seconds)
+    _check(f, confidence, samples, seconds, randomness)
     started = time.monotonic()
-    profile = read_claim(claim)
+    profile = read_claim(claim, delta)
     pairs = _pairs(pair, schema, claim)
     entropy = secrets.randbits(63) if seed is None else int(seed)
     inputs = [data for each in pairs for data in (each.first, each.second)]
     with Draws(f, inputs, entropy, ProgressBar(2 * samples)) as draws:
-        pilot = run_pilot(draws, pairs[0], samples, seconds)
+        pilot = run_pilot(draws, pairs[0], samples, seconds, own=randomness == "own")
         if draws.vectorized and draws.raised:
             draws.one_by_one()
-            pilot = run_pilot(draws, pairs[0], samples, seconds)
+            pilot = run_pilot(draws, pairs[0], samples, seconds, own=randomness == "own")
         summary = _AuditSummary(
             claim, profile, confidence, entropy, started, pairs=1, stop_early=stop_early, subject=subject
         )
@@ -136,11 +144,13 @@ def audit(
         return _certify(draws, summary, pilot, pairs[chosen], chosen, total - spent, spent)
 
 
-def _check(f: Any, confidence: float, samples: int, seconds: float | None) -> None:
+def _check(f: Any, confidence: float, samples: int, seconds: float | None, randomness: str) -> None:
     if not callable(f) and not callable(getattr(f, "sample", None)):
         raise ParameterError("f", "be callable as f(data, rng) or have sample(data, n, rng)", f)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "lie in [0.5, 1)", confidence)
+    if randomness not in ("given", "own"):
+        raise ParameterError("randomness", 'be "given" or "own"', randomness)
     _checks.integer("samples", samples, LIMITS.least_outputs)
     if seconds is not None and not seconds > 0:
         raise ParameterError("seconds", "be positive", seconds)
@@ -244,7 +254,9 @@ class _Chosen:
         """The bound of the counts so far, on ``n`` outputs per input."""
         guess = isinstance(self.rule, Guess)
         counts = (Guesses if guess else Counts)(self.hits1, self.hits2, n)
-        bound = certified_bound(counts, null=self.hypothesis.null, confidence=1.0 - error)
+        null, level = self.hypothesis.null, 1.0 - error
+        bound = certified_bound(counts, null=null, confidence=level)
+        ideal = Guesses(2 * n, 0, n) if guess else Counts(n, 0, n)
         return Certificate(
             quantity=self.hypothesis.quantity,
             bound=max(bound, 0.0),  # neither is ever negative
@@ -255,8 +267,9 @@ class _Chosen:
             hits1=self.hits1,
             hits2=self.hits2,
             n=n,
-            confidence=1.0 - error,
+            confidence=level,
             guess=guess,
+            most=max(certified_bound(ideal, null=null, confidence=level), bound, 0.0),
         )
 
 
@@ -351,6 +364,7 @@ class _AuditSummary:
         content: dict[str, Any] = {
             "certificates": certificates,
             "problems": tuple(problems),
+            "notes": pilot.notes,
             "samples": samples,
             "flagged": any(certificate.contradicts for certificate in certificates),
             "picture": picture,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ledgerwood.verification.auditor.encoding import OutputEncoder, row_keys
 from ledgerwood.verification.auditor.sampling import Mechanism, draw_outputs
 
-__all__ = ["Determinism", "check_determinism", "is_clock_seeded"]
+__all__ = ["Determinism", "check_determinism", "forks_repeat", "is_clock_seeded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,11 @@ def is_clock_seeded(mechanism: Mechanism, data: Any) -> bool:
         return False
     late = _within_a_second(mechanism, data)
     return bool(late) and _same(*late) and not _same(early[0], late[0])
+
+
+def forks_repeat(mechanism: Mechanism, data: Any) -> bool:
+    """Whether forked processes draw the same noise; also if that could not be found out."""
+    return _forked(mechanism, data, len(_first_run(mechanism, data))) is not False
 
 
 def _within_a_second(mechanism: Mechanism, data: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 
-from ledgerwood.verification.auditor.determinism import is_clock_seeded
+from ledgerwood.verification.auditor.determinism import forks_repeat, is_clock_seeded
 from ledgerwood.verification.auditor.encoding import Encoded, OutputEncoder, Raised, row_keys
 from ledgerwood.verification.auditor.sampling import Draws, InputPair, Mechanism, draw_outputs, returns_itself
 from ledgerwood.verification.auditor.tuning import LIMITS
@@ -31,11 +31,13 @@ class Pilot:
     clock: bool
     inputs_differ: bool
     draws: Draws
+    notes: tuple[str, ...] = ()
+    copied_by_fork: bool = False
 
     @property
     def may_fork(self) -> bool:
         """Whether processes draw different noise: a generator of the mechanism's own would be copied to all of them."""
-        return not self.found
+        return not self.found and not self.copied_by_fork
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -44,7 +46,7 @@ class Pilot:
         return ((f"the output is nan in {nans:,} of {drawn:,} outputs",) if nans else ()) + self.found
 
 
-def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None = None) -> Pilot:
+def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None = None, *, own: bool = False) -> Pilot:
     """Draw a few outputs on both inputs of a pair, within a small part of the time there is."""
     most = LIMITS.pilot_seconds if seconds is None else min(LIMITS.pilot_seconds, LIMITS.pilot_share * seconds)
     start = time.monotonic()
@@ -79,7 +81,8 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
         return Pilot(2 * count, per_output, (changes,), True, False, False, draws)
     encoder = OutputEncoder.fit(*both)
     first, second = (encoder(outputs) for outputs in both)
-    found = []
+    found: list[str] = []
+    notes: list[str] = []
     constant = all(np.unique(row_keys(side.numbers)).size == 1 for side in (first, second))
     clock = constant and is_clock_seeded(draws.mechanism, pair.first)
     if constant and not clock:
@@ -87,12 +90,31 @@ def run_pilot(draws: Draws, pair: InputPair, samples: int, seconds: float | None
     elif not clock and not _reproducible(
         draws.mechanism, pair.first, encoder, int(LIMITS.replay_seconds / max(each, 1e-9))
     ):
-        found.append(
-            "ignores its generator: equal seeds give different outputs, so the outputs may not be independent "
-            "and the seed does not reproduce this audit"
-        )
+        if own:
+            notes.append("the mechanism draws its own randomness: the seed does not reproduce this audit")
+            found += _repetitions(first, second)
+        else:
+            found.append(
+                "ignores its generator: equal seeds give different outputs, so the outputs may not be independent and "
+                'the seed does not reproduce this audit; if a library draws its own noise, say randomness="own"'
+            )
+    copied = bool(notes) and forks_repeat(draws.mechanism, pair.first)
     differ = bool(_key(first) != _key(second))
-    return Pilot(2 * count, per_output, tuple(found), False, clock, differ, draws)
+    return Pilot(2 * count, per_output, tuple(found), False, clock, differ, draws, tuple(notes), copied)
+
+
+def _repetitions(*sides: Encoded) -> list[str]:
+    """Whether an output repeats the one before it more often than chance would have it: noise that is not drawn afresh."""
+    for side in sides:
+        _, place, counts = np.unique(side.keys, return_inverse=True, return_counts=True)
+        n = len(place) - 1
+        if n < 1:
+            continue
+        repeats = int(np.count_nonzero(place[1:] == place[:-1]))
+        chance = float(np.sum((counts / counts.sum()) ** 2))
+        if repeats > n * chance + 6.0 * np.sqrt(n * chance * (1.0 - chance)) + 6.0:
+            return [f"the outputs are not independent: {repeats:,} of {n:,} repeat the one before"]
+    return []
 
 
 def _state(data: Any) -> bytes:

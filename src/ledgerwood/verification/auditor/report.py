@@ -132,6 +132,8 @@ class Certificate:
     confidence: float
     guess: bool = False
     earlier: tuple[CertificateBlock, ...] = ()
+    #: the bound of an event that always happens on one input and never on the other: no leak shows more in ``n`` outputs
+    most: float | None = None
 
     @property
     def contradicts(self) -> bool:
@@ -146,8 +148,10 @@ class Certificate:
     def __str__(self) -> str:
         at = f" at delta={self.delta:.3g}" if self.quantity == "epsilon" and self.delta > 0 else ""
         last = CertificateBlock(self.event, self.on, self.hits1, self.hits2, self.n, self.guess)
-        nothing = "" if self.bound > 0 else "; these counts certify nothing"
-        return f"{self.quantity} >= {self._shown}{at} (claimed {self.claimed:.6g}{nothing}): " + "; and before, ".join(
+        notes = [f"claimed {self.claimed:.6g}" if self.claimed < math.inf else "nothing claimed"]
+        notes += [] if self.bound > 0 else ["these counts certify nothing"]
+        notes += [] if self.most is None else [f"this many outputs show {self.most:.3g} at most"]
+        return f"{self.quantity} >= {self._shown}{at} ({'; '.join(notes)}): " + "; and before, ".join(
             str(block) for block in (last, *self.earlier)
         )
 
@@ -204,6 +208,14 @@ class AuditReport:
     picture: Picture | None = field(default=None, repr=False)
     #: the kind of training that was audited; None for a bare mechanism
     subject: Subject | None = None
+    #: what a reader of the result has to know, and is no reason against a pass
+    notes: tuple[str, ...] = ()
+
+    @property
+    def power(self) -> float | None:
+        """The largest epsilon that these outputs could have certified; None if nothing was counted."""
+        found = [c.most for c in self.certificates if c.quantity == "epsilon" and c.most is not None]
+        return max(found, default=None)
 
     @property
     def passed(self) -> bool:
@@ -221,6 +233,8 @@ class AuditReport:
         lines = [f"{self.verdict}: {self.claim}"]
         lines += [] if self.subject is None else [f"  audited: trainings of {self.subject}"]
         lines += [f"  problem: {problem}" for problem in self.problems]
+        if not self.flagged and self.power is not None and self.power <= self.epsilon_claimed:
+            lines.append(f"  without power: so few outputs could not have shown an epsilon above {self.power:.3g}")
         lines += [f"  {certificate}" for certificate in self.certificates]
         if self.certificates:
             lines.append(
@@ -228,6 +242,7 @@ class AuditReport:
                 f"({self.pairs_tried} pair{'s' if self.pairs_tried != 1 else ''} tried), {self.seconds:.1f} s"
             )
             lines.append(f"  pair ({self.pair_origin}): {self.pair[0]} / {self.pair[1]}")
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -246,6 +261,7 @@ class AuditReport:
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise FormatError(f"an audit must be a JSON object with the field 'format': {_FORMAT!r}")
             subject = content.setdefault("subject", None)  # files of older versions do not name it
+            content.setdefault("notes", ())
             own = {item.name: content[item.name] for item in fields(cls)}
             own["certificates"] = tuple(
                 Certificate(**{**each, "earlier": tuple(CertificateBlock(**block) for block in each["earlier"])})

@@ -115,6 +115,7 @@ class GaussianHypothesis:
         return np.asarray(ndtri((hits1 + 0.5) / (n + 1.0)) - ndtri((hits2 + 0.5) / (n + 1.0)), np.float64)
 
 
+_DELTA = 1e-5  # where a profile is read
 _HUGE = 300.0  # an epsilon that no counts reach, and whose ratio has a square
 
 
@@ -151,6 +152,7 @@ class ClaimedProfile:
     source: Any
     points: tuple[Hypothesis, ...]
     mu: Hypothesis | None = None
+    at_delta: Hypothesis | None = None
 
     @property
     def is_profile(self) -> bool:
@@ -160,7 +162,7 @@ class ClaimedProfile:
     @property
     def extras(self) -> tuple[Hypothesis, ...]:
         """What else is bounded beside the claim's own quantity."""
-        return () if self.mu is None else (self.mu,)
+        return tuple(each for each in (self.mu, self.at_delta) if each is not None)
 
     @property
     def claimed_delta(self) -> float | None:
@@ -187,8 +189,8 @@ class ClaimedProfile:
         return np.asarray((p1 - ratio * p2 - delta) / np.sqrt(spread / n), np.float64)
 
 
-def read_claim(claim: Any) -> ClaimedProfile:
-    """Read a cost object; raise ``ParameterError`` if it does not answer ``epsilon`` and ``delta``.
+def read_claim(claim: Any, delta: float | None = None) -> ClaimedProfile:
+    """Read a cost object; ``delta`` is where a profile is read beside its worst point. Raise ``ParameterError`` if it does not answer ``epsilon`` and ``delta``.
 
     >>> from ledgerwood.accounting import PureDP
     >>> read_claim(PureDP(1.0)).is_profile, read_claim(10 * PureDP(0.1)).is_profile
@@ -200,14 +202,16 @@ def read_claim(claim: Any) -> ClaimedProfile:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OrderAtEdge)  # the bound that the curve gives is the claim
-        return _read(claim)
+        return _read(claim, delta)
 
 
-def _read(claim: Any) -> ClaimedProfile:
+def _read(claim: Any, delta: float | None) -> ClaimedProfile:
     floor = _floor(claim)
     at_floor = _epsilon(claim, floor)
     end = [Hypothesis("epsilon", at_floor, floor)] if math.isfinite(at_floor) else []
     if end and not _says_more(claim, at_floor, floor):
+        if delta is not None and delta != floor:
+            raise ParameterError("delta", f"be {floor:g}, the only one that the claim speaks of", delta)
         return ClaimedProfile(claim, tuple(end))
     reach = next((e for e in (_epsilon(claim, 10.0**-k) for k in range(10, 0, -1)) if math.isfinite(e)), math.inf)
     reach = min(reach, at_floor)
@@ -218,8 +222,13 @@ def _read(claim: Any) -> ClaimedProfile:
     points = [Hypothesis("epsilon", e, delta) for e in inner if (delta := _delta(claim, e)) < 1.0]
     mu = getattr(claim, "mu", None)
     value = mu() if callable(mu) else mu
-    gaussian = value if isinstance(value, (int, float)) and math.isfinite(value) else None
-    return ClaimedProfile(claim, tuple(points + end), None if gaussian is None else Hypothesis("mu", float(gaussian)))
+    gaussian = float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.inf
+    if delta is None:
+        delta = max(_DELTA, floor)
+    elif not 0 < delta < 1:
+        raise ParameterError("delta", "lie in (0, 1)", delta)
+    at = Hypothesis("epsilon", _epsilon(claim, delta), delta)
+    return ClaimedProfile(claim, tuple(points + end), Hypothesis("mu", gaussian), at)
 
 
 def _says_more(claim: Any, epsilon: float, delta: float) -> bool:
