@@ -352,10 +352,10 @@ class BestRunPair(AtomPair):
 
 def _log_profile(selected: Selected, epsilon: Array) -> Array:
     """Log of the theorem's bound of δ at ε ≥ 0; what is asked of a run lies a rounding below ε − log z."""
-    total = np.zeros_like(epsilon)
-    for weight, shift in selected._shifts:
-        place = epsilon - shift - 2.0**-50 * (epsilon + abs(shift))
-        total += weight * np.where(place >= 0, _run_deltas(selected.cost, np.maximum(place, 0.0)), 1.0)
+    weights, shifts = np.array(selected._shifts).T
+    place = epsilon[..., None] - shifts - 2.0**-50 * (epsilon[..., None] + np.abs(shifts))
+    deltas = _run_deltas(selected.cost, np.maximum(place, 0.0).ravel()).reshape(place.shape)
+    total = np.where(place >= 0, deltas, 1.0) @ weights
     with np.errstate(divide="ignore"):
         return np.asarray(np.minimum(np.log(total) + 2.0**-40, 0.0))
 
